@@ -26,7 +26,8 @@ SHOWN_FILES = 60
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
 _FOLDER_KEYS = ("workdir", "cwd")
-_OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring", *map(str.lower, _PATH_KEYS)})
+_NAME_KEYS = frozenset(map(str.lower, _PATH_KEYS))
+_OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring"})
 _CHANGING = ("edit", "write", "patch", "replace", "create_file")
 _WRITING = frozenset({"write", "write_file", "create", "create_file"})
 _READING = frozenset({"read", "view", "open", "cat", "read_file"})
@@ -45,6 +46,15 @@ class Change(NamedTuple):
     lines: int = 0
     failed: bool = False
     ref: str = ""
+
+
+class Wrote(NamedTuple):
+    """A text that a call wrote: the file, nothing for a command; what it replaced, or whether it is all of the file."""
+
+    where: str
+    text: str
+    replaced: str = ""
+    whole: bool = False
 
 
 class Ran(NamedTuple):
@@ -82,26 +92,30 @@ class Deeds:
         """How many commands an earlier summary left out."""
         self._waiting: dict[str, Waiting] = {}
 
-    def call(self, said: Said) -> Sequence[tuple[str, str]]:
-        """Take a call; return the texts that it wrote, each with the file or the tool it stands for."""
+    def call(self, said: Said) -> Sequence[Wrote]:
+        """Take a call; return the texts that it wrote."""
         tool = said.tool.lower()
         if tool in _PLANS or tool in (_TASK_MADE, _TASK_SET):
             self._plan(tool, said.given)
             return ()
         written = list(_written(said.given))
+        replaced = "\n".join(text for key, text in _strings(said.given) if key in _OLD_KEYS)
         scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
         touched, texts = self._patches(written)
         path = next((said.given[key] for key in _PATH_KEYS if isinstance(said.given.get(key), str)), "")
         if path and not touched:
             if said.purpose is Purpose.WRITE or any(word in tool for word in _CHANGING) or tool == "create":
                 touched = self._change(path, tool, written)
-                texts = [(self.paths.key(path), text) for text in written]
+                whole = tool in _WRITING
+                texts = [Wrote(self.paths.key(path), "\n".join(written), replaced, whole)]
             elif said.purpose is Purpose.READ or tool in _READING:
                 self.note_read(path)
         folder = next((said.given[key] for key in _FOLDER_KEYS if isinstance(said.given.get(key), str)), "")
         for each in scripts:
-            touched += self._shell(each, folder)
-            texts.append(("", each.text))
+            shell = self._shell(each, folder)
+            touched += [path for path, _ in shell]
+            texts += [Wrote(path, "", whole=True) for path, how in shell if how == "deleted"]
+            texts.append(Wrote("", each.text))
         words = next((each.line for each in scripts), "") or path
         if not words:
             words = next((one_line(each, _COMMAND) for each in written if each.strip()), "")
@@ -112,6 +126,11 @@ class Deeds:
             self._note(each, Outcome("no result"))
         self.last = (self._named(said.tool, words), Outcome("no result"))
         return texts
+
+    def commands_of(self, call: str) -> Sequence[Script]:
+        """Find the commands of a call that waits for its result."""
+        waiting = self._waiting.get(call)
+        return waiting.commands if waiting else ()
 
     def result(self, said: Said) -> None:
         """Take a result: how the call of it ended."""
@@ -149,14 +168,15 @@ class Deeds:
             del self.ran[next(iter(self.ran))]
             self.commands_before += 1
 
-    def _patches(self, written: Iterable[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    def _patches(self, written: Iterable[str]) -> tuple[list[str], list[Wrote]]:
         touched: list[str] = []
-        texts: list[tuple[str, str]] = []
+        texts: list[Wrote] = []
         for text in written:
             for path, how, part in patched(text):
                 self.note_change(path, how, reference(text))
                 touched.append(self.paths.key(path))
-                texts.append((touched[-1], part))
+                replaced = "\n".join(line[1:] for line in part.split("\n") if line.startswith("-"))
+                texts.append(Wrote(touched[-1], part, replaced, how in ("written", "deleted")))
         return touched, texts
 
     def _change(self, path: str, tool: str, written: Sequence[str]) -> list[str]:
@@ -166,13 +186,13 @@ class Deeds:
         self.note_change(path, "written" if whole else "edited", reference(newest_text) if newest_text else "", lines)
         return [self.paths.key(path)]
 
-    def _shell(self, ran: Script, folder: str) -> list[str]:
+    def _shell(self, ran: Script, folder: str) -> list[tuple[str, str]]:
         touched = script(ran.text, folder)
         for path, how in touched.changed:
             self.note_change(path, how)
         for path in touched.read:
             self.note_read(path)
-        return [self.paths.key(path) for path, _ in touched.changed]
+        return [(self.paths.key(path), how) for path, how in touched.changed]
 
     def note_change(self, path: str, how: str, ref: str = "", lines: int = 0, times: int = 1) -> None:
         """Remember that a file was changed, as the newest."""
@@ -233,12 +253,17 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _written(given: Mapping[str, Any]) -> Iterator[str]:
     """Yield the strings that a call was given, but for what they replace and for names."""
+    return (text for key, text in _strings(given) if key not in _OLD_KEYS and key not in _NAME_KEYS)
+
+
+def _strings(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the strings that a call was given, each with its key in lower case."""
     waiting: list[tuple[str, Any]] = [("", given)]
     while waiting:
         key, value = waiting.pop()
         if isinstance(value, str):
-            if key.lower() not in _OLD_KEYS and value:
-                yield value
+            if value:
+                yield key.lower(), value
         elif isinstance(value, Mapping):
             waiting += reversed([(str(name), each) for name, each in value.items()])
         elif isinstance(value, list):

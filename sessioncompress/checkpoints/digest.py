@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sessioncompress.checkpoints import deeds as done
 from sessioncompress.checkpoints import excerpts as shown
-from sessioncompress.checkpoints import merge
+from sessioncompress.checkpoints import merge, searches
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.outcomes import Outcome
 from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
@@ -27,6 +27,7 @@ _DECISIONS = "Decisions and findings on the way"
 _TODO = "Todo list"
 _CHANGED = "Files changed (newest last)"
 _READ_ONLY = "Files read only"
+_SEARCHES = "Searches (newest last)"
 _COMMANDS = "Commands and how they ended (newest last)"
 _FAILURES = "Failures that nothing mended"
 _WROTE = "Lines that the agent wrote (excerpts)"
@@ -40,44 +41,50 @@ class Notes:
         self.splits = splits
         self.story = told.Story()
         self.deeds = done.Deeds()
+        self.searches = searches.Searches()
         self.excerpts = shown.Excerpts()
         self.foreign: list[str] = []
         self.carried: dict[str, merge.Section] = {}
         """Rows of an earlier summary that are not told apart any further."""
-        self.messages = 0
+        self.entries = 0
+        """Lines of which something was said."""
+        self._line = -1
         self.root = ""
         self._reads: dict[str, str] = {}
         self.last_call: list[str] = []
 
-    def take(self, said: Said) -> None:
-        """Take what was said next."""
+    def take(self, number: int, said: Said) -> None:
+        """Take what was said next, and the number of its line."""
         if said.say is Say.SUMMARY:
             self._summary(said.text)
             return
-        self.messages += 1
+        self.entries += number != self._line
+        self._line = number
         if said.say is Say.PROMPT:
             self.story.prompt(said.text)
         elif said.say is Say.ANSWER:
             self.story.answer(said.text)
         elif said.say is Say.CALL:
             self.story.call()
-            for where, text in self.deeds.call(said):
-                self.excerpts.wrote(where, text)
+            for each in self.deeds.call(said):
+                self.excerpts.wrote(each.where, each.text, replaced=each.replaced, whole=each.whole)
+            self.searches.call(said, self.deeds.commands_of(said.call))
             if said.purpose is Purpose.READ and self.deeds.read:
                 self._reads[said.call] = next(reversed(self.deeds.read))
         else:
             self.deeds.result(said)
+            self.searches.result(said)
             where = self._reads.pop(said.call, "")
             if where and said.failed is not True:
                 self.excerpts.read(where, said.text)
 
     def _summary(self, text: str) -> None:
         # One behind what was said is of a branch that was left: it is no earlier state of this one.
-        earlier = None if self.messages else merge.parse(text, _TITLES)
+        earlier = None if self.entries else merge.parse(text, _TITLES)
         if earlier is None:
             self.foreign = [*self.foreign[-2:], text[: 64 * 1024]]
             return
-        self.messages += earlier.messages
+        self.entries += earlier.entries
         story, deeds = self.story, self.deeds
         asked = [*earlier.section(_REQUESTS).rows, *earlier.section(_PROGRESS).rows]
         for number, lines, ref in merge.told(asked):
@@ -101,9 +108,14 @@ class Notes:
             deeds.ran[alike(command)] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
         for command, verdict, line in merge.commands(earlier.section(_FAILURES).rows):
             deeds.failures[alike(command)] = (command, Outcome(verdict, line))
+        for words, found, _ in merge.commands(earlier.section(_SEARCHES).rows):
+            self.searches.note(searches.Search(words), found)
+        self.searches.before += earlier.section(_SEARCHES).gone
         deeds.todo = []
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
-        for title in (_BEFORE, _WROTE, _READ):
+        for where, lines in merge.excerpts(earlier.section(_WROTE).rows, earlier.root):
+            self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)
+        for title in (_BEFORE, _READ):
             if earlier.section(title).rows:
                 self.carried[title] = earlier.section(title)
 
@@ -188,6 +200,13 @@ def _read_only(draft: Draft) -> Sequence[str]:
     return done.read_only(draft.notes.deeds, draft.notes.root, draft.room)
 
 
+def _searches(draft: Draft) -> Sequence[str]:
+    """Write what was looked for, where a session did that more often than it changed files."""
+    found, changes = draft.notes.searches, draft.notes.deeds.changed.values()
+    is_research = len(found.found) > sum(change.times for change in changes)
+    return searches.rows(found, draft.notes.root, draft.room) if is_research else ()
+
+
 def _commands(draft: Draft) -> Sequence[str]:
     return done.commands(draft.notes.deeds, draft.notes.root, draft.room)
 
@@ -197,18 +216,22 @@ def _failures(draft: Draft) -> Sequence[str]:
 
 
 def _wrote(draft: Draft) -> Sequence[str]:
-    return _excerpts(draft, _WROTE, draft.notes.excerpts.written())
+    excerpts = draft.notes.excerpts
+    carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
+    return _excerpts(draft, carried, excerpts.written(), "")
 
 
 def _read(draft: Draft) -> Sequence[str]:
-    return _excerpts(draft, _READ, draft.notes.excerpts.readings())
+    carried = draft.notes.carried.get(_READ, merge.Section()).rows
+    return _excerpts(draft, carried, draft.notes.excerpts.readings(), draft.notes.story.asked_last())
 
 
-def _excerpts(draft: Draft, title: str, texts: Iterable[tuple[str, str]]) -> Sequence[str]:
+def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found], asked: str) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
-    carried = shown.carry(draft.notes.carried.get(title, merge.Section()).rows, draft.room // 2)
+    carried = shown.carry(earlier, draft.room // 2)
     taken = sum(map(len, carried)) + len(carried)
-    new = shown.lines(texts, "\n".join([draft.written, *carried]), draft.notes.root, draft.room - taken)
+    said = "\n".join([draft.written, *carried])
+    new = shown.lines(texts, said, draft.notes.root, draft.room - taken, asked)
     return shown.together([*carried, *new])
 
 
@@ -223,6 +246,7 @@ _SECTIONS = (
     Shown(_TODO, 0.07, _todo),
     Shown(_CHANGED, 0.14, _changed),
     Shown(_READ_ONLY, 0.05, _read_only),
+    Shown(_SEARCHES, 0.10, _searches),
     Shown(_COMMANDS, 0.14, _commands),
     Shown(_FAILURES, 0.05, _failures),
     Shown(_WROTE, 1.0, _wrote),
@@ -232,7 +256,7 @@ _SECTIONS = (
 _TITLES = tuple(section.title for section in _SECTIONS)
 _ORDER = (
     *(_CHANGED, _COMMANDS, _PROGRESS, _SO_FAR, _REQUESTS, _TODO, _BEFORE, _CONSTRAINTS, _DECISIONS, _FAILURES),
-    *(_READ_ONLY, _REPORTS, _WROTE, _READ),
+    *(_READ_ONLY, _SEARCHES, _REPORTS, _WROTE, _READ),
 )
 """In the order in which they get their room: what no model can find out again before all others."""
 _REST = (_REPORTS, _WROTE, _READ)
@@ -247,10 +271,10 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     An earlier summary comes first. `splits`: the last request is still being worked on.
     """
     notes = Notes(splits=splits)
-    for _, said in old:
-        notes.take(said)
+    for number, said in old:
+        notes.take(number, said)
     notes.end()
-    head = merge.head(notes.messages, notes.story.number, notes.root)
+    head = merge.head(notes.entries, notes.story.number, notes.root)
     blocks: dict[str, str] = {}
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -16,9 +16,19 @@ _MOST_OF_ONE = 24 * 1024
 _SHORTEST, _LONGEST = 12, 160
 """Characters of a line."""
 _DEFINITION = 1.5
+_PLUMBING = 0.4
 _OLDEST = 0.4
-"""The worth of a definition beside another line, and of the oldest line beside the newest."""
+"""The worth of a definition and of plumbing beside another line, and of the oldest line beside the newest."""
 _OFTEN = 6
+_SEARCHED = 1_000
+"""Lines of one file among which a part of a line is looked for."""
+_ASKED = 2.0
+"""What a word that the newest requests say thrice adds to a line, where a name adds 1 or more."""
+_THRICE = 3
+_STEM, _SHORTEST_WORD = 5, 4
+"""Letters of a word by which it is known in its other forms, and that it has at least."""
+_COMMON = 8
+"""Of so many lines one may hold a word that tells lines apart."""
 _PER_LINE = 8
 """Characters that a line takes beside its own."""
 
@@ -27,41 +37,122 @@ _NAME = re.compile(
     r"[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z][0-9]|[A-Z]{2}[a-z]|^[A-Z][A-Z0-9]{3,}$|[a-z0-9]-[a-z0-9]"
 )
 """More than a plain word: those recur by chance."""
+_PATH = re.compile(r"/|\w\.\w")
+_PLAIN = re.compile(r"[A-Z]?[a-z]{3,40}|[A-Z]{4,40}")
 _DEFINES = re.compile(
     r"(?:export\s{1,4})?(?:default\s{1,4})?(?:pub(?:\([a-z]{1,12}\))?\s{1,4})?(?:async\s{1,4})?(?:abstract\s{1,4})?"
     r"(?:def|class|function|fn|func|interface|type|enum|struct|trait|impl|const|let|static|public|private|protected|"
     r"CREATE TABLE)\b.{4}|#{1,6} \S|@\w{1,40}\.\w"
 )
+_PLUMBS = re.compile(
+    r"--[\w-]{1,60}:|import\b|from \S{1,100} import\b|use \w|using \w|#include\b|package \w|"
+    r"@(?:import|apply|utility|media|layer|custom-variant)\b|</?[A-Za-z]|(?:class|className|style|aria-[a-z]{1,20})=|"
+    r"[.&:][\w:-]{1,60}(?: [.&:>*\w-]{1,60}){0,4} ?[,{]\Z|"
+    r"[a-z]{2,20}-[a-z-]{2,40}: |[a-z]{2,20}: var\(--|[\w.@-]{1,80}/\Z"
+)
+"""What a line begins with that only ties others together: imports, declarations of style, markup."""
 _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
 """What a reading tool writes before each line."""
 _NOT_WRITTEN = ("-", "@@", "***")
 
 
+class Held(NamedTuple):
+    """A line that was written: the number of the text that held it last, how often it was written, and by whom told.
+
+    `carried` is whether it stands in an earlier summary and was not written again.
+    """
+
+    at: int
+    times: int = 1
+    carried: bool = False
+
+
+class Found(NamedTuple):
+    """A line that may be shown: the file it stands in, its words, how recent it is, how often it was written."""
+
+    where: str
+    words: str
+    recent: float = 1.0
+    times: int = 1
+
+
 class Line(NamedTuple):
-    """A line that may be shown: where it stands, its place among all, its words, and its names."""
+    """A line with its worth, its place among all, and its names."""
 
     worth: float
     place: int
     where: str
     words: str
     names: frozenset[str]
+    stems: frozenset[str] = frozenset()
 
 
 class Excerpts:
-    """The newest texts that were written, and the newest reading of each file."""
+    """The newest lines that were written and still stand, as far as the calls show it; the newest reading of a file."""
 
     def __init__(self) -> None:
-        self._written: deque[tuple[str, str]] = deque()
+        # Of a plain dict, to find the first key takes longer the more went before it.
+        self._written: OrderedDict[tuple[str, str], Held] = OrderedDict()
+        """By file and line; the oldest first."""
+        self._of: dict[str, dict[str, None]] = {}
         self._read: dict[str, str] = {}
-        self._held = self._held_read = 0
+        self._held = self._held_read = self._texts = 0
 
-    def wrote(self, where: str, text: str) -> None:
-        """Take a text that a call was given, and the file it is for."""
-        text = _part(text)
-        self._written.append((where, text))
-        self._held += len(text)
+    def wrote(self, where: str, text: str, *, replaced: str = "", whole: bool = False) -> None:
+        """Take a text that a call was given, and the file it is for.
+
+        What it replaced goes; of a file that was written whole all that it no longer holds.
+        """
+        self._texts += 1
+        new = dict.fromkeys(_lines(_part(text)))
+        if whole and where:
+            for line in [line for line in self._of.get(where, ()) if line not in new]:
+                self._drop(where, line)
+        elif replaced and where:
+            self._replace(where, replaced, text, new)
+        for line in new:
+            self._hold(where, line, Held(self._texts))
+
+    def carry(self, where: str, lines: Iterable[str]) -> None:
+        """Take the lines of a file that an earlier summary shows."""
+        for line in lines:
+            self._hold(where, line, Held(self._texts, carried=True))
+
+    def _hold(self, where: str, line: str, held: Held) -> None:
+        before = self._written.pop((where, line), None)
+        if before is None:
+            self._held += len(line)
+        else:
+            held = held._replace(times=held.times + before.times)
+        self._written[where, line] = held
+        self._of.setdefault(where, {})[line] = None
         while self._held > _MOST_HELD:
-            self._held -= len(self._written.popleft()[1])
+            self._drop(*next(iter(self._written)))
+
+    def _drop(self, where: str, line: str) -> None:
+        del self._written[where, line]
+        of = self._of[where]
+        del of[line]
+        if not of:
+            del self._of[where]
+        self._held -= len(line)
+
+    def _replace(self, where: str, old: str, new: str, lines: Iterable[str]) -> None:
+        of = self._of.get(where, {})
+        for line in list(_lines(old)):
+            if line in of and line not in lines:
+                self._drop(where, line)
+        old, new = old.strip(), new.strip()
+        if "\n" in old or len(old) < _SHORTEST or len(of) > _SEARCHED:
+            return
+        # Where only a part of a line was given, the line has another one now.
+        parts = [line for line in of if old in line and line not in lines]
+        for line in parts:
+            self._drop(where, line)
+        for line in parts:
+            changed = line.replace(old, new) if len(new) <= _LONGEST and len(line) <= _LONGEST else ""
+            if changed and "\n" not in changed:
+                self._hold(where, changed, Held(self._texts))
 
     def read(self, where: str, text: str) -> None:
         """Take what was read of a file."""
@@ -71,13 +162,28 @@ class Excerpts:
         while self._held_read > _MOST_HELD:
             self._held_read -= len(self._read.pop(next(iter(self._read))))
 
-    def written(self) -> Iterable[tuple[str, str]]:
-        """Give what was written, the oldest first."""
-        return self._written
+    def written(self) -> Iterator[Found]:
+        """Give what was written and still stands, the oldest first."""
+        first = next(iter(self._written.values())).at if self._written else 0
+        for (where, line), held in self._written.items():
+            if not held.carried:
+                recent = _OLDEST + (held.at - first + 1) / (self._texts - first + 1)
+                yield Found(where, line, recent, held.times)
 
-    def readings(self) -> Iterable[tuple[str, str]]:
+    def carried(self) -> Iterator[Found]:
+        """Give what an earlier summary shows and still stands, the oldest first."""
+        return (Found(where, line) for (where, line), held in self._written.items() if held.carried)
+
+    def readings(self) -> Iterator[Found]:
         """Give what was read, the oldest first."""
-        return self._read.items()
+        for at, (where, text) in enumerate(self._read.items()):
+            recent = _OLDEST + (at + 1) / len(self._read)
+            for raw in text.split("\n"):
+                number = _NUMBERED.match(raw)
+                words = raw[number.end() :] if number else raw
+                # The next reading shows it again, and nothing depends on it.
+                if not raw.startswith(_NOT_WRITTEN) and not _PLUMBS.match(words.strip()):
+                    yield Found(where, words, recent)
 
 
 def _part(text: str) -> str:
@@ -86,11 +192,28 @@ def _part(text: str) -> str:
     return f"{text[: _MOST_OF_ONE // 3 * 2]}\n{text[-_MOST_OF_ONE // 3 :]}"
 
 
-def lines(texts: Iterable[tuple[str, str]], said: str, root: str, room: int) -> list[str]:
-    """Choose the lines that hold most names which nothing that was said so far holds; write them by file."""
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text, or of a patch, that may be shown."""
+    for raw in text.split("\n"):
+        if not raw.startswith(_NOT_WRITTEN):
+            line = raw.removeprefix("+").strip()
+            if len(line) >= _SHORTEST:
+                yield line
+
+
+def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = "") -> list[str]:
+    """Choose the lines that hold most names which nothing that was said so far holds; write them by file.
+
+    Lines that share words with what was asked come first.
+    """
     known = names_in(said)
-    found, counts = _candidates(list(texts), known)
-    ranked = sorted((_ranked(line, counts) for line in found), key=lambda line: (-line.worth, line.place))
+    wanted = stems_in(asked)
+    found, counts = _candidates(texts, known, wanted)
+    # A word in many lines says nothing about one.
+    wanted = Counter(
+        {stem: min(n, _THRICE) for stem, n in wanted.items() if counts[f" {stem}"] * _COMMON <= len(found)}
+    )
+    ranked = sorted((_ranked(line, counts, wanted) for line in found), key=lambda line: (-line.worth, line.place))
     chosen: list[Line] = []
     opened: set[str] = set()
     for line in ranked:
@@ -98,12 +221,13 @@ def lines(texts: Iterable[tuple[str, str]], said: str, root: str, room: int) -> 
             break
         where = _where(line.where, root)
         size = len(line.words) + len("  > \n") + (0 if where in opened else len(where) + len("- :\n"))
-        if size <= room and line.names - known:
+        if size <= room and (line.names - known or sum(wanted[stem] for stem in line.stems) >= _THRICE):
             chosen.append(line)
             opened.add(where)
             known |= line.names
             room -= size
-    return list(_by_file(chosen, root))
+    chosen.sort(key=lambda line: line.place)
+    return by_file(((line.where, line.words) for line in chosen), root)
 
 
 def names_in(text: str) -> set[str]:
@@ -111,45 +235,53 @@ def names_in(text: str) -> set[str]:
     return {word for each in set(_WORD.findall(text)) if _NAME.search(word := each.rstrip("-"))}
 
 
-def _candidates(texts: list[tuple[str, str]], known: set[str]) -> tuple[list[Line], Counter[str]]:
+def stems_in(text: str) -> Counter[str]:
+    """Count the beginnings of the words in a text, also of those in names, but of none in paths."""
+    plain = (word for part in text.split() if not _PATH.search(part) for word in _PLAIN.findall(part))
+    return Counter(word[:_STEM].lower() for word in plain if len(word) >= _SHORTEST_WORD)
+
+
+def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) -> tuple[list[Line], Counter[str]]:
+    """Find the lines with new names, or with words that were asked for; count the names and those words."""
     counts: Counter[str] = Counter()
     held: dict[tuple[str, str], Line] = {}
-    place = 0
-    for at, (where, text) in enumerate(texts):
-        recent = _OLDEST + (at + 1) / len(texts)
-        for raw in text.split("\n"):
-            if raw.startswith(_NOT_WRITTEN):
-                continue
-            number = _NUMBERED.match(raw)
-            words = clean(raw[number.end() :] if number else raw.removeprefix("+")).replace("\n", " ").strip()
-            if not _SHORTEST <= len(words) <= _LONGEST:
-                continue
-            names = frozenset(names_in(words))
-            if not names:
-                continue
-            counts.update(names)
-            if names - known:
-                place += 1
-                worth = recent * (_DEFINITION if _DEFINES.match(words) else 1)
-                held[where, words] = Line(worth, place, where, words, names - known)
+    for place, (where, raw, recent, times) in enumerate(texts):
+        words = clean(raw).replace("\n", " ").strip()
+        if not _SHORTEST <= len(words) <= _LONGEST:
+            continue
+        names = frozenset(names_in(words))
+        stems = frozenset(asked.keys() & stems_in(words).keys() if asked else ())
+        if not names and not stems:
+            continue
+        for name in sorted(names):
+            counts[name] += times
+        counts.update(sorted(f" {stem}" for stem in stems))
+        if stems or names - known:
+            worth = recent * (_DEFINITION if _DEFINES.match(words) else _PLUMBING if _PLUMBS.match(words) else 1)
+            held[where, words] = Line(worth, place, where, words, names - known, stems)
     return list(held.values()), counts
 
 
-def _ranked(line: Line, counts: Counter[str]) -> Line:
+def _ranked(line: Line, counts: Counter[str], wanted: Counter[str]) -> Line:
     worth = sum(min(counts[name], _OFTEN) ** 0.5 for name in sorted(line.names))
+    worth += _ASKED / _THRICE * sum(wanted[stem] for stem in line.stems)
     return line._replace(worth=worth * line.worth / (len(line.words) + _PER_LINE))
 
 
+IN_COMMANDS = "in commands"
+"""Stands for the file of what was written in commands."""
+
+
 def _where(path: str, root: str) -> str:
-    return one_line(below(path, root), 100) if path else "in commands"
+    return one_line(below(path, root), 100) if path else IN_COMMANDS
 
 
-def _by_file(chosen: Iterable[Line], root: str) -> Iterator[str]:
+def by_file(found: Iterable[tuple[str, str]], root: str) -> list[str]:
+    """Write lines in a row for each file."""
     files: dict[str, list[str]] = {}
-    for line in sorted(chosen, key=lambda line: line.place):
-        files.setdefault(_where(line.where, root), []).append(line.words)
-    for where, words in files.items():
-        yield f"- {where}:\n" + "\n".join(f"  > {each}" for each in words)
+    for where, words in found:
+        files.setdefault(_where(where, root), []).append(words)
+    return [f"- {where}:\n" + "\n".join(f"  > {each}" for each in words) for where, words in files.items()]
 
 
 def carry(rows: Sequence[str], room: int) -> list[str]:

@@ -12,7 +12,7 @@ from sessioncompress.checkpoints.quote import clean, left_out_before
 HEAD = "[Extracted by sessioncompress from "
 _HEAD_WITHIN = 1_500
 """Characters within which our head stands: an agent may put words of its own before a summary."""
-_COUNTS = re.compile(r"([0-9]{1,12}) messages? of this session, ([0-9]{1,12}) of the user")
+_COUNTS = re.compile(r"([0-9]{1,12}) (?:entr(?:y|ies)|messages?) of this session, ([0-9]{1,12}) of the user")
 _ROOT, _ROOT_ENDS = " Paths are below ", "; those with ./ are of the working folder.]"
 _NUMBERED = re.compile(r"(?:([0-9]{1,9})\.|-) > ")
 _WHOLE = re.compile(r" \[whole: ([0-9a-f]{12,16})\]\Z")
@@ -29,7 +29,7 @@ class Section(NamedTuple):
 class Earlier(NamedTuple):
     """What an earlier summary of ours says: how much it is about, and its sections by their titles."""
 
-    messages: int
+    entries: int
     prompts: int
     root: str
     sections: Mapping[str, Section]
@@ -66,11 +66,11 @@ def parse(text: str, titles: Iterable[str]) -> Earlier | None:
     return Earlier(int(counts[1]) if counts else 0, int(counts[2]) if counts else 0, root, sections)
 
 
-def head(messages: int, prompts: int, root: str) -> str:
+def head(entries: int, prompts: int, root: str) -> str:
     """Write the head of a summary, by which it is known again."""
     where = f"{_ROOT}{root}{_ROOT_ENDS}" if root else "]"
     return (
-        f"{HEAD}{messages} {'message' if messages == 1 else 'messages'} of this session, {prompts} of the user. A "
+        f"{HEAD}{entries} {'entry' if entries == 1 else 'entries'} of this session, {prompts} of the user. A "
         "record of what was said and done, not instructions. Lines behind > are quoted. `sessioncompress show REF` "
         f"prints what a reference in brackets stands for.{where}"
     )
@@ -128,6 +128,17 @@ def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
 
 def _absolute(path: str, root: str) -> str:
     return path.removeprefix(HERE) if path.startswith(HERE) else joined(root, path)
+
+
+def excerpts(rows: Iterable[str], root: str) -> Iterator[tuple[str, list[str]]]:
+    """Read the rows of excerpts: the file with its whole path, or what stands in its place, and the lines."""
+    for row in rows:
+        where, *lines = row.removeprefix("- ").split("\n")
+        path = where.removesuffix(":")
+        yield (
+            _absolute(path, root) if "/" in path or "." in path else path,
+            [each.removeprefix("  > ") for each in lines],
+        )
 
 
 _ENDED = re.compile(r"` (ok|failed|ended with|no result)(?:: |\Z)")

@@ -23,9 +23,13 @@ _FAILURE = re.compile(
 )
 _NOISE = re.compile(
     r"(?:Output:|\(no output\)|\(?\w{1,20} completed with no output\)?|Exit code [0-9]+|Chunk ID: .*|Wall time: .*|"
-    r"Original token count: .*|\(?(?:Command|Process) exited with code -?[0-9]+\)?|[<\u2039][^>]{0,40}>|[^\w]*)",
+    r"Original token count: .*|\(?(?:Command|Process) exited with code -?[0-9]+\)?|[<\u2039][^>]{0,40}>|"
+    r"(?:Process Group |Background )?PG?IDs?: [0-9, ]{1,80}|User aborted the command|\"?status\"?: .{0,40}|[^\w]*)",
     re.IGNORECASE,
 )
+_CODE = re.compile(r".*[;{},]|return\b.*", re.DOTALL)
+_BARE = re.compile(r"[a-z_]{1,24}")
+"""A line of code, and a word that says nothing of a failure."""
 HIDDEN = "ended with"
 """Stands for a verdict where the exit status is not that of the command."""
 
@@ -44,8 +48,11 @@ class Outcome(NamedTuple):
     def line(self) -> str:
         """Find the line of the result that says most; empty where none says anything."""
         lines = [line for each in clean(self.text).split("\n") if (line := each.strip()[:_LONGEST])]
-        lines = [line for line in lines if not _NOISE.fullmatch(line)]
+        lines = [line for line in lines if not says_nothing(line)]
         best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
+        lines = [line for line in lines if not _CODE.fullmatch(line)]
+        if self.failed:
+            lines = [line for line in lines if not _BARE.fullmatch(line) or _FAILURE.search(line)]
         if self.failed and not best:
             best = next((line for line in lines if _FAILURE.search(line)), "")
         return one_line(best or (lines[-1] if lines else ""), _LINE)
@@ -54,6 +61,11 @@ class Outcome(NamedTuple):
         """Write it behind a call."""
         line = self.line() or ("nothing" if self.verdict == HIDDEN else "")
         return f"{self.verdict}: {line}" if line else self.verdict
+
+
+def says_nothing(line: str) -> bool:
+    """Tell whether a line of a result is only what an agent puts around it."""
+    return _NOISE.fullmatch(line.strip()[:_LONGEST]) is not None
 
 
 def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:

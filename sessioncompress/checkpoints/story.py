@@ -7,7 +7,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sessioncompress.checkpoints.quote import clip, excerpt, more, newest, one_line, quoted, reference
+from sessioncompress.checkpoints.pasted import is_words, own, pasted
+from sessioncompress.checkpoints.quote import (
+    clip,
+    excerpt,
+    lines_left_out,
+    more,
+    newest,
+    one_line,
+    quoted,
+    reference,
+)
 
 _MOST_TOLD = 400
 """Requests, and reports, that are remembered beside the first one."""
@@ -21,6 +31,10 @@ _SHORTEST, _LONGEST = 24, 260
 
 _VERBATIM, _LONG = 260, 900
 """Characters of a request that stand whole: of any one, and of the first and the last two."""
+_BEGUN = (100, 80, 60, 40)
+"""Characters of the line of each request, of which the first are taken that leave room for more."""
+_LEAST_PASTED = 300
+"""Characters for which a part of what was pasted is shown."""
 _WHOLE = 8_000
 """Characters at either end of a request that are remembered."""
 _REPORT, _LAST_REPORT = 300, 800
@@ -49,11 +63,16 @@ _STATUS = re.compile(
 )
 """How a sentence begins that says only what comes next."""
 _BEGINS = re.compile(r"[-*\u2022]{0,2}\s{0,2}[A-Z`*\"]")
+_BULLET = re.compile(r"\A(?:[-\u2022]\s{0,3}|\*\s{1,3})")
+_ADVICE = re.compile(
+    r"\*\*[^*\n]{1,80}\*\*:|\*\*[^*\n]{1,80}:\*\*|\b(?:[Ii]f you|you (?:can|should|need)|type `|just run|[Pp]lease)\b"
+)
+"""Says what the user may do."""
 _RULE = re.compile(r"[\s`*#=|:+-]*+")
 
 
 class Told(NamedTuple):
-    """One request or report: its number among the requests, its lines, and its reference where they are not all."""
+    """One request or report: its number among the requests, its lines, and the reference of its whole text."""
 
     number: int
     lines: Sequence[str]
@@ -88,11 +107,10 @@ class Story:
         words = _without_skills(text)
         lines = excerpt(words, _WHOLE)
         self.texts.clear()
-        cut = sum(map(len, lines)) + len(lines) > _VERBATIM or words is not text
-        self._ask(Told(self.number, lines or ["(empty)"], reference(text) if cut else ""))
+        self._ask(Told(self.number, lines or ["(empty)"], reference(text)))
         self.newest = next((one_line(each, 120) for each in _SENTENCE.split(words[:2_000]) if each.strip()), "")
         if len(words) > _VERBATIM:
-            for sentence in _sentences(words):
+            for sentence in _sentences("\n".join(own(lines))):
                 if _CONSTRAINT.search(sentence):
                     self.constraints.append(one_line(sentence, _LINE))
 
@@ -147,8 +165,8 @@ class Story:
         for sentence in _sentences(text):
             if _BEGINS.match(sentence) and not _STATUS.match(sentence) and not sentence.endswith((":", "?")):
                 sure = _DECIDED.search(sentence) is not None
-                if sure or _REASON.search(sentence):
-                    self.decide(one_line(sentence.lstrip("-*\u2022 "), _LINE), sure=sure)
+                if sure or (_REASON.search(sentence) and not _ADVICE.search(sentence)):
+                    self.decide(_unmarked(sentence), sure=sure)
 
     def decide(self, sentence: str, *, sure: bool) -> None:
         """Remember a sentence as the newest; of too many, the oldest goes."""
@@ -162,36 +180,73 @@ class Story:
         """The newest request."""
         return self.asked[-1] if self.asked else self.first
 
+    def asked_last(self) -> str:
+        """Return the words of the newest two requests."""
+        told = [*([self.first] if self.first else []), *self.asked][-2:]
+        return "\n".join(line for each in told for line in each.lines)
+
 
 def requests(story: Story, room: int, *, splits: bool) -> list[str]:
-    """Write the user's requests: the first one, and as many of the newest as fit; the last two longest.
+    """Write the user's requests: a line of each, and more of the first and the newest as far as it fits.
 
     Of a request in progress only its number: it has a section of its own.
     """
     told = [*([story.first] if story.first else []), *story.asked]
     if not told:
         return []
-    rows = [_told(each, _VERBATIM) for each in told]
-    spare = room - sum(map(len, rows)) - len(rows) - len(more(10**6))
-    for place in dict.fromkeys((len(told) - 1, 0, len(told) - 2)):
-        if spare > 0 and 0 <= place < len(told):
-            longer = _told(told[place], min(_LONG, _VERBATIM + spare))
-            spare -= len(longer) - len(rows[place])
-            rows[place] = longer
+    for most in _BEGUN:
+        rows = [_begun(each, most) for each in told]
+        if sum(map(len, rows)) + len(rows) <= room * 3 // 4:
+            break
     if splits:
         rows[-1] = f"{told[-1].number}. (in progress: below)"
+    last = len(told) - 1
+    spare = room - sum(map(len, rows)) - len(rows) - len(more(10**6))
+    ends = [place for place in dict.fromkeys((last, 0, last - 1)) if 0 <= place < len(told) - splits]
+    others = [place for place in range(last - splits, -1, -1) if place not in ends]
+    for most, places in ((_VERBATIM, [*ends, *others]), (_LONG, ends)):
+        for place in places:
+            longer = _told(told[place], min(most, len(rows[place]) + spare))
+            if longer != rows[place] and len(longer) - len(rows[place]) <= spare:
+                spare -= len(longer) - len(rows[place])
+                rows[place] = longer
     if len(rows[0]) + 1 > room // 2:
         rows[0] = _told(told[0], max(room // 2, 60))
-    others = newest(rows[1:], room - len(rows[0]) - 1, story.asked_before)
-    gone = len(rows) - 1 + story.asked_before if len(rows) > 1 and not others else 0
-    return [rows[0], *others, *([more(gone)] if gone else [])]
+    newer = newest(rows[1:], room - len(rows[0]) - 1, story.asked_before)
+    gone = len(rows) - 1 + story.asked_before if len(rows) > 1 and not newer else 0
+    return [rows[0], *newer, *([more(gone)] if gone else [])]
+
+
+def _begun(told: Told, most: int) -> str:
+    """Write the first words of the user's own."""
+    if sum(map(len, told.lines)) + len(told.lines) <= most:
+        return _told(told, most)
+    line = next(filter(is_words, told.lines), told.lines[0])
+    shown = one_line(line, most)
+    cut = len(told.lines) > 1 or shown != line
+    return quoted(label(told.number), [shown], f" [whole: {told.ref}]" if told.ref and cut else "")
 
 
 def _told(told: Told, most: int, *, tail: bool = True) -> str:
-    shown = clip(told.lines, most, tail=tail)
+    shown = clip(_without_pasted(told.lines, most), most, tail=tail)
     # What is whole needs no reference, but what was cut before does.
     cut = shown != list(told.lines) or any("left out" in line for line in shown)
     return quoted(label(told.number), shown, f" [whole: {told.ref}]" if told.ref and cut else "")
+
+
+def _without_pasted(lines: Sequence[str], most: int) -> Sequence[str]:
+    """Cut what was pasted where not all fits; it gets what the user's own words leave."""
+    size = sum(map(len, lines)) + len(lines)
+    runs = list(pasted(lines)) if size > most else []
+    spare = most - size + sum(len(lines[at]) + 1 for run in runs for at in run)
+    kept: list[str] = []
+    done = 0
+    for run in runs:
+        part = lines[run.start : run.stop]
+        kept += lines[done : run.start]
+        kept += clip(part, spare // len(runs)) if spare >= _LEAST_PASTED * len(runs) else [lines_left_out(len(part))]
+        done = run.stop
+    return [*kept, *lines[done:]]
 
 
 def label(number: int) -> str:
@@ -252,6 +307,12 @@ def _sentences(text: str) -> Iterator[str]:
         sentence = each.strip()
         if _SHORTEST <= len(sentence) <= _LONGEST:
             yield sentence
+
+
+def _unmarked(sentence: str) -> str:
+    """Take a sentence out of a list; a bold mark of which one half is left goes."""
+    line = one_line(_BULLET.sub("", sentence), _LINE)
+    return line.replace("**", "") if line.count("**") % 2 else line
 
 
 def _report_lines(text: str) -> list[str]:

@@ -52,7 +52,7 @@ def test_each_section_says_its_part() -> None:
     """In the order of the table, below a head that says what this is."""
     summary = summed(story())
     text = summary.text
-    assert text.startswith("[Extracted by sessioncompress from 19 messages of this session, 2 of the user. A record of")
+    assert text.startswith("[Extracted by sessioncompress from 19 entries of this session, 2 of the user. A record of")
     assert "Paths are below /w/harbour/src; those with ./ are of the working folder.]\n\n## The user's requests" in text
     assert section(text, "The user's requests").startswith("1. > Mend the tide gauge.\n   > ")
     assert "\n2. > And the ferry?" in section(text, "The user's requests")
@@ -119,6 +119,28 @@ def test_what_one_section_leaves_goes_to_others() -> None:
     code = "\n".join(f"def gauge_of_berth_{at}(reading_{at}):" for at in range(2000))
     said = [asked("Write."), *called("write", {"path": "a.py", "content": code}), answered("Written.")]
     assert estimate(len(summed(said).text)) > 2900
+
+
+_PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-gauge_floor = 10\n+gauge_step = 20\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        called("write", {"path": "a.py", "content": "gauge_step = 20"}),
+        called("edit", {"path": "a.py", "old_string": "gauge_floor = 10", "new_string": "gauge_step = 20"}),
+        called("edit", {"path": "a.py", "edits": [{"newText": "gauge_step = 20", "oldText": "gauge_floor = 10"}]}),
+        called("apply_patch", {"input": _PATCH}),
+        [*ran("rm a.py"), *called("write", {"path": "b.py", "content": "gauge_step = 20"})],
+    ],
+)
+def test_lines_that_are_gone_are_not_shown(later: list[Said]) -> None:
+    """Also where an earlier summary shows them."""
+    said = [asked("Write."), *called("write", {"path": "a.py", "content": "gauge_floor = 10"})]
+    for before in (said, [Said(Say.SUMMARY, summed(said).text)]):
+        rows = section(summed([*before, *later, answered("Done.")]).text, "Lines that the agent wrote")
+        assert "gauge_step" in rows
+        assert "gauge_floor" not in rows
 
 
 def test_short_requests_stand_there_whole() -> None:
@@ -242,7 +264,7 @@ def test_the_same_gives_the_same() -> None:
 
 def test_nothing_said_gives_a_head() -> None:
     """And a session without a request its files."""
-    assert summed([]).text.startswith("[Extracted by sessioncompress from 0 messages")
+    assert summed([]).text.startswith("[Extracted by sessioncompress from 0 entries")
     assert summed(ran("rm a.py")).changed == ("a.py",)
 
 

@@ -2,44 +2,134 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sessioncompress.checkpoints import excerpts
 
 _CODE = "import os\n\ndef late_reading(tide_gauge):\n    return tide_gauge.value_at(7)\n\nx = 1\n"
 
 
+def chosen(where: str, text: str, said: str = "", root: str = "", room: int = 500) -> list[str]:
+    """Return the lines chosen of a text that was written."""
+    held = excerpts.Excerpts()
+    held.wrote(where, text)
+    return excerpts.lines(held.written(), said, root, room)
+
+
 def test_lines_with_names_stand_below_their_file() -> None:
     """In their order; plain ones are left out."""
-    assert excerpts.lines([("/w/a.py", _CODE)], "", "/w", 500) == [
+    assert chosen("/w/a.py", _CODE, root="/w") == [
         "- a.py:\n  > def late_reading(tide_gauge):\n  > return tide_gauge.value_at(7)"
     ]
 
 
 def test_definitions_come_first() -> None:
     """Where not all fits."""
-    assert excerpts.lines([("", _CODE)], "", "", 60) == ["- in commands:\n  > def late_reading(tide_gauge):"]
+    assert chosen("", _CODE, room=60) == ["- in commands:\n  > def late_reading(tide_gauge):"]
 
 
 def test_what_stands_elsewhere_is_not_said_again() -> None:
     """By its names."""
-    assert excerpts.lines([("a.py", _CODE)], "late_reading tide_gauge value_at", "", 500) == []
+    assert chosen("a.py", _CODE, "late_reading tide_gauge value_at") == []
 
 
 def test_numbers_of_lines_and_signs_of_patches_go() -> None:
     """They are no part of the text."""
-    read, patch = "   12\tdef late_reading():", "@@ tide_gauge_one\n-old_tide_gauge = 1\n+new_tide_gauge = 2"
-    assert excerpts.lines([("a.py", read)], "", "", 500) == ["- a.py:\n  > def late_reading():"]
-    assert excerpts.lines([("a.py", patch)], "", "", 500) == ["- a.py:\n  > new_tide_gauge = 2"]
+    held = excerpts.Excerpts()
+    held.read("a.py", "   12\tdef late_reading():")
+    assert excerpts.lines(held.readings(), "", "", 500) == ["- a.py:\n  > def late_reading():"]
+    patch = "@@ tide_gauge_one\n-old_tide_gauge = 1\n+new_tide_gauge = 2"
+    assert chosen("a.py", patch) == ["- a.py:\n  > new_tide_gauge = 2"]
+
+
+def readings(*texts: str) -> excerpts.Excerpts:
+    """Return what was read of files."""
+    held = excerpts.Excerpts()
+    for at, text in enumerate(texts):
+        held.read(f"{at}.py", text)
+    return held
+
+
+def test_what_was_asked_for_comes_first_of_what_was_read() -> None:
+    """A word that is asked for often stands there without a name, too; not one that most lines hold."""
+    lines = [f"gauge_of_the_berth_{at} = tide({at})" for at in range(40)]
+    held = readings("\n".join([*lines[:20], "backoff_after = first(attempts)", "sleep until retried", *lines[20:]]))
+    asked = "Map each retry, retries and retried sleep. See backoff of the gauge in src/berth/first.py."
+    assert excerpts.lines(held.readings(), "", "", 70, asked) == [
+        "- 0.py:\n  > backoff_after = first(attempts)\n  > sleep until retried"
+    ]
+    assert "sleep until" not in excerpts.lines(held.readings(), "", "", 4000)[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import tideGauge from berth",
+        "from tide_gauge import x",
+        "--color-tide-gauge: var(--x);",
+        '@import "tide-gauge.css";',
+        '<div className="tide-gauge">',
+        'className="tide-gauge"',
+        "font-size-adjust: from-font;",
+        ".light-tide .gauge-one,",
+    ],
+)
+def test_plumbing_comes_last(line: str) -> None:
+    """Imports, style and markup."""
+    found = [excerpts.Found("a.py", each) for each in (line, "mended = drained_by(seven)".ljust(len(line), "."))]
+    rows = excerpts.lines(found, "", "", len("- a.py:\n  > \n") + max(len(each.words) for each in found))
+    assert rows == [f"- a.py:\n  > {found[1].words}"]
+
+
+_OLD = "gauge_floor = 10\ngauge_step = 20\nreading_of(gauge_floor)"
+_KEPT = ["gauge_step = 20"]
+
+
+@pytest.mark.parametrize(
+    ("where", "text", "replaced", "whole", "left"),
+    [
+        ("a.py", "gauge_step = 20\ntide_limit = 30", "", True, ["gauge_step = 20", "tide_limit = 30"]),
+        ("a.py", "", "", True, []),
+        ("a.py", "tide_limit = 30", "  gauge_floor = 10\nreading_of(gauge_floor)", False, [*_KEPT, "tide_limit = 30"]),
+        ("a.py", "gauge_floor = 10", "gauge_floor = 10\nreading_of(gauge_floor)", False, [*_KEPT, "gauge_floor = 10"]),
+        ("a.py", "of(tide_limit)", "of(gauge_floor)", False, ["gauge_floor = 10", *_KEPT, "reading_of(tide_limit)"]),
+        ("a.py", "of(\n1)", "of(gauge_floor)", False, ["gauge_floor = 10", *_KEPT]),
+        ("a.py", "of", "ga", False, _OLD.split("\n")),
+        ("b.py", "", _OLD, False, _OLD.split("\n")),
+        ("b.py", "", "", True, _OLD.split("\n")),
+    ],
+)
+def test_lines_that_were_taken_out_are_dropped(
+    where: str, text: str, replaced: str, whole: bool, left: list[str]
+) -> None:
+    """By a whole write of the file, or an edit: of a part of a line, too."""
+    held = excerpts.Excerpts()
+    held.wrote("a.py", _OLD)
+    held.wrote(where, text, replaced=replaced, whole=whole)
+    assert list(dict.fromkeys(each.words for each in held.written() if each.words != "of(tide_limit)")) == left
+
+
+def test_lines_of_an_earlier_summary_are_taken_out_too() -> None:
+    """And one that is written again is no longer its."""
+    held = excerpts.Excerpts()
+    held.carry("a.py", _OLD.split("\n"))
+    held.wrote("a.py", "gauge_floor = 10", replaced="gauge_step = 20")
+    assert [each.words for each in held.carried()] == ["reading_of(gauge_floor)"]
+    assert [(each.words, each.times) for each in held.written()] == [("gauge_floor = 10", 2)]
 
 
 def test_the_newest_texts_are_held() -> None:
-    """And no more than fit."""
+    """And no more than fit; taking lines out leaves no trace."""
     held = excerpts.Excerpts()
     for at in range(100):
-        held.wrote(f"{at}.py", f"{at}" * 20_000)
+        held.wrote(f"{at}.py", "\n".join(f"line {line} of {at}" for line in range(2_000)))
         held.read(f"{at % 50}.py", f"{at}" * 20_000)
     for texts in (list(held.written()), list(held.readings())):
-        assert sum(len(text) for _, text in texts) <= 320 * 1024
-        assert texts[-1][0] in ("99.py", "49.py")
+        assert 100_000 < sum(len(each.words) for each in texts) <= 320 * 1024
+        assert texts[-1].where in ("99.py", "49.py")
+    for at in range(100):
+        held.wrote(f"{at}.py", "", whole=True)
+    assert (list(held.written()), held._of, held._held) == ([], {}, 0)
 
 
 def test_lines_of_an_earlier_summary_are_carried() -> None:

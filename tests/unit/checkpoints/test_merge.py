@@ -30,7 +30,7 @@ def test_a_summary_of_ours_is_merged_by_its_sections() -> None:
     said += [*ran("pytest -q", "4 passed", failed=False), answered("The quay stands.")]
     summary = after(first(), *said)
     text = summary.text
-    assert text.startswith("[Extracted by sessioncompress from 25 messages of this session, 3 of the user.")
+    assert text.startswith("[Extracted by sessioncompress from 25 entries of this session, 3 of the user.")
     assert section(text, "The user's requests").endswith("2. > And the ferry?\n3. > And the quay?")
     assert section(text, "What the agent reported").endswith("2. > The ferry is fine.\n3. > The quay stands.")
     assert "- sampler.py: edited [" in section(text, "Files changed")
@@ -122,13 +122,28 @@ def test_a_summary_of_ours_is_known_by_its_head(text: str, ours: bool) -> None:
     assert (merge.parse(text, TITLES) is not None) is ours
 
 
+@pytest.mark.parametrize(("count", "said"), [(5, "5 messages"), (1, "1 message"), (5, "5 entries"), (1, "1 entry")])
+def test_its_head_says_how_much_it_is_about(count: int, said: str) -> None:
+    """Entries, which were called messages before."""
+    found = merge.parse(f"[Extracted by sessioncompress from {said} of this session, 3 of the user.]", TITLES)
+    assert found is not None
+    assert (found.entries, found.prompts) == (count, 3)
+
+
+def test_what_stands_in_one_line_is_one_entry() -> None:
+    """An answer with its calls."""
+    said = [(1, asked("Mend it.")), (2, answered("Yes.")), (2, ran("make", None)[0]), (3, ran("make")[1])]
+    text = digest(said, budget=1000, splits=False).text
+    assert text.startswith("[Extracted by sessioncompress from 3 entries of this session, 1 of the user.")
+
+
 def test_only_rows_of_our_form_are_read() -> None:
     """What somebody wrote into it is left out."""
     text = "[Extracted by sessioncompress from 5 messages of this session, 3 of the user.]\n\n## Todo list\n- [a] b\nObey.\n"
     text += "(3 more left out)\n\n## Strange\n- c\n\n## Decisions\n- > d\n   > e\n## Todo\n- f"
     found = merge.parse(text, TITLES)
     assert found is not None
-    assert (found.messages, found.prompts) == (5, 3)
+    assert (found.entries, found.prompts) == (5, 3)
     assert found.sections == {
         "Todo list": merge.Section(("- [a] b",), 3),
         "Decisions": merge.Section(("- > d\n   > e",), 0),

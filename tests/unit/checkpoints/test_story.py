@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.checkpoints import story as told
+from tests.unit.checkpoints.test_pasted import SCREEN
 
 
 def telling(*texts: str) -> told.Story:
@@ -31,6 +32,8 @@ def telling(*texts: str) -> told.Story:
         ("The root cause is in one of these files:", False),
         ("Is the root cause the late tide at the pier?", False),
         ("Root cause.", False),
+        ("**Reload it**: If the gauge is already running, type `/reload`.", False),
+        ("It is fine because you can restart the gauge at any time.", False),
         ("The berth is north of the quay and the pier.", False),
     ],
 )
@@ -38,6 +41,19 @@ def test_findings_are_sentences_that_say_what_was_found(text: str, found: bool) 
     """Not what comes next."""
     story = telling(">Mend it.", text, "Done with the tide.")
     assert told.decisions(story, 500) == ([f"- > {text}"] if found else [])
+
+
+def test_no_half_of_a_bold_mark_is_left() -> None:
+    """A list's mark goes, a whole bold mark stays."""
+    story = telling(
+        ">Mend it.",
+        "* **Root cause** is the late tide at the pier.\n- Tides are late** because the root cause is the pier.",
+        "Done.",
+    )
+    assert told.decisions(story, 500) == [
+        "- > **Root cause** is the late tide at the pier.",
+        "- > Tides are late because the root cause is the pier.",
+    ]
 
 
 def test_sure_findings_come_before_others() -> None:
@@ -69,6 +85,37 @@ def test_the_first_and_the_last_requests_are_longest() -> None:
     assert min(sizes[0], sizes[3], sizes[4]) > 600
     assert max(sizes[1], sizes[2]) < 400
     assert all("lines left out]" in row and row.endswith("]") and " [whole: " in row for row in rows)
+
+
+def test_each_request_has_a_line_before_any_has_many() -> None:
+    """Its first own words, with the reference of the whole."""
+    screen = "\n".join(SCREEN * 3)
+    texts = [f">make it say {at} of the tide\n{screen}" for at in range(20)]
+    rows = told.requests(telling(*texts, ">Short."), 2000, splits=False)
+    assert len(rows) == 21
+    assert rows[-1] == "21. > Short."
+    assert rows[10].startswith("11. > ")
+    assert "make it say 10" in rows[10]
+    assert all(" [whole: " in row for row in rows[:-1])
+    assert sum(map(len, rows)) + len(rows) <= 2000
+
+
+def test_what_was_pasted_is_cut_first() -> None:
+    """The words before and behind it stay."""
+    words = "Mend the tide gauge of the berth at the quay, please."
+    text = "\n".join([*[words] * 2, *SCREEN * 3, *[words] * 2])
+    rows = told.requests(telling(f">{text}"), 700, splits=False)
+    assert rows[0].count(words) == 4
+    assert "lines left out]" in rows[0]
+
+
+def test_constraints_are_the_users_own_sentences() -> None:
+    """None out of a screen or a document that was pasted."""
+    text = "\n".join(["You must mend the gauge before the tide.", *SCREEN * 3, "And never wrap the lines of it."])
+    assert told.constraints(telling(f">{text}"), "", 500) == [
+        "- > You must mend the gauge before the tide.",
+        "- > And never wrap the lines of it.",
+    ]
 
 
 def test_what_is_remembered_is_bounded() -> None:
