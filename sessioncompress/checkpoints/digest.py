@@ -108,7 +108,7 @@ class Notes:
             deeds.ran[alike(command)] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
         for command, verdict, line in merge.commands(earlier.section(_FAILURES).rows):
             deeds.failures[alike(command)] = (command, Outcome(verdict, line))
-        for words, found, _ in merge.commands(earlier.section(_SEARCHES).rows):
+        for words, found in merge.searches(earlier.section(_SEARCHES).rows):
             self.searches.note(searches.Search(words), found)
         self.searches.before += earlier.section(_SEARCHES).gone
         deeds.todo = []

@@ -154,6 +154,14 @@ def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:
             yield text[: ended.start()], ended[1], text[ended.end() :]
 
 
+def searches(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Read the rows of searches: what was looked for, and what was found."""
+    for row in rows:
+        words, tick, found = row.removeprefix("- `").partition("\n")[0].rpartition("` ")
+        if tick and row.startswith("- `"):
+            yield words, found
+
+
 def items(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Read the rows of a todo list: status and words."""
     for row in rows:
