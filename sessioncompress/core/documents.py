@@ -5,6 +5,8 @@ Messages come and go with what stands between them; every other byte stays.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +15,9 @@ import orjson
 from sessioncompress.core.checkpoint import Checkpoint
 from sessioncompress.core.jsonl import Document
 from sessioncompress.core.splice import cuts_of
+
+_INDENT = re.compile(rb"\{\n( *+)\S")
+"""How an object begins that is laid out in lines, and its first key's indent."""
 
 _PLAINLY = 64
 """Bytes. What is as long and was made by us stands nowhere else by chance."""
@@ -110,7 +115,7 @@ def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
     spans, between = document.spans, _between(document)
     new: dict[int, list[bytes]] = {}
     for addition in checkpoint.added:
-        new.setdefault(addition.before, []).append(addition.line)
+        new.setdefault(addition.before, []).append(_laid_out(document, addition.line))
     lines: list[bytes] = []
     begin = -1
     for number, (start, _) in enumerate(spans):
@@ -124,6 +129,19 @@ def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
     if last := between.join([*lines, *new.get(len(spans), ())]):
         end = spans[-1][1]
         yield Edit(end, end, between + last) if begin < 0 else Edit(begin, end, last)
+
+
+def _laid_out(document: Document, message: bytes) -> bytes:
+    """Lay a message out as the first one is: whoever writes the document again then writes the same bytes."""
+    raw, (start, end) = document.raw, document.spans[0]
+    inside = _INDENT.match(raw, start, end)
+    begin = raw.rfind(b"\n", 0, start) + 1
+    outside = raw[begin:start]
+    if inside is None or outside.strip(b" ") or not inside[1].startswith(outside):
+        return message
+    step = len(inside[1]) - len(outside)
+    written = json.dumps(orjson.loads(message), ensure_ascii=False, indent=step or None)
+    return written.encode().replace(b"\n", b"\n" + outside)
 
 
 def _between(document: Document) -> bytes:

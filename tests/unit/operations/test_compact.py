@@ -346,6 +346,15 @@ def test_a_document_that_was_written_anew_is_refused(
     assert restore_session(path, keep_checkpoints=True).checkpoints_removed == 0
 
 
+@pytest.mark.parametrize("name", ["gemini document", "opencode document", "openai-chat document"])
+def test_a_document_that_its_agent_wrote_again_in_its_layout_comes_back(name: str, tmp_path: Path) -> None:
+    """What was added is laid out as its agent would, so that writing it again changes nothing of it."""
+    path = compacted(tmp_path, name)
+    assert json.dumps(json.loads(path.read_bytes()), indent=2, ensure_ascii=False).encode() == path.read_bytes().strip()
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
 def test_a_count_that_the_agent_changed_is_not_cut(tmp_path: Path) -> None:
     """A longer number begins with the one that was written."""
     path = compacted(tmp_path, "gencode document")
