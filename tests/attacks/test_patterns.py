@@ -92,7 +92,7 @@ _WORST: dict[str, tuple[str, ...]] = {
         "saved to" + "x" * 5000,
     ),
     "formats.codex.Codex.preamble": ("Chunk ID\n", "Wall time" + "x" * 80 + "\n", "Output:\n"),
-    "core.documents._INDENT": (b"{\n", b" " * 80, b"{\n  x"),
+    "core.documents._INDENT": ("{\n", " " * 80, "{\n  x"),
     "formats.opencode_checkpoint._ID": ("msg_", "msg_0123456789ab", "a"),
     "formats.codex_items.PREAMBLE": ("Chunk ID\n", "Wall time" + "x" * 80 + "\n", "Output:\n"),
     "formats.codex._PASSING": ("Chunk ID", "Chunk ID\n", "Wall time x"),
