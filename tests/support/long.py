@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from msgspec.structs import replace
 
+from sessioncompress.operations.compact import CompactStats
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Compact
 from tests.support import texts
 from tests.support.chats import ChatSession, GenCodeSession
@@ -14,10 +20,20 @@ from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.records import GeminiRecords
 from tests.support.rollout import Rollout
+from tests.support.runs import snapshot, split, write
 from tests.support.session import PiSession
 
 FEW = replace(BALANCED, compact=Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=1_000))
 """Keeps little, so that short sessions are cut."""
+
+SMALL = replace(
+    FEW,
+    size_threshold_kb=0,
+    min_saved_kb=0,
+    turn_threshold_before_compress=1,
+    compact=Compact(keep_tokens=600, min_dead_tokens=200, min_saved_tokens=1),
+)
+"""Leaves so little that both commands find more to do after each other."""
 
 TURNS = 8
 
@@ -137,3 +153,30 @@ DOCUMENTS: Mapping[str, Callable[[int], bytes]] = {
 """Those that are one document."""
 
 LONG = {**LINES, **{f"{name} document": made for name, made in DOCUMENTS.items()}}
+
+
+def grown(path: Path, name: str) -> bytes:
+    """Let the agent go on with a session of eight turns; return the whole session as it was without a checkpoint."""
+    whole = LONG[name](16)
+    more = b"".join(split(whole)[len(split(LONG[name](8))) :])
+    if name == "pi":
+        ours, last = (json.loads(split(data)[-1])["id"] for data in (path.read_bytes(), LONG[name](8)))
+        more = more.replace(b'"parentId":"%s"' % last.encode(), b'"parentId":"%s"' % ours.encode(), 1)
+    with path.open("ab") as file:
+        file.write(more)
+    return whole
+
+
+def rounds_come_to_rest(folder: Path, name: str, act: Callable[[Path], CompactStats]) -> None:
+    """Act and compress by turns, until neither writes anything; then all comes back."""
+    path = write(folder, LONG[name](TURNS))
+    for _ in range(5):
+        act(path)
+        compress_session(path, SMALL)
+    before = snapshot(path)
+    for _ in range(2):
+        assert compress_session(path, SMALL).status is Status.UNCHANGED
+        assert act(path).status is Status.UNCHANGED
+    assert snapshot(path) == before
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](TURNS)

@@ -22,19 +22,12 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
-from tests.support.long import FEW, LINES, LONG, pi
+from tests.support.long import FEW, LINES, LONG, SMALL, grown, pi, rounds_come_to_rest
 from tests.support.records import GeminiRecords
 from tests.support.runs import MTIME, compress, form_of, journal_of, snapshot, split, survey_of, write
 
 EACH = pytest.mark.parametrize("name", LONG)
 EACH_OF_LINES = pytest.mark.parametrize("name", LINES)
-SMALL = replace(
-    FEW,
-    size_threshold_kb=0,
-    min_saved_kb=0,
-    turn_threshold_before_compress=1,
-    compact=Compact(keep_tokens=600, min_dead_tokens=200, min_saved_tokens=1),
-)
 
 
 def compacted(folder: Path, name: str, policy: Policy = FEW) -> Path:
@@ -259,29 +252,13 @@ def test_restore_undoes_both_commands_in_either_order(name: str, first: str, tmp
 
 @EACH
 def test_five_rounds_of_both_come_to_rest(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, LONG[name](8))
-    for _ in range(5):
-        compact_session(path, SMALL)
-        compress_session(path, SMALL)
-    before = snapshot(path)
-    for _ in range(2):
-        assert compress_session(path, SMALL).status is Status.UNCHANGED
-        assert compact_session(path, SMALL).status is Status.UNCHANGED
-    assert snapshot(path) == before
-    restore_session(path)
-    assert path.read_bytes() == LONG[name](8)
+    rounds_come_to_rest(tmp_path, name, lambda path: compact_session(path, SMALL))
 
 
 @EACH_OF_LINES
 def test_a_session_that_went_on_is_compacted_again_and_keeps_its_new_lines(name: str, tmp_path: Path) -> None:
     path = compacted(tmp_path, name)
-    more = b"".join(split(LONG[name](16))[len(split(LONG[name](8))) :])
-    if name == "pi":
-        # Its agent hangs the next entry on the compaction.
-        ours, last = (json.loads(split(data)[-1])["id"] for data in (path.read_bytes(), LONG[name](8)))
-        more = more.replace(b'"parentId":"%s"' % last.encode(), b'"parentId":"%s"' % ours.encode(), 1)
-    with path.open("ab") as file:
-        file.write(more)
+    grown(path, name)
     assert compact_session(path, FEW).status is Status.COMPACTED
     stats = restore_session(path)
     assert stats.checkpoints_removed == 2

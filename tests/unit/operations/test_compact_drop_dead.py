@@ -23,7 +23,7 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
-from tests.support.long import FEW, LINES, LONG, pi
+from tests.support.long import FEW, LINES, LONG, grown, pi, rounds_come_to_rest
 from tests.support.runs import compress, form_of, journal_of, snapshot, split, survey_of, units, write
 
 DROPPED = {name: LONG[name] for name in (*LINES, "opencode document")}
@@ -52,18 +52,6 @@ def dropped(folder: Path, name: str) -> Path:
     stats = drop(path)
     assert (stats.status, stats.lines_dropped > 0) == (Status.COMPACTED, True), stats.reason
     return path
-
-
-def grown(path: Path, name: str) -> bytes:
-    """Let the agent go on with a session of eight turns; return the whole session as it was without a checkpoint."""
-    whole = LONG[name](16)
-    more = b"".join(split(whole)[len(split(LONG[name](8))) :])
-    if name == "pi":
-        ours, last = (json.loads(split(data)[-1])["id"] for data in (path.read_bytes(), LONG[name](8)))
-        more = more.replace(b'"parentId":"%s"' % last.encode(), b'"parentId":"%s"' % ours.encode(), 1)
-    with path.open("ab") as file:
-        file.write(more)
-    return whole
 
 
 def said_in(data: bytes) -> list[str]:
@@ -251,17 +239,7 @@ def test_restore_undoes_any_order_of_runs_between_which_the_agent_went_on(
 
 @EACH
 def test_five_rounds_of_both_come_to_rest(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, LONG[name](8))
-    for _ in range(5):
-        drop(path, SMALL)
-        compress_session(path, SMALL)
-    before = snapshot(path)
-    for _ in range(2):
-        assert compress_session(path, SMALL).status is Status.UNCHANGED
-        assert drop(path, SMALL).status is Status.UNCHANGED
-    assert snapshot(path) == before
-    restore_session(path)
-    assert path.read_bytes() == LONG[name](8)
+    rounds_come_to_rest(tmp_path, name, lambda path: drop(path, SMALL))
 
 
 @EACH_OF_LINES
