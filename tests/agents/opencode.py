@@ -24,6 +24,10 @@ class ResumeError(RuntimeError):
     """OpenCode did not send the request of a resumed session."""
 
 
+EXPORTED = "exported.json"
+"""The session as the agent left it, in the folder in which it went on."""
+
+
 @cache
 def program() -> Path | None:
     """Return OpenCode's own program, which npm brings in a package for each platform."""
@@ -41,7 +45,7 @@ def resume_often(
 ) -> list[Request]:
     """Import a session, and resume it so often with one more prompt; return the requests that OpenCode sent.
 
-    `auto` lets it compact the session itself, which may take more requests.
+    `auto` lets it compact the session itself, which may take more requests; the session is exported then.
     """
     document = json.loads(session.read_bytes())
     provider, model = _model(document)
@@ -57,6 +61,11 @@ def resume_often(
             raise ResumeError(f"OpenCode did not import: {(imported.stdout + imported.stderr)[-2000:]}")
         start = ["run", "--session", name, "--model", f"{provider}/{model}", PROMPT]
         runs = [_start(start, home, environment) for _ in range(times)]
+        if auto:
+            # Into a file: through a pipe the agent writes no more than 128 KB.
+            with (workdir / EXPORTED).open("wb") as file:
+                arguments = [str(program()), "export", name]
+                subprocess.run(arguments, cwd=home / "work", env=environment, stdout=file, check=True, timeout=SECONDS)
     failed = next((done for done in runs if done.returncode), None)
     if (len(stand_in.requests) != times and not auto) or failed:
         sent = [request.path for request in stand_in.requests]

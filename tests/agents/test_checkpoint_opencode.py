@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.support.checkpoints import SUMMARY, Cutting, checkpointed
 
 ASKED = "What did we do so far?"
 """What the agent itself sends for the message that asks for a compaction."""
+
+_PARTS = ("compaction", "text")
 
 CORPUS_RUNS = [
     "ses_280fa301",
@@ -70,3 +73,22 @@ def test_it_does_not_compact_again(tmp_path: Path) -> None:
     after = opencode.resume_often(path, tmp_path, 1, window=24_000, auto=True)
     assert len(before) > 1
     assert [len([each for each in messages(sent.body) if SUMMARY.text == said_in(each)]) for sent in after] == [1]
+
+
+def test_opencode_writes_what_we_write(tmp_path: Path) -> None:
+    """By the keys of both messages and of their parts: a new version that writes others is noticed."""
+    need(opencode.program() is not None, "OpenCode")
+    _, original, path = prepared(FIXTURES / "opencode.json", tmp_path)
+    opencode.resume_often(original, tmp_path, 1, window=24_000, auto=True)
+    own = compaction_in((tmp_path / opencode.EXPORTED).read_bytes())
+    assert compaction_in(path.read_bytes()) == own
+
+
+def compaction_in(data: bytes) -> list[dict[str, set[str]]]:
+    """Return the keys of the messages of a compaction, and of the parts that both write."""
+    found = json.loads(data)["messages"]
+    asks = next(at for at, each in enumerate(found) if any(part["type"] == "compaction" for part in each["parts"]))
+    return [
+        {"info": set(each["info"])} | {part["type"]: set(part) for part in each["parts"] if part["type"] in _PARTS}
+        for each in found[asks : asks + 2]
+    ]
