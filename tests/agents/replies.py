@@ -79,6 +79,11 @@ def gemini(model: str, usage: int) -> Iterator[bytes]:
     yield _data(_gemini(model, usage))
 
 
+def gemini_whole(model: str, usage: int) -> Iterator[bytes]:
+    """Answer `POST /models/...:generateContent`, with which the agent asks for a summary."""
+    yield json.dumps(_gemini(model, usage)).encode()
+
+
 def code_assist(model: str, usage: int) -> Iterator[bytes]:
     """Answer `POST /v1internal:streamGenerateContent`, which wraps what Gemini answers."""
     yield _data({"response": _gemini(model, usage)})

@@ -25,6 +25,7 @@ _REPLIES: tuple[tuple[str, Reply], ...] = (
     (r"/responses$", replies.responses),
     (r"/v1internal:streamGenerateContent$", replies.code_assist),
     (r":streamGenerateContent$", replies.gemini),
+    (r":generateContent$", replies.gemini_whole),
 )
 
 
