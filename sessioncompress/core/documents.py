@@ -35,11 +35,6 @@ class Edit(NamedTuple):
     new: bytes
 
 
-def document_with(document: Document, checkpoint: Checkpoint) -> bytes:
-    """Write a checkpoint into a document. Raises CannotSplice."""
-    return edited(document.raw, edits_of(document, checkpoint))
-
-
 def edits_of(document: Document, checkpoint: Checkpoint) -> Sequence[Edit]:
     """Find the edits that write a checkpoint into a document, in their order. Raises CannotSplice."""
     around = cuts_of(document.raw, document.outer, checkpoint.outer)

@@ -102,9 +102,13 @@ def not_as_written(altered: Sequence[CheckpointRecord]) -> str:
     return f"{of} no longer there as written: what stands of that stays" if altered else ""
 
 
-def refuse_if_rewritten(session: OpenSession, raw: bytes, journal: Journal, originals: Path) -> None:
-    """Raise Refused where a summary of ours stands in a document that was written anew, so that nothing can go back."""
-    left, ended = out_of_document(raw, journal, originals)
+def refuse_if_rewritten(
+    session: OpenSession, journal: Journal, originals: Path, left: bytes, ended: Sequence[CheckpointRecord]
+) -> None:
+    """Raise Refused where a summary of ours stands in a document that was written anew, so that nothing can go back.
+
+    `left` and `ended` are what out_of_document() returned.
+    """
     standing = [each for each in journal.checkpoints if each.removed and not each.ended]
     if HEAD.encode() in left and len(ended) < len(standing):
         raise Refused(

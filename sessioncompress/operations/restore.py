@@ -207,8 +207,8 @@ class _Restore(NamedTuple):
             return None
         if (document := document_of(self.session.reader, self.session.size)) is None:
             return None
-        refuse_if_rewritten(self.session, document.raw, self.journal, self.store.originals)
         new, ended = out_of_document(document.raw, self.journal, self.store.originals)
+        refuse_if_rewritten(self.session, self.journal, self.store.originals, new, ended)
         return self._write(iter([new]), 0, ended=lambda: ended) if ended else None
 
     def by_markers(self) -> RestoreStats:

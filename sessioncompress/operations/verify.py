@@ -12,7 +12,12 @@ from sessioncompress.core.jsonl import document_of, parse_any, pieces_of
 from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import refuse_if_compacted, refuse_if_rewritten, with_removed
+from sessioncompress.operations.checkpoints import (
+    out_of_document,
+    refuse_if_compacted,
+    refuse_if_rewritten,
+    with_removed,
+)
 from sessioncompress.operations.restore import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.operations.unwinding import Unwound
@@ -76,7 +81,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         if any(each.removed for each in journal.checkpoints) and (
             document := document_of(session.reader, session.size)
         ):
-            refuse_if_rewritten(session, document.raw, journal, store.originals)
+            refuse_if_rewritten(
+                session, journal, store.originals, *out_of_document(document.raw, journal, store.originals)
+            )
         rewritten, missing = reading.find(session, journal)
         missing = with_removed(session, journal, store.originals, rewritten, missing)
         if any(each.dropped for each in journal.checkpoints):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.cut import find_cut, for_the_model
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
-from sessioncompress.core.documents import document_with
+from sessioncompress.core.documents import edited, edits_of
 from sessioncompress.core.jsonl import document_of, parse
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Role
@@ -70,7 +70,7 @@ def checkpointed(data: bytes, share: float = 0.3, summary: Summary = SUMMARY, fi
     made = form.checkpoint(written_of(data, survey), cut, summary)
     assert made is not None
     document = document_of(lambda: io.BytesIO(data), len(data))
-    after = document_with(document, made) if document is not None else _with_lines(data, made)
+    after = edited(document.raw, edits_of(document, made)) if document is not None else _with_lines(data, made)
     return Cutting(data, after, cut, made)
 
 

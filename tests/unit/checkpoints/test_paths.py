@@ -35,7 +35,7 @@ def test_a_path_is_remembered_in_one_way(path: str, key: str) -> None:
         (["/w/harbour/a.py", "b.py", "c.py"], ""),
         (["D:\\harbour\\a.py", "D:/harbour/b/c.py"], "D:/harbour"),
         (["/w/x/a.py"], ""),
-        (["memory://root/a.md"], ""),
+        (["memory://notes/a.md"], ""),
         ([], ""),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint
-from sessioncompress.core.documents import document_with, edits_of, undo_of, undoing, undone
+from sessioncompress.core.documents import edited, edits_of, undo_of, undoing, undone
 from sessioncompress.core.jsonl import Document, cut
 from sessioncompress.core.splice import Added, CannotSplice
 
@@ -62,7 +62,7 @@ def added(*before: int) -> tuple[Addition, ...]:
 def test_a_checkpoint_is_written_and_taken_back(raw: bytes, checkpoint: Checkpoint, made: bytes) -> None:
     found = document(raw)
     edits = edits_of(found, checkpoint)
-    assert document_with(found, checkpoint) == made
+    assert edited(found.raw, edits_of(found, checkpoint)) == made
     undo = undoing(raw, edits)
     assert undo_of(undo.encode()) == undo
     assert undone(made, undo) == raw
@@ -93,7 +93,7 @@ LONG = Addition(2, b'{"n":10,"t":"%s"}' % (b"x" * 80))
 )
 def test_what_changed_since_stays(checkpoint: Checkpoint, was: bytes, now: bytes, left: Any) -> None:
     found = document(COMPACT)
-    changed = document_with(found, checkpoint).replace(was, now)
+    changed = edited(found.raw, edits_of(found, checkpoint)).replace(was, now)
     back = undone(changed, undoing(COMPACT, edits_of(found, checkpoint)))
     assert (None if back is None else json.loads(back)["messages"]) == left
 
@@ -101,4 +101,4 @@ def test_what_changed_since_stays(checkpoint: Checkpoint, was: bytes, now: bytes
 @pytest.mark.parametrize("path", [("none",), ("meta", "none"), ("meta", "by", "x"), ("more", 7)])
 def test_a_value_that_is_not_there_cannot_be_set(path: Any) -> None:
     with pytest.raises(CannotSplice):
-        document_with(document(PRETTY), Checkpoint((), frozenset(), {path: 1}))
+        edited(document(PRETTY).raw, edits_of(document(PRETTY), Checkpoint((), frozenset(), {path: 1})))
