@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable, written_time
+from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations.branch import BranchStats, Place, places, summarize_branch
-from sessioncompress.operations.report import kb
 from sessioncompress.pipeline.summary import Status, to_json
 
 SCHEMA = "sessioncompress.branch-summary/1"

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
-from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
+from sessioncompress.operations.wording import at_stake, links_kept, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.pipeline.summary import to_json

@@ -14,7 +14,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.report import compact_line, status_of
+from sessioncompress.operations.wording import compact_line, status_of
 from sessioncompress.pipeline.discover import Found, Globs
 from sessioncompress.pipeline.summary import Status, to_json
 

@@ -62,7 +62,7 @@ def compress(
     **overrides: Any,
 ) -> None:
     """Make sessions smaller, in place."""
-    from sessioncompress.operations import report
+    from sessioncompress.operations import wording
 
     selected = options.selected(paths, agent, project, everything, older_than, Globs(include, exclude))
     rehearse = dry_run or check
@@ -91,18 +91,18 @@ def compress(
         if outcome.passed_over:
             passed_over += 1
             continue
-        stats = report.stats_of(outcome)
+        stats = wording.stats_of(outcome)
         done.append(stats)
         if not as_json or outcome.error:
-            click.echo(report.line(stats), err=outcome.error is not None)
-        for text in report.warnings(stats):
+            click.echo(wording.line(stats), err=outcome.error is not None)
+        for text in wording.warnings(stats):
             click.echo(text, err=True)
     if not paths:
         output.tell_of_opencode(agent)
     if as_json:
-        output.echo_json(report.document(done, dry_run=rehearse))
+        output.echo_json(wording.document(done, dry_run=rehearse))
     else:
-        click.echo(report.total_line(done, passed_over=passed_over))
+        click.echo(wording.total_line(done, passed_over=passed_over))
     if run.interrupted:
         codes.add(output.cut_short(run))
     if check and any(stats.is_smaller for stats in done):

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.errors import Refused
 from sessioncompress.operations import batch
 from sessioncompress.operations.forget import ForgetStats, forget_session
-from sessioncompress.operations.report import at_stake, kb, links_kept
 from sessioncompress.operations.stores import compressed
+from sessioncompress.operations.wording import at_stake, links_kept
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.store.layout import FOLDER

@@ -28,19 +28,19 @@ class Done(NamedTuple):
 
 def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _: None) -> Done:
     """Collect the outcomes of files; say each result, with the path as the user typed it; print errors as they come."""
-    from sessioncompress.operations import batch, report
+    from sessioncompress.operations import batch, wording
 
-    done = Done([], [], dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0), 0)
+    done = Done([], [], dict.fromkeys(("failed", "refused", wording.PASSED_OVER), 0), 0)
     codes: set[int] = set()
     said: set[str] = set()
     for outcome in outcomes:
         path = str(outcome.found.path)
         codes.add(outcome.exit_code)
         if outcome.passed_over:
-            done.others[report.PASSED_OVER] += 1
+            done.others[wording.PASSED_OVER] += 1
         elif outcome.error is not None:
             done.failed.append((path, outcome.error))
-            status = report.status_of(outcome.error).value
+            status = wording.status_of(outcome.error).value
             done.others[status] += 1
             if (text := f"{status}: {outcome.error}") not in said:
                 # What is wrong with a policy file is the same for all its sessions.

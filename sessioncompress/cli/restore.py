@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.report import kb
 from sessioncompress.operations.restore import RestoreStats, restore_session
 
 

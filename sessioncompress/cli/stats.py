@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
-from sessioncompress.operations import batch, report
+from sessioncompress.operations import batch, wording
 from sessioncompress.operations.sessions import SessionStats, inspect_session
 from sessioncompress.pipeline.discover import Found, discover
 
@@ -41,10 +41,10 @@ def stats(
 
     done = output.told(batch.each(discover(paths), work))
     if as_json:
-        output.echo_json(report.sessions_document(done.results))
+        output.echo_json(wording.sessions_document(done.results))
     else:
         for each in done.results:
-            for text in report.session_lines(each):
+            for text in wording.session_lines(each):
                 click.echo(text)
-        output.echo_total(paths, len(done.results), report.sessions_total(done.results), done.others)
+        output.echo_total(paths, len(done.results), wording.sessions_total(done.results), done.others)
     sys.exit(done.exit_code)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.operations import batch, report
+from sessioncompress.operations import batch, wording
 from sessioncompress.operations.verify import verify_session
 
 
@@ -37,9 +37,9 @@ def verify(
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.sessions_with_stores(paths, policies, include, exclude)
     run = batch.Archive(found, lambda each: partial(verify_session, each.path, policies.of(each.path), form=form), jobs)
-    done = output.told(run, lambda stats: None if as_json else click.echo(report.verified(stats)))
+    done = output.told(run, lambda stats: None if as_json else click.echo(wording.verified(stats)))
     if as_json:
-        output.echo_json(report.verify_document(done.results))
+        output.echo_json(wording.verify_document(done.results))
     else:
-        output.echo_total(paths, len(done.results), report.verified_total(done.results), done.others)
+        output.echo_total(paths, len(done.results), wording.verified_total(done.results), done.others)
     sys.exit(done.exit_code)

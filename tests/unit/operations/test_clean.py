@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from sessioncompress.cli.main import main
 from sessioncompress.core import text
+from sessioncompress.core.text import kb
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
-from sessioncompress.operations.report import kb
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.store.layout import FOLDER, store_in
