@@ -42,7 +42,7 @@ def line(session: lists.ListedSession) -> str:
 @options.OLDER_THAN
 @options.JSON
 def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
-    """List the sessions of all agents on this machine, and what could be saved; change nothing."""
+    """List the sessions on this machine, and what could be saved; change nothing."""
     policies = options.policies_of(None)
 
     def work(found: Found) -> lists.ListedSession:
