@@ -318,7 +318,7 @@ def test_an_extension_of_another_version_is_replaced(extension: Path) -> None:
 
 def test_settings_that_change_between_look_and_write_stay(settings: Path) -> None:
     settings.write_text("{}")
-    change = install.to_install(install.agent_named("claude"))
+    change = install.to_install(install.agent_named("claude-code"))
     settings.write_text('{"a": 1}')
     with pytest.raises(FileFailed, match="changed meanwhile"):
         install.write(change)
