@@ -90,7 +90,7 @@ def test_pi_in_and_out(extension: Path, home: Path) -> None:
     assert not (home / ".pi").exists()
 
 
-ENDED = {"claude": "sessioncompress.hooks ended --compact || true", "pi": 'const ENDED = ["ended", "--compact"];'}
+ENDED = {"claude-code": "sessioncompress.hooks ended --compact || true", "pi": 'const ENDED = ["ended", "--compact"];'}
 """What the hooks of each agent hold that also compact."""
 
 
