@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sessioncompress.core.text import counted, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
+    from sessioncompress.cli.options import Chosen
     from sessioncompress.operations.batch import Archive, Outcome
 
 
@@ -66,11 +67,9 @@ def with_others(head: str, others: Mapping[str, int]) -> str:
     return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
 
 
-def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
-    """Print the total of a command over a folder or several paths."""
-    from sessioncompress.pipeline.discover import is_folder
-
-    if len(paths) > 1 or any(map(is_folder, paths)):
+def echo_total(chosen: Chosen, done: int, what: str, others: Mapping[str, int]) -> None:
+    """Print the total of a command, unless the user named one file."""
+    if not chosen.is_one:
         head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
         click.echo(with_others(head, others))
 
