@@ -43,7 +43,6 @@ _NOT_IN_JSON = frozenset(
 _NOT_SUMMED = ("path", "format", "status", "reason", "tokens_recorded")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
 _NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "tokensRecorded"})
-_WOULD = "would become"
 
 
 def stats_of(outcome: Outcome[CompressionStats]) -> CompressionStats:
@@ -67,9 +66,14 @@ def line(stats: CompressionStats) -> str:
         return f"{stats.status.value}: {stats.reason}"
     if not stats.is_smaller:
         return file_line(name, stats.status.value, stats.reason)
-    would = stats.status is Status.WOULD_COMPRESS
-    parts = [change(stats, _WOULD if would else "->"), tokens(stats), *([_uncached(stats)] if would else [])]
+    parts = [change(stats, arrow(stats)), tokens(stats)]
+    parts += [_uncached(stats)] if stats.status is Status.WOULD_COMPRESS else []
     return f"{name}: {'; '.join([*parts, stats.reason] if stats.reason else parts)}"
+
+
+def arrow(stats: CompressionStats) -> str:
+    """Word what stands between a size before and after."""
+    return "would become" if stats.status is Status.WOULD_COMPRESS else "->"
 
 
 def tokens(stats: CompressionStats) -> str:
@@ -98,10 +102,10 @@ def _uncached(stats: CompressionStats) -> str:
     return f"the next request would send {stats.tokens_uncached:,} of them uncached"
 
 
-def change(stats: CompressionStats, arrow: str = "->") -> str:
+def change(stats: CompressionStats, become: str = "->") -> str:
     """Format what a run did, or would do: sizes before and after, the blocks it replaced, and the store."""
     by = smaller(stats.original_size, stats.compressed_size)
-    sizes = f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)}"
+    sizes = f"{kb(stats.original_size)} {become} {kb(stats.compressed_size)}"
     return f"{sizes} ({by}; {replaced(stats)}; store {kb(stats.store_size)})"
 
 
@@ -141,18 +145,17 @@ def total_lines(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) 
     """Format the end of a run: the files by status, and what of them was changed, with and without the stores."""
     by_status = {status.replace("-", " "): sum(stats.status is status for stats in all_stats) for status in Status}
     head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")
-    changed = [stats.status for stats in all_stats if stats.is_smaller]
-    would = Status.WOULD_COMPRESS in changed
-    return [head, *(changes(all_stats, _WOULD if would else "->") if changed else [])]
+    changed = [stats for stats in all_stats if stats.is_smaller]
+    return [head, *(changes(all_stats, arrow(changed[0])) if changed else [])]
 
 
-def changes(all_stats: Sequence[CompressionStats], arrow: str = "->") -> list[str]:
+def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
     """Format what runs over several sessions did, or would do, in one line each for bytes, tokens and blocks."""
     summed = total(all_stats)
     in_all = summed.compressed_size + summed.store_size
     before = summed.original_size + summed.store_size - sum(stats.store_added for stats in all_stats)
-    sizes = f"{kb(summed.original_size)} {arrow} {kb(summed.compressed_size)}"
-    with_stores = f"{kb(before)} {arrow} {kb(in_all)}"
+    sizes = f"{kb(summed.original_size)} {become} {kb(summed.compressed_size)}"
+    with_stores = f"{kb(before)} {become} {kb(in_all)}"
     return [
         f"  sessions: {sizes}, {smaller(summed.original_size, summed.compressed_size)}; stores {kb(summed.store_size)}",
         f"  with the stores: {with_stores}, {smaller(before, in_all)}",
@@ -203,7 +206,7 @@ def inspected_total(all_stats: Sequence[SessionStats]) -> list[str]:
     head = f"{kb(size)}, stores {kb(stores)}"
     if not any(stats.would.is_smaller for stats in all_stats):
         return [head, "a run would leave them"]
-    return [head, "a run would do:", *changes([stats.would for stats in all_stats])]
+    return [head, "a run would do:", *changes([stats.would for stats in all_stats], "->")]
 
 
 def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
@@ -245,16 +248,21 @@ def links_kept(number: int) -> str:
 def verified(stats: VerifyStats) -> str:
     """Format the result of `verify` for one session."""
     opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
-    kept = _kept(stats.lines_rewritten, stats.originals, stats.lines_without_original)
+    notes = [_kept(stats.lines_rewritten, stats.originals, stats.lines_without_original), *noticed(stats)]
+    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(notes)}"
+
+
+def noticed(stats: VerifyStats) -> list[str]:
+    """Format what the user should know of a session though it is right."""
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} whose originals, read and right, lie in a relative's store" if stats.markers_of_relatives else ""
-    notes = [kept, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
+    notes = [not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
     if stats.open_to_others:
         notes.append("other users may read its store, until the next run that writes there")
     if stats.foreign_files:
         foreign = counted(stats.foreign_files, "file that counts", "files that count")
         notes.append(f"{foreign} for nothing in its store: no run of this user on this machine made it")
-    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(filter(None, notes))}"
+    return list(filter(None, notes))
 
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:
