@@ -39,6 +39,18 @@ class Command(OneScreen):
             sys.exit(process.EXIT_CODE)
 
 
+class ReadOnly(Command):
+    """A command that changes nothing: where nobody reads its output any more, it ends."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with process.ending_with_its_reader():
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.exit(0)
+
+
 class _Path(click.Path):
     """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder."""
 
@@ -165,6 +177,24 @@ IDLE_SECONDS = click.option(
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
 )
 LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
+
+
+def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    """Tell click, which takes colors out wherever it prints, for the rest of the command."""
+    del param
+    ctx.color = {"always": True, "never": False}.get(value, False if os.environ.get("NO_COLOR") else None)
+
+
+COLOR = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    expose_value=False,
+    callback=_colored,
+    help="Whether to use colors; by itself in a terminal, unless NO_COLOR is set.",
+)
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is known of each session.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
@@ -182,6 +212,8 @@ class Chosen(NamedTuple):
     dry_run: bool = False
     check: bool = False
     as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
 
     @property
     def by_options(self) -> bool:
@@ -230,7 +262,7 @@ def choosing(
 
         paths = click.argument("paths", nargs=-1, type=ANY_PATH if gone else EXISTING)
         given: Callable[..., None] = with_chosen
-        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE)):
+        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE, COLOR)):
             given = option(given)
         return given
 

@@ -160,7 +160,7 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         size=session.size,
         modified=session.modified,
         compressed=bool(runs) and not runs[-1].restored,
-        could_save=would.original_size - would.compressed_size - would.backup_added if saves else 0,
+        could_save=would.original_size - would.compressed_size - would.store_added if saves else 0,
         reason="" if saves else would.reason,
     )
 
@@ -182,7 +182,7 @@ class SessionStats(Struct, frozen=True, rename="camel"):
     path: str
     format: str
     size: int
-    backup_size: int
+    store_size: int
     lines: int
     turns: int
     shares: tuple[Share, ...]
@@ -212,7 +212,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
             path=str(session.path),
             format=known.form.name,
             size=session.size,
-            backup_size=reading.size_of_store(store),
+            store_size=reading.size_of_store(store),
             lines=len(known.survey.lines),
             turns=turns_of(known.survey),
             shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
