@@ -14,7 +14,8 @@ from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.report import kb
-from sessioncompress.operations.restore import RestoreStats, restore_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.restoring import RestoreStats
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore session.jsonl")

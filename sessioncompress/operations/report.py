@@ -31,7 +31,7 @@ PASSED_OVER = "passed over (no sessions, or links)"
 _NOT_IN_JSON = frozenset(
     {"backup_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
 )
-_TEXTS = ("path", "format", "status", "reason")
+_TEXTS = ("path", "format", "status", "reason", "run")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_TEXTS, *_NOT_IN_JSON}]
 _WOULD = "would become"
 

@@ -30,6 +30,7 @@ class Status(StrEnum):
     SUMMARIZED = "summarized"
     WOULD_SUMMARIZE = "would-summarize"
     RESTORED = "restored"
+    WOULD_RESTORE = "would-restore"
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"
     REFUSED = "refused"
@@ -76,7 +77,8 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     to it. `others_replaced` counts the blocks of kinds that have no number of their own. `tokens_uncached` are those of
     `tokens_after` behind the first message that changed: the next request sends them without the provider's prompt
     cache. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
-    `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    `removed_bytes` how many of them are gone, `protected_bytes` those inside it. `run` is the id of a run that
+    wrote, by which a restore takes it back.
     """
 
     path: str
@@ -109,6 +111,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     imitated_in_calls: int = 0
     markers_without_journal: int = 0
     turns: int = 0
+    run: str = ""
     exit_code: int = 0
     budget: BudgetStats | None = None
 
