@@ -20,6 +20,7 @@ _COMMANDS = (
     "compress",
     "forget",
     "handoff",
+    "history",
     "hook",
     "pre-commit",
     "restore",

@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable, written_time
+from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
-from sessioncompress.operations.report import kb
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import to_json
 

@@ -248,6 +248,8 @@ def _made(row: _Row) -> Format:
     return made
 
 
+KEEPER = "pi"
+"""Whose sessions an agent writes that keeps its state in a project."""
 _BELOW = (".GITCLAW/state/sessions", "state/sessions")
 _STORAGE = ("session", "message", "part")
 
@@ -258,14 +260,18 @@ def agent_folders() -> Iterator[Path]:
         yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
-def agent_roots() -> Iterator[Path]:
-    """List the folders, there or not, below which all of those lie: what may not be read there is not passed over."""
-    roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in _homes())
+def agent_roots(agent: str | None = None) -> Iterator[Path]:
+    """List the folders, there or not, below which all of those lie, or those of one agent.
+
+    What may not be read there is not passed over.
+    """
+    homes = _homes(agent)
+    roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in homes)
     yield from dict.fromkeys(roots)
 
 
-def _homes() -> Iterator[tuple[Path, str]]:
-    for row in TABLE:
+def _homes(agent: str | None = None) -> Iterator[tuple[Path, str]]:
+    for row in TABLE if agent is None else [row for row in TABLE if row.name == agent]:
         for variable, usual, pattern in row.folders:
             if named := os.environ.get(variable) or usual:
                 yield _expanded(named), pattern

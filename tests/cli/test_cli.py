@@ -924,7 +924,7 @@ def test_what_does_not_exist_is_2(here: Path, arguments: Sequence[str]) -> None:
 
 EMPTY = (
     *(("compress", ""), ("restore", ""), ("verify", ""), ("stats", ""), ("budget", ""), ("show", "0123456789ab", "")),
-    *(("forget", "--yes", ""), ("clean", "--yes", "--older-than", "0d", ""), ("pre-commit", "")),
+    *(("forget", "--yes", ""), ("clean", "--yes", "--originals-older-than", "0d", ""), ("pre-commit", "")),
     *(("compress", "session.jsonl", option, "") for option in ("--backup-dir", "--config", "--log")),
     *(("sessions", "--project", ""), ("restore", "--from-markers", "--originals", "", "session.jsonl")),
     *((name, "--backup-dir", "", "session.jsonl") for name in ("restore", "verify", "stats", "forget", "clean")),
