@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
 from sessioncompress.pipeline import triage
@@ -56,6 +58,7 @@ def compress(
 
     rehearse = chosen.rehearses
     policies = options.policies_of(config, preset, compresses=True, **overrides)
+    run_id = text.run_id(time.time())
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
@@ -69,7 +72,8 @@ def compress(
             return batch.Settled(skipped)
         from sessioncompress.operations.compress import compress_session
 
-        return partial(compress_session, found.path, policy, dry_run=rehearse, force=force, form=form, named=named)
+        how: dict[str, Any] = {"dry_run": rehearse, "force": force, "form": form, "named": named, "run_id": run_id}
+        return partial(compress_session, found.path, policy, **how)
 
     lines = output.Lines(chosen)
     done: list[CompressionStats] = []
@@ -89,13 +93,14 @@ def compress(
             lines.changed(wording.line(stats), partial(_short, stats))
         else:
             lines.left(wording.line(stats), stats.status.value, stats.reason)
-        for text in wording.warnings(stats):
-            click.echo(text, err=True)
+        for warning in wording.warnings(stats):
+            click.echo(warning, err=True)
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
     lines.end(wording.total_lines(done, passed_over=passed_over))
+    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"])
     if run.interrupted:
         codes.add(output.cut_short(run))
     if chosen.check and any(stats.is_smaller for stats in done):

@@ -17,6 +17,7 @@ _COMMANDS = (
     "sessions",
     "compress",
     "restore",
+    "history",
     "stats",
     "show",
     "verify",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
@@ -198,6 +199,16 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
+_MOST_TYPED = 3
+"""Paths that a message repeats."""
+
+
+def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
+    """Write the arguments that name some files and the folder of their stores, for a shell."""
+    words = [quote(str(path)) for path in paths] if len(paths) <= _MOST_TYPED else ["PATHS"]
+    return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
+
+
 class Chosen(NamedTuple):
     """What the user chose: sessions by PATHS or by options, and how a command goes over them; see choosing()."""
 
@@ -232,6 +243,13 @@ class Chosen(NamedTuple):
 
         return len(self.paths) == 1 and not is_folder(self.paths[0])
 
+    def typed(self, backup_dir: Path | None = None) -> str:
+        """Write the arguments that choose the same sessions again, for a shell."""
+        words = ["--all"] if self.everything else []
+        words += ["--agent", self.agent] if self.agent else []
+        words += ["--project", quote(str(self.project))] if self.project else []
+        return " ".join([*words, *typed(self.paths, backup_dir)])
+
     def sessions(self, search: Search | None = None) -> Iterator[Found]:
         """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
         from sessioncompress.pipeline.discover import Globs, discover, unchanged_for
@@ -246,17 +264,23 @@ class Chosen(NamedTuple):
 
 
 def choosing(
-    *more: Callable[[Any], Any], gone: bool = False, older_than: Callable[[Any], Any] = OLDER_THAN
+    *more: Callable[[Any], Any],
+    gone: bool = False,
+    older_than: Callable[[Any], Any] = OLDER_THAN,
+    or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command PATHS, the options that choose sessions, and `more` for what Chosen has; it takes one Chosen.
 
-    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks.
+    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. Where the other options
+    are such that `or_all` says so, no choice is that of all sessions.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_chosen(**values: Any) -> None:
             chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
+            if not (chosen.paths or chosen.agent or chosen.project) and or_all(values):
+                chosen = chosen._replace(everything=True)
             _refuse_unless_plain(chosen)
             command(chosen, **values)
 

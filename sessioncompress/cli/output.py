@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from msgspec.structs import replace
 
+from sessioncompress.cli import options
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines
 from sessioncompress.errors import SessionCompressError, UsageError
@@ -105,6 +106,13 @@ def total(done: int, what: str, others: Mapping[str, int]) -> str:
     """Format the total of a command over so many sessions."""
     head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
     return with_others(head, others)
+
+
+def tell_of_undo(runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None) -> None:
+    """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
+    if run := next(filter(None, runs), ""):
+        command = ["sessioncompress", "restore", "--run", run, *options.typed(paths, backup_dir)]
+        click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 
 
 def tell_of_opencode(agent: str | None) -> None:

@@ -6,9 +6,11 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sessioncompress.core import text
 from sessioncompress.errors import NOT_CHANGED, InUse, SessionCompressError, failing
 from sessioncompress.hooks import base
 from sessioncompress.hooks.base import COMPACT
@@ -58,10 +60,11 @@ def compress(session: Path, *, compact: bool = False) -> None:
 
     policies = Policies(warn=lambda said: base.note_in_log("compress", said))
     deadline = time.monotonic() + MOST_SECONDS
+    run_id = text.run_id(time.time())
     for each in (session, *subagents(session)):
         for name, work in (("compact", _compacted), ("compress", _compressed)):
             if name == "compress" or (compact and each == session):
-                base.note_in_log(name, _done(work, each, policies, deadline))
+                base.note_in_log(name, _done(partial(work, run_id=run_id), each, policies, deadline))
 
 
 def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies, deadline: float) -> str:
@@ -79,21 +82,22 @@ def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies
         return str(error)
 
 
-def _compacted(session: Path, policy: Policy) -> str:
+def _compacted(session: Path, policy: Policy, run_id: str) -> str:
     """Compact a session where the policy's rule says so, or without one wherever it holds enough."""
     from sessioncompress.operations.compact import compact_session
     from sessioncompress.operations.wording import compact_line
     from sessioncompress.policy.model import Rule
 
-    return compact_line(compact_session(session, policy, if_due=policy.budget.rule is not Rule.SIZE, named=False))
+    is_ruled = policy.budget.rule is not Rule.SIZE
+    return compact_line(compact_session(session, policy, if_due=is_ruled, named=False, run_id=run_id))
 
 
-def _compressed(session: Path, policy: Policy) -> str:
+def _compressed(session: Path, policy: Policy, run_id: str) -> str:
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.wording import line
     from sessioncompress.pipeline import triage
 
-    return line(triage.skip(session, policy, force=False) or compress_session(session, policy))
+    return line(triage.skip(session, policy, force=False) or compress_session(session, policy, run_id=run_id))
 
 
 def _until_quiet(session: Path, deadline: float) -> None:
