@@ -22,6 +22,7 @@ _COMMANDS = (
     "handoff",
     "hook",
     "pre-commit",
+    "report",
     "restore",
     "sessions",
     "show",
