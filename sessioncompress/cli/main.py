@@ -19,6 +19,7 @@ _COMMANDS = (
     "restore",
     "history",
     "stats",
+    "report",
     "show",
     "verify",
     "clean",
