@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _COMMANDS = (
     "branch-summary",
     "budget",
     "clean",
     "compact",
+    "completion",
     "compress",
+    "config",
     "forget",
     "handoff",
     "hook",
@@ -59,6 +64,15 @@ class _Commands(click.Group):
         name = cmd_name.replace("-", "_")
         found: click.Command = getattr(import_module(f"sessioncompress.cli.{name}"), name)
         return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name without importing the commands for their help, which would take too long."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        # Imported here: a run that completes nothing needs none.
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in _COMMANDS if name.startswith(incomplete)]
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
