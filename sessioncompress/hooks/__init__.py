@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-AGENTS = ("claude", "pi")
+AGENTS = ("claude", "codex", "gemini", "opencode", "pi")
 """The modules of the agents whose hooks can be installed. Each has `HOOKS`, see `base`."""
