@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable, smaller
 from sessioncompress.operations.compact import CompactStats
-from sessioncompress.operations.report import kb, smaller
 from sessioncompress.pipeline.summary import CompressionStats, Status
 
 MOST_ROWS = 200

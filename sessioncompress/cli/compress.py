@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.operations import batch
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.discover import Found, Globs
+from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@options.over_sessions
+@options.choosing(options.JOBS, options.DRY_RUN, options.CHECK, options.JSON)
 @options.CONFIG
 @options.PRESET
 @click.option(
@@ -42,30 +42,18 @@ if TYPE_CHECKING:
 @options.LOG
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @options.FORMAT
-@options.JSON
 def compress(
-    paths: Sequence[Path],
-    agent: str | None,
-    project: Path | None,
-    everything: bool,
-    older_than: int | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    jobs: int | None,
-    dry_run: bool,
-    check: bool,
+    chosen: options.Chosen,
     config: Path | None,
     preset: str | None,
-    as_json: bool,
     force: bool,
     form: str | None,
     **overrides: Any,
 ) -> None:
     """Make sessions smaller, in place."""
-    from sessioncompress.operations import report
+    from sessioncompress.operations import wording
 
-    selected = options.selected(paths, agent, project, everything, older_than, Globs(include, exclude))
-    rehearse = dry_run or check
+    rehearse = chosen.rehearses
     policies = options.policies_of(config, preset, compresses=True, **overrides)
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
@@ -85,26 +73,26 @@ def compress(
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(options.all_governed(selected, policies), prepare, jobs)
+    run = batch.Archive(options.all_governed(chosen.sessions(), policies), prepare, chosen.jobs)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
             passed_over += 1
             continue
-        stats = report.stats_of(outcome)
+        stats = wording.stats_of(outcome)
         done.append(stats)
-        if not as_json or outcome.error:
-            click.echo(report.line(stats), err=outcome.error is not None)
-        for text in report.warnings(stats):
+        if not chosen.as_json or outcome.error:
+            click.echo(wording.line(stats), err=outcome.error is not None)
+        for text in wording.warnings(stats):
             click.echo(text, err=True)
-    if not paths:
-        output.tell_of_opencode(agent)
-    if as_json:
-        output.echo_json(report.document(done, dry_run=rehearse))
+    if chosen.by_options:
+        output.tell_of_opencode(chosen.agent)
+    if chosen.as_json:
+        output.echo_json(wording.document(done, dry_run=rehearse))
     else:
-        click.echo(report.total_line(done, passed_over=passed_over))
+        click.echo(wording.total_line(done, passed_over=passed_over))
     if run.interrupted:
         codes.add(output.cut_short(run))
-    if check and any(stats.is_smaller for stats in done):
+    if chosen.check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))

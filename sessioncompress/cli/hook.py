@@ -9,14 +9,17 @@ from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude")
+@click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude-code")
 @click.argument("action", type=click.Choice(["install", "uninstall", "status"]))
-@click.argument("agent", type=click.Choice(AGENTS))
+@click.argument("agent", type=options.Agent(*AGENTS))
 @click.option("--compact", is_flag=True, help="With install: also compact each session that has ended.")
 @options.PRESET
 @click.option("--yes", is_flag=True, help="Write the change without asking.")
 def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) -> None:
-    """Let an agent compress each session that has ended, and refuse to write markers into files."""
+    """Let an agent compress each session that ended; and refuse to write markers into files.
+
+    The agent is claude-code, codex, gemini, opencode or pi.
+    """
     from sessioncompress.hooks import install
     from sessioncompress.hooks.base import COMPRESSED, Ending
 

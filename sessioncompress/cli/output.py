@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sessioncompress.core.text import counted, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
+    from sessioncompress.cli.options import Chosen
     from sessioncompress.operations.batch import Archive, Outcome
 
 
@@ -28,19 +29,19 @@ class Done(NamedTuple):
 
 def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _: None) -> Done:
     """Collect the outcomes of files; say each result, with the path as the user typed it; print errors as they come."""
-    from sessioncompress.operations import batch, report
+    from sessioncompress.operations import batch, wording
 
-    done = Done([], [], dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0), 0)
+    done = Done([], [], dict.fromkeys(("failed", "refused", wording.PASSED_OVER), 0), 0)
     codes: set[int] = set()
     said: set[str] = set()
     for outcome in outcomes:
         path = str(outcome.found.path)
         codes.add(outcome.exit_code)
         if outcome.passed_over:
-            done.others[report.PASSED_OVER] += 1
+            done.others[wording.PASSED_OVER] += 1
         elif outcome.error is not None:
             done.failed.append((path, outcome.error))
-            status = report.status_of(outcome.error).value
+            status = wording.status_of(outcome.error).value
             done.others[status] += 1
             if (text := f"{status}: {outcome.error}") not in said:
                 # What is wrong with a policy file is the same for all its sessions.
@@ -66,11 +67,9 @@ def with_others(head: str, others: Mapping[str, int]) -> str:
     return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
 
 
-def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
-    """Print the total of a command over a folder or several paths."""
-    from sessioncompress.pipeline.discover import is_folder
-
-    if len(paths) > 1 or any(map(is_folder, paths)):
+def echo_total(chosen: Chosen, done: int, what: str, others: Mapping[str, int]) -> None:
+    """Print the total of a command, unless the user named one file."""
+    if not chosen.is_one:
         head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
         click.echo(with_others(head, others))
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from sessioncompress.cli import options
 from sessioncompress.core.text import printable
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
-from sessioncompress.operations import batch, report
+from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import discover, triage
 from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
@@ -268,12 +268,12 @@ def _code(outcome: Outcome[CompressionStats]) -> int:
         return 0
     if outcome.error is not None:
         in_use = isinstance(outcome.error, InUse)
-        click.echo(f"{'skipped' if in_use else report.status_of(outcome.error).value}: {outcome.error}", err=True)
+        click.echo(f"{'skipped' if in_use else wording.status_of(outcome.error).value}: {outcome.error}", err=True)
         return 0 if in_use else outcome.exit_code
     assert outcome.result is not None
-    for text in report.warnings(outcome.result):
+    for text in wording.warnings(outcome.result):
         click.echo(text, err=True)
     if not outcome.result.is_smaller:
         return 0
-    click.echo(report.line(outcome.result))
+    click.echo(wording.line(outcome.result))
     return 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,31 +10,28 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.report import kb
 from sessioncompress.operations.restore import RestoreStats, restore_session
+from sessioncompress.operations.wording import status_of
+from sessioncompress.pipeline.summary import to_json
+
+SCHEMA = "sessioncompress.restore/1"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore session.jsonl")
-@options.PATHS_OR_GONE
+@options.choosing(options.JOBS, options.JSON, gone=True)
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option("--keep-checkpoints", is_flag=True, help="Leave the summaries that compact wrote.")
 @click.option("--originals", type=options.ANY_PATH, help="Session whose originals to use (with --from-markers).")
-@options.INCLUDE
-@options.EXCLUDE
-@options.JOBS
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
 def restore(
-    paths: Sequence[Path],
+    chosen: options.Chosen,
     from_markers: bool,
     keep_checkpoints: bool,
     originals: Path | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    jobs: int | None,
     config: Path | None,
     backup_dir: Path | None,
     form: str | None,
@@ -46,12 +42,14 @@ def restore(
     if originals and not from_markers:
         raise click.UsageError("--originals goes with --from-markers")
     policies = options.policies_of(config, backup_dir=backup_dir)
-    found = options.sessions_with_stores(paths, policies, include, exclude)
+    found = options.with_stores(chosen, policies)
     how: dict[str, Any] = {"from_markers": from_markers, "keep_checkpoints": keep_checkpoints, "originals": originals}
     work = partial(restore_session, form=form, **how)
-    run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), jobs)
+    run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs)
 
     def say(done: RestoreStats) -> None:
+        if chosen.as_json:
+            return
         said = f"unchanged: {done.reason}"
         if done.is_restored:
             said = f"{kb(done.size_before)} -> {kb(done.size_after)}"
@@ -63,11 +61,19 @@ def restore(
         click.echo(f"{printable(done.path)}: {said}")
 
     done = output.told(run, say)
+    if chosen.as_json:
+        output.echo_json(_document(done))
+        sys.exit(done.exit_code)
     restored = [each for each in done.results if each.is_restored]
     before, after, lines = (
         sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")
     )
     what = f" restored: {kb(before)} -> {kb(after)}, {lines:,} lines"
     unchanged = {"unchanged": len(done.results) - len(restored)}
-    output.echo_total(paths, len(restored), what, unchanged | done.others)
+    output.echo_total(chosen, len(restored), what, unchanged | done.others)
     sys.exit(done.exit_code)
+
+
+def _document(done: output.Done) -> dict[str, Any]:
+    failed = [RestoreStats(path, status_of(error), str(error)) for path, error in done.failed]
+    return {"schema": SCHEMA, "files": [to_json(each) for each in (*done.results, *failed)]}

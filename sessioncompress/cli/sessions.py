@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable, written_time
+from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
-from sessioncompress.operations.report import kb
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import to_json
 
@@ -43,7 +42,7 @@ def line(session: lists.ListedSession) -> str:
 @options.OLDER_THAN
 @options.JSON
 def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
-    """List the sessions of all agents on this machine, and what could be saved; change nothing."""
+    """List the sessions on this machine, and what could be saved; change nothing."""
     policies = options.policies_of(None)
 
     def work(found: Found) -> lists.ListedSession:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import options
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import kb, printable
 from sessioncompress.errors import UsageError
 
 _SHOWN_BYTES = 20 * 1024
@@ -27,7 +27,6 @@ def show(
     ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None
 ) -> None:
     """Print the original that a marker's reference names."""
-    from sessioncompress.operations.report import kb
     from sessioncompress.operations.show import show as find
     from sessioncompress.operations.show import working_folder
 

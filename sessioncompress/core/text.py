@@ -68,6 +68,18 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
+def kb(size: int) -> str:
+    """Format bytes as whole KB of 1,024."""
+    return f"{round(size / KB):,} KB"
+
+
+def smaller(before: int, after: int) -> str:
+    """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
+    if after >= before:
+        return "not smaller"
+    return f"{int(100 * (before - after) / before)} % smaller"
+
+
 def file_line(name: str, status: str, reason: str) -> str:
     """Write why one file is as it was."""
     return f"{name}: {status}: {reason}"

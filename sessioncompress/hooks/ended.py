@@ -81,7 +81,7 @@ def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies
 def _compacted(session: Path, policy: Policy) -> str:
     """Compact a session where the policy's rule says so, or without one wherever it holds enough."""
     from sessioncompress.operations.compact import compact_session
-    from sessioncompress.operations.report import compact_line
+    from sessioncompress.operations.wording import compact_line
     from sessioncompress.policy.model import Rule
 
     return compact_line(compact_session(session, policy, if_due=policy.budget.rule is not Rule.SIZE, named=False))
@@ -89,7 +89,7 @@ def _compacted(session: Path, policy: Policy) -> str:
 
 def _compressed(session: Path, policy: Policy) -> str:
     from sessioncompress.operations.compress import compress_session
-    from sessioncompress.operations.report import line
+    from sessioncompress.operations.wording import line
     from sessioncompress.pipeline import triage
 
     return line(triage.skip(session, policy, force=False) or compress_session(session, policy))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -19,7 +18,7 @@ from sessioncompress.errors import IsALink, NotASession, SessionCompressError, f
 from sessioncompress.formats import table
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse_open
 from sessioncompress.pipeline import reading, triage
-from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, is_folder
+from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
@@ -50,25 +49,30 @@ class Session(Found, frozen=True):
     modified: float = 0
 
 
-def sessions(selection: Selection) -> Iterator[Found]:
+def sessions(selection: Selection, search: Search = discover) -> Iterator[Found]:
     """Yield the selected sessions, folder by folder, and a Found with an error for what cannot be read.
 
     Searches the agents' folders, and those of GitClaw in the selection's project or upward from the working folder.
-    Other files are passed over: agents keep much else there.
+    Other files are passed over: agents keep much else there. What `search` finds although it is gone, or names although
+    it is no session, has a store, and is yielded as it was found.
     """
     if selection.project:
         selection = replace(selection, project=Path(os.path.realpath(selection.project)))
     met: set[str] = set()
     for folder, keeper in _places(selection.project):
-        for found in discover([folder], selection.globs) if is_folder(folder) else ():
+        for found in search([folder], selection.globs) if is_folder(folder) else ():
             real = os.path.realpath(found.path)
             if real in met:
                 continue
             met.add(real)
+            if not os.path.lexists(found.path):
+                if _may_be_gone(folder, keeper, selection):
+                    yield found
+                continue
             try:
                 one: Found | None = _looked_at(found, keeper, selection)
             except (NotASession, IsALink):
-                continue
+                one = found if found.named and found.error is None else None
             except SessionCompressError as error:
                 one = Found(found.path, named=False, error=error)
             if one is not None:
@@ -90,13 +94,21 @@ def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
             yield folder, keeper
 
 
+def _may_be_gone(folder: Path, keeper: Path | None, selection: Selection) -> bool:
+    """Tell whether a session that is gone is selected, by the folder that was searched: nothing else tells of it."""
+    kept_by = selection.agent is None or (
+        folder in table.agent_roots(selection.agent) if keeper is None else selection.agent == table.KEEPER
+    )
+    return kept_by and selection.older_than is None and selection.project in (None, keeper)
+
+
 def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Session | None:
     """Read a session's properties; None if it is not selected. Raises SessionCompressError."""
     if found.error is not None:
         raise found.error
     with failing(found.path):
         status = found.path.lstat()
-    if selection.older_than is not None and time.time() - status.st_mtime < selection.older_than:
+    if selection.older_than is not None and is_younger(status, selection.older_than):
         return None
     form, name = reading.whose(found.path)
     if selection.agent not in (None, form.name):

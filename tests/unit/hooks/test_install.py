@@ -23,7 +23,7 @@ OLDER = "/gone/bin/python"
 
 
 FOLDERS = {
-    "claude": "CLAUDE_CONFIG_DIR",
+    "claude-code": "CLAUDE_CONFIG_DIR",
     "codex": "CODEX_HOME",
     "gemini": "GEMINI_CLI_HOME",
     "opencode": "XDG_CONFIG_HOME",
@@ -101,7 +101,7 @@ def test_pi_in_and_out(extension: Path, home: Path) -> None:
     assert not (home / ".pi").exists()
 
 
-ENDED = dict.fromkeys(("claude", "codex", "gemini"), "sessioncompress.hooks ended --compact || true") | {
+ENDED = dict.fromkeys(("claude-code", "codex", "gemini"), "sessioncompress.hooks ended --compact || true") | {
     "pi": 'const ENDED = ["ended", "--compact"];'
 }
 """What the hooks of each agent hold that also compact."""
@@ -110,6 +110,7 @@ ENDED = dict.fromkeys(("claude", "codex", "gemini"), "sessioncompress.hooks ende
 def test_every_agent_compresses_or_says_that_it_does_not() -> None:
     assert {each for each in AGENTS if install.agent_named(each).compresses} == set(ENDED)
     assert set(FOLDERS) == set(AGENTS)
+    assert all(f" {each}" in hook("--help").output for each in AGENTS)
 
 
 @pytest.mark.parametrize("agent", ENDED)
@@ -438,7 +439,7 @@ def test_an_extension_of_another_version_is_replaced(extension: Path) -> None:
 
 def test_settings_that_change_between_look_and_write_stay(settings: Path) -> None:
     settings.write_text("{}")
-    change = install.to_install(install.agent_named("claude"))
+    change = install.to_install(install.agent_named("claude-code"))
     settings.write_text('{"a": 1}')
     with pytest.raises(FileFailed, match="changed meanwhile"):
         install.write(change)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS
-from sessioncompress.core.text import KB, counted, file_line, files_line, not_there, printable, strangers
+from sessioncompress.core.text import (
+    counted,
+    file_line,
+    files_line,
+    kb,
+    not_there,
+    printable,
+    smaller,
+    strangers,
+)
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
@@ -34,18 +43,6 @@ _NOT_IN_JSON = frozenset(
 _TEXTS = ("path", "format", "status", "reason")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_TEXTS, *_NOT_IN_JSON}]
 _WOULD = "would become"
-
-
-def kb(size: int) -> str:
-    """Format bytes as whole KB of 1,024."""
-    return f"{round(size / KB):,} KB"
-
-
-def smaller(before: int, after: int) -> str:
-    """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
-    if after >= before:
-        return "not smaller"
-    return f"{int(100 * (before - after) / before)} % smaller"
 
 
 def stats_of(outcome: Outcome[CompressionStats]) -> CompressionStats:
