@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.asking import goes_on
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
@@ -24,7 +25,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
-@options.choosing(options.JOBS, options.DRY_RUN, options.CHECK, options.JSON)
+@options.choosing(options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON)
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
     "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
@@ -63,7 +64,7 @@ def compact(
 ) -> None:
     """Replace the old part of sessions by a summary; in their agent's own form, and for the model alone."""
     rehearse = chosen.rehearses or prints
-    policies = options.policies_of(config, preset, compresses=True, **overrides)
+    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
     listed = options.all_governed(chosen.sessions(), policies)
     if prints and (chosen.as_json or len(listed) != 1 or chosen.paths != (listed[0].path,)):
         raise click.UsageError("--print takes the path of one session, and goes without --json")
@@ -80,7 +81,7 @@ def compact(
         policy = policies.of(each.path)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
-        return partial(
+        work = partial(
             compact_session,
             each.path,
             policy,
@@ -90,6 +91,10 @@ def compact(
             form=form,
             named=each.named,
         )
+        return chosen.unless_in_use(work, partial(CompactStats, str(each.path), status=Status.SKIPPED))
+
+    if chosen.asks and not goes_on("Compact", listed, lambda path: policies.of(path).enabled):
+        return
 
     def say(stats: CompactStats) -> None:
         if prints and stats.summary:
