@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@options.choosing(options.JOBS, options.DRY_RUN, options.CHECK, options.JSON, options.QUIET, options.VERBOSE)
+@options.choosing(
+    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE
+)
 @options.CONFIG
 @options.PRESET
 @click.option(
@@ -57,7 +59,7 @@ def compress(
     from sessioncompress.operations import wording
 
     rehearse = chosen.rehearses
-    policies = options.policies_of(config, preset, compresses=True, **overrides)
+    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
     run_id = text.run_id(time.time())
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
@@ -71,15 +73,25 @@ def compress(
         ):
             return batch.Settled(skipped)
         from sessioncompress.operations.compress import compress_session
+        from sessioncompress.pipeline.summary import CompressionStats, Status
 
         how: dict[str, Any] = {"dry_run": rehearse, "force": force, "form": form, "named": named, "run_id": run_id}
-        return partial(compress_session, found.path, policy, **how)
+        work = partial(compress_session, found.path, policy, **how)
+        return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
+
+    listed = options.all_governed(chosen.sessions(), policies)
+    if chosen.asks:
+        # Imported here: most runs ask nothing.
+        from sessioncompress.cli.asking import goes_on
+
+        if not goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force)):
+            return
 
     lines = output.Lines(chosen)
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(options.all_governed(chosen.sessions(), policies), prepare, chosen.jobs)
+    run = batch.Archive(listed, prepare, chosen.jobs)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:

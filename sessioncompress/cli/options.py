@@ -6,10 +6,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -22,6 +22,9 @@ from sessioncompress.policy.sources import Policies
 if TYPE_CHECKING:
     from sessioncompress.pipeline.discover import Found, Search
     from sessioncompress.policy.model import Policy
+
+
+T = TypeVar("T")
 
 
 class Command(OneScreen):
@@ -144,7 +147,9 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; c
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
 QUIET_SECONDS = click.option(
-    "--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds."
+    "--quiet-seconds",
+    type=click.FloatRange(0),
+    help="Refuse a session that changed within so many seconds; with --all, --agent or --project (60) skip it.",
 )
 OLDER_THAN = click.option(
     "--older-than",
@@ -223,6 +228,7 @@ class Chosen(NamedTuple):
     dry_run: bool = False
     check: bool = False
     as_json: bool = False
+    yes: bool = False
     quiet: bool = False
     verbose: bool = False
 
@@ -235,6 +241,18 @@ class Chosen(NamedTuple):
     def rehearses(self) -> bool:
         """Whether nothing is to be changed."""
         return self.dry_run or self.check
+
+    @property
+    def asks(self) -> bool:
+        """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
+        is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        return self.by_options and is_seen and not (self.yes or self.rehearses)
+
+    def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
+        """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
+        from sessioncompress.operations.batch import unless_in_use
+
+        return partial(unless_in_use, work, skipped) if self.by_options else work
 
     @property
     def is_one(self) -> bool:
@@ -307,11 +325,21 @@ def _refuse_unless_plain(chosen: Chosen) -> None:
         raise click.UsageError("--all goes with neither --agent nor --project")
 
 
+QUIET_BY_OPTIONS = 60
+"""Seconds. Nobody has named a session that options choose: an agent may be at work in it."""
+
+
 def policies_of(
-    config: Path | None, preset: str | None = None, *, compresses: bool = False, **overrides: Any
+    config: Path | None,
+    preset: str | None = None,
+    *,
+    compresses: bool = False,
+    chosen: Chosen | None = None,
+    **overrides: Any,
 ) -> Policies:
-    """Make the policies of a command's sessions. Warnings about policy files go to stderr."""
-    return Policies(config, preset, overrides, warn=warn, compresses=compresses)
+    """Make the policies of a command's sessions; `chosen` are those that it changes. Warnings go to stderr."""
+    quiet = QUIET_BY_OPTIONS if chosen and chosen.by_options else 0
+    return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
 
 
 def warn(said: str) -> None:

@@ -133,12 +133,12 @@ def echo_json(document: Any) -> None:
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 
 
-def confirmed(question: str, where: Path, state: str) -> bool:
+def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
     """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
     try:
-        return click.confirm(question)
+        return click.confirm(question, err=err)
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             raise KeyboardInterrupt from None
-    click.echo()
+    click.echo(err=err)
     raise UsageError("nobody answers", where=where, state=state, remedy="Use --yes.")

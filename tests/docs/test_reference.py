@@ -195,6 +195,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("compress", f"--log log.jsonl {session}"),
         ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
+        ("restore", session),
+        ("forget", f"--dry-run {session}"),
         ("clean", session),
         ("config", "show"),
     ):
