@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -193,6 +192,9 @@ def run_id(seconds: float) -> str:
 
 def said_time(text: str) -> float | None:
     """Read the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
+    # Imported here because few commands read a time.
+    import calendar
+
     try:
         return calendar.timegm(time.strptime(text, _FORM))
     except ValueError:

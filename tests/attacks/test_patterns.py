@@ -78,6 +78,8 @@ _WORST: dict[str, tuple[str, ...]] = {
         "\nindex abcd..",
     ),
     "compressors.names._OF_LINE": ("\n", "\n ", " ", "\n>", ":", ">"),
+    "compressors.names._NOT_OWN": ("/", ".git", ".git/", "s/", "node_modules", "e/"),
+    "compressors.names._ESCAPE": ("\\", "\\\\", "\\n", "n", "\\t\\"),
     "compressors.preview._HEADING": ("--- a", "--- a\n+++ ", "*** Add File: ", "--- \n"),
     "core.jsonl._ESCAPE": ("\\ud800", "\\", "\\ud800\\u", "\\udc00"),
     "core.jsonl._NUMBER": ('"', '"\\', "1", "1.", "1e", "-", "1e400,", '"1'),
