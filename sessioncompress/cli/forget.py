@@ -72,11 +72,11 @@ def forget(chosen: options.Chosen, config: Path | None, backup_dir: Path | None)
         click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
     if chosen.as_json:
         output.echo_json(_document(done, ended, dry_run=chosen.dry_run))
-    else:
+    elif not chosen.is_one:
         became = [ended[stats.path] for stats in done.results]
         others = {word: became.count(word) for word in (KEPT, NO_STORE)}
         verb = "would delete" if chosen.dry_run else DELETED
-        output.echo_total(chosen, len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others})
+        click.echo(output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others}))
     sys.exit(batch.worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
 
 

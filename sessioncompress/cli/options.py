@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
@@ -40,6 +41,18 @@ class Command(OneScreen):
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
             sys.exit(process.EXIT_CODE)
+
+
+class ReadOnly(Command):
+    """A command that changes nothing: where nobody reads its output any more, it ends."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with process.ending_with_its_reader():
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.exit(0)
 
 
 class _Path(click.Path):
@@ -170,7 +183,35 @@ IDLE_SECONDS = click.option(
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
 )
 LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
+
+
+def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    """Tell click, which takes colors out wherever it prints, for the rest of the command."""
+    del param
+    ctx.color = {"always": True, "never": False}.get(value, False if os.environ.get("NO_COLOR") else None)
+
+
+COLOR = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    expose_value=False,
+    callback=_colored,
+    help="Whether to use colors; by itself in a terminal, unless NO_COLOR is set.",
+)
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is known of each session.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+
+
+_MOST_TYPED = 3
+"""Paths that a message repeats."""
+
+
+def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
+    """Write the arguments that name some files and the folder of their stores, for a shell."""
+    words = [quote(str(path)) for path in paths] if len(paths) <= _MOST_TYPED else ["PATHS"]
+    return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
 
 
 class Chosen(NamedTuple):
@@ -188,6 +229,8 @@ class Chosen(NamedTuple):
     check: bool = False
     as_json: bool = False
     yes: bool = False
+    quiet: bool = False
+    verbose: bool = False
 
     @property
     def by_options(self) -> bool:
@@ -218,6 +261,13 @@ class Chosen(NamedTuple):
 
         return len(self.paths) == 1 and not is_folder(self.paths[0])
 
+    def typed(self, backup_dir: Path | None = None) -> str:
+        """Write the arguments that choose the same sessions again, for a shell."""
+        words = ["--all"] if self.everything else []
+        words += ["--agent", self.agent] if self.agent else []
+        words += ["--project", quote(str(self.project))] if self.project else []
+        return " ".join([*words, *typed(self.paths, backup_dir)])
+
     def sessions(self, search: Search | None = None) -> Iterator[Found]:
         """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
         from sessioncompress.pipeline.discover import Globs, discover, unchanged_for
@@ -232,23 +282,29 @@ class Chosen(NamedTuple):
 
 
 def choosing(
-    *more: Callable[[Any], Any], gone: bool = False, older_than: Callable[[Any], Any] = OLDER_THAN
+    *more: Callable[[Any], Any],
+    gone: bool = False,
+    older_than: Callable[[Any], Any] = OLDER_THAN,
+    or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command PATHS, the options that choose sessions, and `more` for what Chosen has; it takes one Chosen.
 
-    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks.
+    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. Where the other options
+    are such that `or_all` says so, no choice is that of all sessions.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_chosen(**values: Any) -> None:
             chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
+            if not (chosen.paths or chosen.agent or chosen.project) and or_all(values):
+                chosen = chosen._replace(everything=True)
             _refuse_unless_plain(chosen)
             command(chosen, **values)
 
         paths = click.argument("paths", nargs=-1, type=ANY_PATH if gone else EXISTING)
         given: Callable[..., None] = with_chosen
-        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE)):
+        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE, COLOR)):
             given = option(given)
         return given
 
@@ -269,7 +325,7 @@ def _refuse_unless_plain(chosen: Chosen) -> None:
         raise click.UsageError("--all goes with neither --agent nor --project")
 
 
-QUIET = 60
+QUIET_BY_OPTIONS = 60
 """Seconds. Nobody has named a session that options choose: an agent may be at work in it."""
 
 
@@ -282,7 +338,7 @@ def policies_of(
     **overrides: Any,
 ) -> Policies:
     """Make the policies of a command's sessions; `chosen` are those that it changes. Warnings go to stderr."""
-    quiet = QUIET if chosen and chosen.by_options else 0
+    quiet = QUIET_BY_OPTIONS if chosen and chosen.by_options else 0
     return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
 
 

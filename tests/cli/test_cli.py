@@ -34,7 +34,7 @@ FILE_FIELDS = {
     "reason",
     "originalSize",
     "compressedSize",
-    "backupSize",
+    "storeSize",
     "originalsSize",
     "ratio",
     "toolCallsCompressed",
@@ -245,7 +245,7 @@ def test_the_figures_are_those_of_the_disk(session: Path) -> None:
     lying = sum(path.stat().st_size for path in (session.parent / ".sessioncompress").iterdir())
     assert stats["originalSize"] == before
     assert stats["compressedSize"] == session.stat().st_size
-    assert stats["backupSize"] == lying
+    assert stats["storeSize"] == lying
     assert session.stat().st_size + lying < before
 
 
@@ -306,8 +306,8 @@ def test_a_dry_run_says_what_the_run_does(session: Path) -> None:
     would = one("compress", "--dry-run", session)
     done = one("compress", session)
     assert (would.pop("status"), done.pop("status")) == ("would-compress", "compressed")
-    would["backupSize"], backup = done["backupSize"], would["backupSize"]
-    assert abs(backup - done["backupSize"]) < 100
+    would["storeSize"], backup = done["storeSize"], would["storeSize"]
+    assert abs(backup - done["storeSize"]) < 100
     assert would == done
 
 
@@ -544,7 +544,7 @@ def test_backup_dir(session: Path) -> None:
     assert [re.sub(r"^[0-9a-f]{12}-", "", name) for name in names] == ["session.jsonl.zst", "session.refs.jsonl"]
     assert not (session.parent / ".sessioncompress").exists()
     ref = next(ref for ref in re.findall(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())).decode()
-    assert one("stats", "--backup-dir", "kept", session)["backupSize"] > 0
+    assert one("stats", "--backup-dir", "kept", session)["storeSize"] > 0
     assert "0 rewritten" not in run("verify", "--backup-dir", "kept", session).stdout
     assert run("show", ref, session, "--backup-dir", "kept").exit_code == 0
     assert run("restore", "--backup-dir", "kept", session).exit_code == 0
@@ -703,7 +703,7 @@ def test_the_totals_of_stats_as_json(here: Path) -> None:
     put(here / "a.jsonl")
     put(here / "b.jsonl", "omp.jsonl")
     done = document("stats", ".")
-    for name in ("size", "backupSize", "lines", "turns"):
+    for name in ("size", "storeSize", "lines", "turns"):
         assert done["totals"][name] == sum(each[name] for each in done["files"])
     assert done["totals"]["would"] == document("compress", "--dry-run", ".")["totals"]
 
@@ -831,7 +831,8 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
     for name in [
         name for name, command in commands() if any((each.name or "").startswith("path") for each in command.params)
     ]:
-        arguments = ("0123456789ab", "none.jsonl") if name == "show" else ("none.jsonl",)
+        first = {"show": ["0123456789ab"], "config": ["show"]}.get(name, [])
+        arguments = (*first, "none.jsonl")
         result = run(name, *arguments)
         assert result.exit_code == 2, name
         assert "none.jsonl" in result.stderr
@@ -1212,9 +1213,9 @@ def test_stats_as_json(session: Path) -> None:
     assert set(done) == {"schema", "files", "totals"}
     assert done["schema"] == "sessioncompress.stats/1"
     file = done["files"][0]
-    assert set(done["totals"]) == {"size", "backupSize", "lines", "turns", "would"}
+    assert set(done["totals"]) == {"size", "storeSize", "lines", "turns", "would"}
     assert set(done["totals"]["would"]) == TOTAL_FIELDS
-    assert set(file) == {"path", "format", "size", "backupSize", "lines", "turns", "shares", "would"}
+    assert set(file) == {"path", "format", "size", "storeSize", "lines", "turns", "shares", "would"}
     assert set(file["would"]) == FILE_FIELDS
     assert {frozenset(share) for share in file["shares"]} == {
         frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})
@@ -1672,7 +1673,7 @@ def test_every_fixture_there_and_back(here: Path, name: str) -> None:
     path = put(here / "session.jsonl", f"{name}.jsonl")
     stats = one("compress", "--force", path)
     assert stats["status"] == "compressed"
-    assert stats["compressedSize"] + stats["backupSize"] < stats["originalSize"]
+    assert stats["compressedSize"] + stats["storeSize"] < stats["originalSize"]
     assert run("verify", path).exit_code == 0
     before = snapshot(path)
     assert one("compress", "--force", path)["status"] == "unchanged"
