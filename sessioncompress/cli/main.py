@@ -23,6 +23,7 @@ _COMMANDS = (
     "completion",
     "compress",
     "config",
+    "diff",
     "forget",
     "handoff",
     "hook",
