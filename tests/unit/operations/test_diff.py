@@ -95,13 +95,37 @@ def test_a_message_says_when_it_was_written(name: str, tmp_path: Path) -> None:
     assert any(each.time > 1_700_000_000_000 for each in messages)
 
 
-def test_thinking_is_told_by_its_words(tmp_path: Path) -> None:
-    """Not by its signature, which may be longer."""
-    path = compressed(tmp_path, "pi-anthropic.jsonl", EAGER)
+def test_a_value_is_found_behind_many_that_went(tmp_path: Path) -> None:
+    """And thinking is told by its words, not by its signature, which may be longer."""
+    made = PiSession()
+    made.user("a")
+    thoughts = [made.think(f"Thought {number}. " * 40) | {"thinkingSignature": "A" * 900} for number in range(40)]
+    call = made.call("write", {"path": "a.txt", "content": "line\n" * 2000})
+    made.assistant(*thoughts, call)
+    made.result(str(call["id"]), "done", "write")
+    for number in range(6):
+        made.step("bash", {"command": f"{number}"}, "ok", thinking="Now the next one.")
+        made.user("b")
+    path = write(tmp_path, made.bytes())
+    compress_session(path, EAGER)
     _, _, losses = lost(path)
-    thought = [loss for loss in losses if loss.block.kind is Kind.THINKING]
-    assert thought
-    assert all(loss.now is None and loss.original and " " in loss.original[:40] for loss in thought)
+    *thinking, argument = losses[:41]
+    assert [loss.original for loss in thinking] == [f"Thought {number}. " * 40 for number in range(40)]
+    assert {loss.now for loss in thinking} == {None}
+    assert argument.original == "line\n" * 2000
+    assert argument.now is not None
+    assert argument.block.ref in argument.now
+
+
+def test_what_an_earlier_run_took_and_a_later_one_left_is_no_loss(tmp_path: Path) -> None:
+    """The journal keeps the records of both."""
+    path = compressed(tmp_path, "claude-code.jsonl", GREEDY)
+    assert any(loss.block.kind is Kind.RESULT for loss in lost(path)[2])
+    restore_session(path)
+    compress_session(path, replace(GREEDY, tool_result_max_bytes=1 << 20, eliminate_redundancy=False))
+    _, _, losses = lost(path)
+    assert any(loss.block.kind is Kind.MIRROR for loss in losses)
+    assert not any(loss.block.kind is Kind.RESULT for loss in losses)
 
 
 def test_without_originals_only_numbers_are_told(tmp_path: Path) -> None:
