@@ -145,7 +145,7 @@ def command_part(name: str) -> str:
     usage = f"sessioncompress {name} [OPTIONS] {_arguments(command)}".rstrip()
     lines = ["", "```text", usage, "```", "", " ".join((command.help or "").split()), ""]
     lines += ["| option | meaning |", "|---|---|"]
-    options = [each for each in command.params if isinstance(each, click.Option) and "--help" not in each.opts]
+    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
     lines += [f"| `{signature(each)}` | {_meaning(each)} |" for each in options]
     return "\n".join([*lines, "", ""])
 

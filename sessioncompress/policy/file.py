@@ -175,10 +175,10 @@ def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:
 def differences(policy: Policy) -> Mapping[str, Any]:
     """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
 
-    Without the log's path, which changes nothing in a session.
+    Without the log's path and the quiet time, which change nothing in a session.
     """
     differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
-    return {key: value for key, value in differing.items() if key != "logFile"}
+    return {key: value for key, value in differing.items() if key not in ("logFile", "quietSeconds")}
 
 
 def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from sessioncompress.errors import UsageError
 from sessioncompress.policy.model import BALANCED, PRESETS, UNCHANGED, OnlyUser, Policy, with_options, wrong
 
@@ -69,7 +71,8 @@ class Policies:
     """The policies of the sessions of one command: each file is read, and warned of, once.
 
     `options` are those of the command line; None and False were not given. A command that does not compress
-    (`compresses`) ignores what a file near a session must not say about compressing.
+    (`compresses`) ignores what a file near a session must not say about compressing. `quiet_seconds` count where no
+    file and no option says how many.
     """
 
     def __init__(
@@ -80,12 +83,14 @@ class Policies:
         *,
         warn: Callable[[str], None],
         compresses: bool = True,
+        quiet_seconds: float = 0,
     ) -> None:
         self._config = config
         self._preset = preset
         self._options = options or {}
         self._warn = warn
         self._compresses = compresses
+        self._quiet_seconds = quiet_seconds
         self._policies: dict[Path, Policy] = {}
         self._found: dict[Path, Section | None] = {}
 
@@ -175,6 +180,8 @@ class Policies:
 
     def _from(self, sources: Sequence[Source]) -> Policy:
         policy = PRESETS[self._base(sources)[0]]
+        if self._quiet_seconds:
+            policy = replace(policy, quiet_seconds=self._quiet_seconds)
         for each in sources:
             policy = self._applied(each, policy)
         return policy

@@ -15,10 +15,10 @@ from sessioncompress.errors import Damaged, Refused, Unreadable
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
-from sessioncompress.operations.report import at_stake, compact_line
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
+from sessioncompress.operations.wording import at_stake, compact_line
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
