@@ -86,7 +86,7 @@ def wrong_in_wheel(wheel: Path) -> list[str]:
 def interpreters() -> list[str]:
     """List a program for each version of Python at hand, those of pyenv too."""
     folder = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
-    found = {}
+    found: dict[int, str] = {}
     for minor in range(OLDEST, NEWEST):
         own = [str(path) for path in sorted(folder.glob(f"3.{minor}.*/bin/python"))]
         for program in [f"python3.{minor}", *own]:
@@ -103,7 +103,7 @@ def tried(program: str, wheel: Path) -> str:
         place = Path(folder)
         # Our own pip fills it: to put one into each takes longer than all else.
         run(program, "-m", "venv", "--without-pip", place / "venv")
-        pip = [sys.executable, "-m", "pip", "--python", place / "venv/bin/python", "--disable-pip-version-check"]
+        pip = [sys.executable, "-m", "pip", "--python", str(place / "venv/bin/python"), "--disable-pip-version-check"]
         run(*pip, "install", "--quiet", "--no-compile", wheel)
         own = {"HOME": folder, "PATH": os.defpath, "XDG_STATE_HOME": str(place / "state")}
         command, session = place / "venv/bin" / PACKAGE, shutil.copyfile(FIXTURE, place / "session.jsonl")
