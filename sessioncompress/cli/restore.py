@@ -48,7 +48,7 @@ def restore(
     work = partial(restore_session, form=form, **how)
     run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs)
 
-    lines = output.Lines(chosen)
+    told = output.Lines(chosen)
 
     def say(done: RestoreStats) -> None:
         said = f"unchanged: {done.reason}"
@@ -61,9 +61,9 @@ def restore(
             said += f"; {done.reason}" if done.reason else ""
             back = counted(done.lines_restored, "line", "lines")
             short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), back)
-            lines.changed(f"{printable(done.path)}: {said}", short)
+            told.changed(f"{printable(done.path)}: {said}", short)
         else:
-            lines.left(f"{printable(done.path)}: {said}", "unchanged", done.reason)
+            told.left(f"{printable(done.path)}: {said}", "unchanged", done.reason)
 
     done = output.told(run, say)
     if chosen.as_json:
@@ -75,7 +75,7 @@ def restore(
     )
     what = f" restored: {kb(before)} -> {kb(after)}, {lines:,} lines"
     unchanged = {"unchanged": len(done.results) - len(restored)}
-    lines.end([output.total(len(restored), what, unchanged | done.others)])
+    told.end([output.total(len(restored), what, unchanged | done.others)])
     sys.exit(done.exit_code)
 
 
