@@ -64,7 +64,7 @@ def budget(
     backup_dir: Path | None,
     form: str | None,
 ) -> None:
-    """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
+    """Say how full the model's context window is; exit 1 where something is due. Change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir, rule=rule)
 
     def prepare(found: Found) -> Callable[[], BudgetStats]:

@@ -62,7 +62,7 @@ def compact(
     form: str | None,
     **overrides: Any,
 ) -> None:
-    """Replace the old part of sessions, for the model, by a summary in their agent's own form."""
+    """Replace the old part of sessions by a summary; in their agent's own form, and for the model alone."""
     rehearse = chosen.rehearses or prints
     policies = options.policies_of(config, preset, compresses=True, **overrides)
     listed = options.all_governed(chosen.sessions(), policies)

@@ -34,7 +34,7 @@ _VERIFY = "'sessioncompress verify' tells whether they are in the store of anoth
 @options.CONFIG
 @options.THEIR_FOLDER
 def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: Path | None) -> None:
-    """Delete the stores of sessions, after saying what can then not be restored."""
+    """Delete the stores of sessions; first say what can then not be restored, and ask."""
     if chosen.as_json and not (yes or chosen.dry_run):
         raise click.UsageError("--json asks nothing: it goes with --yes or --dry-run")
     policies, kin = options.policies_of(config, backup_dir=backup_dir), Kin()

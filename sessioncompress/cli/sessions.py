@@ -92,7 +92,7 @@ def total(listed: Sequence[ListedSession]) -> str:
 @options.JSON
 @options.COLOR
 def sessions(agent: str | None, project: Path | None, older_than: int | None, sort: str, as_json: bool) -> None:
-    """List the sessions of all agents on this machine, and what could be saved; change nothing."""
+    """List the sessions on this machine, and what could be saved; change nothing."""
     policies = options.policies_of(None)
 
     def prepare(found: Found) -> Callable[[], ListedSession]:

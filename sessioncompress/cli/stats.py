@@ -27,7 +27,7 @@ from sessioncompress.pipeline.discover import Found
 def stats(
     chosen: options.Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
 ) -> None:
-    """Show where the bytes of sessions are and what would be saved; change nothing."""
+    """Show where the bytes are, and what would be saved; change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir)
 
     def prepare(found: Found) -> Callable[[], SessionStats]:

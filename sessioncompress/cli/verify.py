@@ -19,7 +19,7 @@ from sessioncompress.operations.verify import VerifyStats, verify_session
 @options.THEIR_FOLDER
 @options.FORMAT
 def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
-    """Check sessions and that every original is there and right; exit 5 if not."""
+    """Check sessions, and that every original is there; exit 5 if not."""
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
     work = partial(verify_session, form=form)

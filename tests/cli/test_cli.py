@@ -151,25 +151,42 @@ def commands() -> list[tuple[str, click.Command]]:
     return sorted((name, command) for name, command in found.items() if command)
 
 
-@pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])
+@pytest.mark.parametrize(("name", "command"), [("", main), *commands()], ids=["", *(name for name, _ in commands())])
 def test_every_command_explains_itself(name: str, command: click.Command) -> None:
-    """Each has a text, an example, and a text for each option."""
-    shown = run(name, "--help")
+    """Each has a text, an example and the names of all options, in 24 lines of 80 columns; and a text for each."""
+    named = [name] if name else []
+    shown = run(*named, "--help")
     assert shown.exit_code == 0
-    assert f"Example: sessioncompress {name} " in shown.stdout
+    assert f"Example: sessioncompress {name or 'sessions'}" in shown.stdout
     assert "\\" not in shown.stdout
+    lines = shown.stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    everything = " ".join(run(*named, "--help-all").stdout.split())
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, option.name
-            assert option.opts[0] in shown.stdout
-    assert run(name, "-h").stdout == shown.stdout
+            assert option.hidden or option.opts[0] in shown.stdout
+            assert option.hidden or option.help in everything
+    assert run(*named, "-h").stdout == shown.stdout
+
+
+def test_help_with_more_than_a_screen_of_it() -> None:
+    """What is declared first has a row, with the beginning of what is said; the rest is named, and no name is cut."""
+    shown = run("compress", "--help").stdout
+    assert "  --check           Exit 1 if something would change.\n" in shown
+    assert re.search(r"^See --help-all for ", shown, re.MULTILINE)
+    assert set(re.findall(r"--[a-z-]+(?=[,.])", shown)) >= {"--keep-turns", "--format"}
+    assert "See --help-all" not in run("compress", "--help-all").stdout
+    assert "See --help-all" not in run("hook", "--help").stdout
 
 
 def test_the_group_names_every_command() -> None:
     """Without a command the help is shown."""
-    shown = run("--help").stdout
+    shown, everything = run("--help").stdout, run("--help-all").stdout
     for name, _ in commands():
-        assert f"\n  {name} " in shown
+        assert name in shown
+        assert f"\n  {name} " in everything
 
 
 def test_version() -> None:
