@@ -367,4 +367,4 @@ def _sample(view: View, tool: str, content: bytes, preview: object) -> list[Samp
 
 
 def _shown(text: str) -> str:
-    return "\n".join(map(printable, text[:_SAMPLE_CHARACTERS].splitlines()))
+    return "\n".join(printable(line.expandtabs(4)) for line in text[:_SAMPLE_CHARACTERS].splitlines())
