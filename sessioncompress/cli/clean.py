@@ -94,7 +94,7 @@ _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help=
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
 @options.choosing(options.DRY_RUN, options.JSON, gone=True, older_than=_OLDER_THAN)
-@click.option("--yes", is_flag=True, help="Do it; without this it only says what would go.")
+@click.option("--yes", is_flag=True, help="Delete, and do not only say what would go.")
 @click.option(
     "--originals-older-than",
     metavar="AGE",
@@ -117,7 +117,7 @@ def clean(
     config: Path | None,
     backup_dir: Path | None,
 ) -> None:
-    """Delete what runs that ended left behind; originals by a limit, or of a session that you name and that is gone."""
+    """Delete what ended runs left behind; originals by a limit, or of a session that you name and that is gone."""
     policies = options.policies_of(config, backup_dir=backup_dir)
     dry_run = chosen.dry_run or not yes
     found = chosen.sessions(lambda paths, globs: stored(paths, policies.of, globs))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@options.choosing(options.JOBS, options.DRY_RUN, options.CHECK, options.JSON)
+@options.choosing(options.JOBS, options.DRY_RUN, options.CHECK, options.JSON, options.QUIET, options.VERBOSE)
 @options.CONFIG
 @options.PRESET
 @click.option(
@@ -70,6 +71,7 @@ def compress(
 
         return partial(compress_session, found.path, policy, dry_run=rehearse, force=force, form=form, named=named)
 
+    lines = output.Lines(chosen)
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
@@ -81,18 +83,29 @@ def compress(
             continue
         stats = wording.stats_of(outcome)
         done.append(stats)
-        if not chosen.as_json or outcome.error:
-            click.echo(wording.line(stats), err=outcome.error is not None)
+        if outcome.error is not None:
+            click.echo(wording.line(stats), err=True)
+        elif stats.is_smaller:
+            lines.changed(wording.line(stats), partial(_short, stats))
+        else:
+            lines.left(wording.line(stats), stats.status.value, stats.reason)
         for text in wording.warnings(stats):
             click.echo(text, err=True)
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
-    else:
-        click.echo(wording.total_line(done, passed_over=passed_over))
+    lines.end(wording.total_lines(done, passed_over=passed_over))
     if run.interrupted:
         codes.add(output.cut_short(run))
     if chosen.check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))
+
+
+def _short(stats: CompressionStats) -> str:
+    from sessioncompress.cli.tables import file_line
+    from sessioncompress.operations.wording import arrow
+
+    before, after = stats.original_size, stats.compressed_size
+    return file_line(stats.path, kb(before), kb(after), less(before, after), arrow(stats))

@@ -34,7 +34,7 @@ _VERIFY = "'sessioncompress verify' tells whether they are in the store of anoth
 @options.CONFIG
 @options.THEIR_FOLDER
 def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: Path | None) -> None:
-    """Delete the stores of sessions, after saying what can then not be restored."""
+    """Delete the stores of sessions; first say what can then not be restored, and ask."""
     if chosen.as_json and not (yes or chosen.dry_run):
         raise click.UsageError("--json asks nothing: it goes with --yes or --dry-run")
     policies, kin = options.policies_of(config, backup_dir=backup_dir), Kin()
@@ -70,11 +70,11 @@ def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: P
         click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
     if chosen.as_json:
         output.echo_json(_document(done, ended, dry_run=chosen.dry_run))
-    else:
+    elif not chosen.is_one:
         became = [ended[stats.path] for stats in done.results]
         others = {word: became.count(word) for word in (KEPT, NO_STORE)}
         verb = "would delete" if chosen.dry_run else DELETED
-        output.echo_total(chosen, len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others})
+        click.echo(output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others}))
     sys.exit(batch.worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
 
 

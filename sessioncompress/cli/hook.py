@@ -9,13 +9,13 @@ from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude")
+@click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude-code")
 @click.argument("action", type=click.Choice(["install", "uninstall", "status"]))
-@click.argument("agent", type=click.Choice(AGENTS))
+@click.argument("agent", type=options.Agent(*AGENTS))
 @click.option("--compact", is_flag=True, help="With install: also compact each session that has ended.")
 @click.option("--yes", is_flag=True, help="Write the change without asking.")
 def hook(action: str, agent: str, compact: bool, yes: bool) -> None:
-    """Let an agent compress each session that has ended, and refuse to write markers into files."""
+    """Let an agent compress each session that ended; and refuse to write markers into files."""
     from sessioncompress.hooks import install
 
     if compact and action != "install":

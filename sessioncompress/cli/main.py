@@ -9,27 +9,28 @@ from typing import Any
 
 import click
 
+from sessioncompress.cli.help import OneScreen, Row
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
 _COMMANDS = (
-    "branch-summary",
-    "budget",
-    "clean",
-    "compact",
+    "sessions",
     "compress",
+    "restore",
+    "stats",
+    "report",
+    "show",
+    "verify",
+    "clean",
     "forget",
+    "compact",
+    "budget",
     "handoff",
+    "branch-summary",
     "hook",
     "pre-commit",
-    "report",
-    "restore",
-    "sessions",
-    "show",
-    "stats",
-    "verify",
 )
-"""Each is a module with a function of its name. Only the one that runs is imported."""
+"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported."""
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def _said_printably() -> Iterator[None]:
         raise click.UsageError(printable(said), error.ctx) from error
 
 
-class _Commands(click.Group):
+class _Commands(OneScreen, click.Group):
     """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -61,6 +62,14 @@ class _Commands(click.Group):
         found: click.Command = getattr(import_module(f"sessioncompress.cli.{name}"), name)
         return found
 
+    def rows(self, ctx: click.Context) -> Iterator[Row]:
+        """List the commands first: there are more of them than a screen has lines."""
+        for name in _COMMANDS:
+            command = self.get_command(ctx, name)
+            assert command is not None
+            yield Row("Commands", name, " ".join((command.help or "").split()))
+        yield from super().rows(ctx)
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
@@ -72,7 +81,9 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands, epilog="Example: sessioncompress sessions", context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(VERSION, prog_name="sessioncompress")
 def main() -> None:
     """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
+from sessioncompress.cli.help import OneScreen
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
-from sessioncompress.errors import SessionCompressError
+from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from sessioncompress.policy.model import Policy
 
 
-class Command(click.Command):
+class Command(OneScreen):
     """Prints an error of ours and exits with its code, or with 130 after an interrupt."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -36,6 +37,18 @@ class Command(click.Command):
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
             sys.exit(process.EXIT_CODE)
+
+
+class ReadOnly(Command):
+    """A command that changes nothing: where nobody reads its output any more, it ends."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with process.ending_with_its_reader():
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.exit(0)
 
 
 class _Path(click.Path):
@@ -52,14 +65,21 @@ class _Path(click.Path):
         super().fail(f"{message} Nothing was done.", param, ctx)
 
 
-class _Format(click.types.StringParamType):
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        # Imported here: most runs need no table of formats.
-        from sessioncompress.formats.table import NAMES
+class Agent(click.types.StringParamType):
+    """An agent, by any of its names, of all or of some."""
 
-        if value not in NAMES:
-            self.fail(f"{value!r} is none of {', '.join(NAMES)}. Nothing was done.", param, ctx)
-        return value
+    def __init__(self, *among: str) -> None:
+        self._among = among
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return what we call the agent."""
+        # Imported here: most runs need no table of formats.
+        from sessioncompress.formats.table import NAMES, agent_named
+
+        try:
+            return agent_named(value, self._among or NAMES)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
@@ -111,17 +131,17 @@ FORMAT = click.option(
     "--format",
     "form",
     metavar="NAME",
-    type=_Format(),
+    type=Agent(),
     help="Take the files for sessions of this format, whatever they look like.",
 )
-AGENT = click.option("--agent", metavar="NAME", type=_Format(), help="Only sessions of this agent.")
+AGENT = click.option("--agent", metavar="NAME", type=Agent(), help="Only sessions of this agent.")
 PROJECT = click.option(
     "--project", type=ANY_PATH, metavar="DIR", help="Only sessions begun in this folder, or below it."
 )
 ALL = click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
-CHECK = click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
+CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
 QUIET_SECONDS = click.option(
     "--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds."
 )
@@ -129,22 +149,22 @@ OLDER_THAN = click.option(
     "--older-than",
     metavar="AGE",
     callback=amount(AGE, "7d"),
-    help="Only sessions whose files have not changed for so long, as in 12h, 7d or 2w.",
+    help="Only sessions unchanged for so long, as in 12h, 7d or 2w.",
 )
 INCLUDE = click.option(
-    "--include", multiple=True, metavar="GLOB", help="Of the files in folders only those with such a path or name."
+    "--include", multiple=True, metavar="GLOB", help="In folders, only files of such a path or name."
 )
 EXCLUDE = click.option(
     "--exclude",
     multiple=True,
     metavar="GLOB",
-    help="None of the files and folders in folders with such a path or name.",
+    help="In folders, nothing of such a path or name.",
 )
 JOBS = click.option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Work on so many files at once; else on as many as there are processors.",
+    help="Work on so many files at once; else on one for each processor.",
 )
 RULE = click.option(
     "--rule",
@@ -157,6 +177,25 @@ IDLE_SECONDS = click.option(
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
 )
 LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
+
+
+def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    """Tell click, which takes colors out wherever it prints, for the rest of the command."""
+    del param
+    ctx.color = {"always": True, "never": False}.get(value, False if os.environ.get("NO_COLOR") else None)
+
+
+COLOR = click.option(
+    "--color",
+    metavar="WHEN",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    expose_value=False,
+    callback=_colored,
+    help="Whether to use colors; by itself in a terminal, unless NO_COLOR is set.",
+)
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is known of each session.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
@@ -174,6 +213,8 @@ class Chosen(NamedTuple):
     dry_run: bool = False
     check: bool = False
     as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
 
     @property
     def by_options(self) -> bool:
@@ -222,7 +263,7 @@ def choosing(
 
         paths = click.argument("paths", nargs=-1, type=ANY_PATH if gone else EXISTING)
         given: Callable[..., None] = with_chosen
-        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, INCLUDE, EXCLUDE, *more)):
+        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE, COLOR)):
             given = option(given)
         return given
 

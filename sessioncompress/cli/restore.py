@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.tables import file_line
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.restore import RestoreStats, restore_session
@@ -20,7 +21,7 @@ SCHEMA = "sessioncompress.restore/1"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore session.jsonl")
-@options.choosing(options.JOBS, options.JSON, gone=True)
+@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True)
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option("--keep-checkpoints", is_flag=True, help="Leave the summaries that compact wrote.")
 @click.option("--originals", type=options.ANY_PATH, help="Session whose originals to use (with --from-markers).")
@@ -47,9 +48,9 @@ def restore(
     work = partial(restore_session, form=form, **how)
     run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs)
 
+    told = output.Lines(chosen)
+
     def say(done: RestoreStats) -> None:
-        if chosen.as_json:
-            return
         said = f"unchanged: {done.reason}"
         if done.is_restored:
             said = f"{kb(done.size_before)} -> {kb(done.size_after)}"
@@ -58,7 +59,11 @@ def restore(
             if done.checkpoints_removed:
                 said += f", {counted(done.checkpoints_removed, 'checkpoint', 'checkpoints')} taken out"
             said += f"; {done.reason}" if done.reason else ""
-        click.echo(f"{printable(done.path)}: {said}")
+            back = counted(done.lines_restored, "line", "lines")
+            short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), back)
+            told.changed(f"{printable(done.path)}: {said}", short)
+        else:
+            told.left(f"{printable(done.path)}: {said}", "unchanged", done.reason)
 
     done = output.told(run, say)
     if chosen.as_json:
@@ -70,7 +75,7 @@ def restore(
     )
     what = f" restored: {kb(before)} -> {kb(after)}, {lines:,} lines"
     unchanged = {"unchanged": len(done.results) - len(restored)}
-    output.echo_total(chosen, len(restored), what, unchanged | done.others)
+    told.end([output.total(len(restored), what, unchanged | done.others)])
     sys.exit(done.exit_code)
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
+from sessioncompress.hooks import AGENTS
 from sessioncompress.hooks.base import AgentHooks, log_file
 from sessioncompress.store import disk, layout
 
@@ -71,7 +72,7 @@ class FileChange(Struct, frozen=True):
 
 def agent_named(name: str) -> AgentHooks:
     """Import the hooks of an agent in the table."""
-    found: AgentHooks = import_module(f"{__package__}.{name}").HOOKS
+    found: AgentHooks = import_module(f"{__package__}.{AGENTS[name]}").HOOKS
     return found
 
 

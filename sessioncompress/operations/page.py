@@ -156,7 +156,7 @@ def _tables(found: Overview) -> tuple[Table, ...]:
     return (
         _table("agents", "By agent", "Agent", free, found.agents),
         _table("projects", "By project", "Project", free, _first(found.projects, "projects")),
-        _table("months", "By month of the first answer", "Month", free, months, in_order=True),
+        _table("months", "By month of the newest answer", "Month", free, months, in_order=True),
         _table("kinds", "By kind", "Kind", recent, kinds),
         # A session may be of several of these.
         _table("tools", "By tool", "Tool", recent, _first(found.tools, "tools", sessions=False)),

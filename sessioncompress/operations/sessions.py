@@ -161,7 +161,7 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         size=session.size,
         modified=session.modified,
         compressed=bool(runs) and not runs[-1].restored,
-        could_save=would.original_size - would.compressed_size - would.backup_added if saves else 0,
+        could_save=would.original_size - would.compressed_size - would.store_added if saves else 0,
         reason="" if saves else would.reason,
     )
 
@@ -183,7 +183,7 @@ class SessionStats(Struct, frozen=True, rename="camel"):
     path: str
     format: str
     size: int
-    backup_size: int
+    store_size: int
     lines: int
     turns: int
     shares: tuple[Share, ...]
@@ -218,7 +218,7 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
         path=str(session.path),
         format=known.form.name,
         size=session.size,
-        backup_size=reading.size_of_store(store),
+        store_size=reading.size_of_store(store),
         lines=len(known.survey.lines),
         turns=turns_of(known.survey),
         shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),

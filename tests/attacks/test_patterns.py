@@ -112,6 +112,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "hooks.claude._SPACE": (" ", "\n\t", " a"),
     "core.jsonl._MARK": ('"', '"\\', '\\"', '""', ","),
     "core.jsonl._MAY_HOLD_JSON": ('" ', '"\\n', "\\n", " "),
+    "core.text._NUMBER": ("1", "1,", ",1", "1.", "1.1", "1 "),
     "core.marker": (
         *(
             "[[sessioncompress: ",

@@ -90,11 +90,13 @@ def test_every_command_and_option_is_there(name: str, command: click.Command) ->
             assert (shown if each.required else f"[{shown}]") in usage.split()
     generated = text.split("<!-- end -->")[0]
     said = {option.split()[0] for row in rows(generated) for option in quoted(row) if option.startswith("-")}
-    options = {opt for each in command.params if isinstance(each, click.Option) for opt in each.opts}
+    options = {
+        opt for each in command.params if isinstance(each, click.Option) and not each.hidden for opt in each.opts
+    }
     assert said == options - FLAGS_OF_ALL
     assert {option.split()[0] for option in quoted(text) if option.startswith("--")} <= options | also_named(name)
     for each in command.params:
-        if isinstance(each, click.Option) and not each.is_flag:
+        if isinstance(each, click.Option) and not each.is_flag and not each.hidden:
             assert re.search(rf"`{each.opts[0]} [A-Z:]+`", generated), each.opts[0]
             for choice in each.type.choices if isinstance(each.type, click.Choice) else ():
                 assert f"`{choice}`" in generated, (each.opts[0], choice)
@@ -115,7 +117,7 @@ def test_every_command_and_option_has_help(name: str, command: click.Command) ->
         if isinstance(each, click.Option):
             assert each.help, each.name
             assert each.help.endswith("."), each.name
-            assert each.opts[0] in shown
+            assert each.hidden or each.opts[0] in shown
 
 
 def test_version_and_help_are_there() -> None:
@@ -130,7 +132,8 @@ def test_every_command_that_a_page_shows_exists(name: str) -> None:
         called = shown.split()[0]
         if called.startswith("-"):
             continue
-        options = {opt for each in make_reference.commands()[called].params for opt in each.opts}
+        params = make_reference.commands()[called].params
+        options = {opt for each in params if not getattr(each, "hidden", False) for opt in each.opts}
         for option in re.findall(r"(?<= )--?[a-z][a-z-]*", shown):
             assert option in options, (shown, option)
 
