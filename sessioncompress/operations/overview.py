@@ -197,7 +197,7 @@ class Overview(NamedTuple):
         return sum(getattr(each, field) for each in self.sessions)
 
 
-REST = "messages and records"
+REST = "messages, records"
 """What stands in sessions around their blocks."""
 
 

@@ -30,11 +30,11 @@ _LONGEST_LABEL = 18
 _PLOT_WIDTH = 420
 """Units, with labels of 16: on a phone of 390 pixels these are over 12 pixels."""
 _KINDS = {
-    "argument": "arguments of tool calls",
+    "argument": "tool arguments",
     "result": "tool results",
     "thinking": "thinking",
     "image": "images",
-    "mirror": "mirrors (for the screen alone)",
+    "mirror": "screen mirrors",
     "attachment": "attachments",
 }
 
@@ -167,7 +167,7 @@ def _table(
     key: str, title: str, what: str, part: tuple[str, str], rows: tuple[Row, ...], *, in_order: bool = False
 ) -> Table:
     bars = rows if in_order else rows[:_MOST_BARS]
-    plot = _plot(key, f"{title}: size in MB", part[0], bars) if len(rows) > 1 else Markup()
+    plot = _plot(key, f"{title}: size", part[0], bars) if len(rows) > 1 else Markup()
     return Table(key, title, what, *part, rows, sum(row.size for row in rows), plot)
 
 
@@ -196,7 +196,8 @@ _STYLE = Style(
 
 def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
     """Draw sizes as bars, each with its part behind; the page's style has the colors, dark and light."""
-    most = max(row.size for row in rows) / _MB
+    most = max(row.size for row in rows)
+    unit, name = (_MB, "MB") if most >= _MB else (KB, "KB")
     chart = pygal.HorizontalStackedBar(
         style=_STYLE,
         css=(),
@@ -208,20 +209,16 @@ def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
         spacing=8,
         show_legend=False,
         truncate_label=-1,
-        y_labels=[0, most / 2, most],
-        value_formatter=lambda value: f"{value:,.0f} MB" if most >= _SMALL else f"{value:,.2g} MB",
+        y_labels=[0, most / 2 / unit, most / unit],
+        value_formatter=lambda value: f"{value:,.1f} {name}" if most < 10 * unit else f"{value:,.0f} {name}",
     )
     chart.uuid = key
     chart.x_labels = [_label(row.name) for row in reversed(rows)]
-    chart.add("the rest", [(row.size - row.part) / _MB for row in reversed(rows)])
-    chart.add(part, [row.part / _MB for row in reversed(rows)])
+    chart.add("the rest", [(row.size - row.part) / unit for row in reversed(rows)])
+    chart.add(part, [row.part / unit for row in reversed(rows)])
     said = "; ".join(f"{_label(row.name)} {size(row.size)}, {part.lower()} {size(row.part)}" for row in rows)
     chart.add_xml_filter(lambda root: _accessible(root, key, title, said))
     return Markup(chart.render(is_unicode=True, disable_xml_declaration=True))  # noqa: S704 - ElementTree has escaped it
-
-
-_SMALL = 4
-"""MB. Axes that end before need digits behind the point."""
 
 
 def _label(name: str) -> str:

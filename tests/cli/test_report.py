@@ -59,7 +59,7 @@ def test_a_page_tells_what_stats_tells(session: Path, here: Path) -> None:
     said = run("report", "session.jsonl").stdout
     stats = document("stats", "session.jsonl")["files"][0]
     would = stats["would"]
-    frees = would["originalSize"] - would["compressedSize"] - would["backupSize"]
+    frees = would["originalSize"] - would["compressedSize"] - would["storeSize"]
     share = f"({100 * frees // stats['size']} %)"
     head = f"report.html: 1 session of 1 agent, {size(stats['size'])}"
     assert said == f"{head}; a run would free {size(frees)} {share}\n"
@@ -105,12 +105,14 @@ def test_a_page_is_accessible_and_loads_nothing(session: Path, here: Path) -> No
 def test_text_of_sessions_stays_text(here: Path) -> None:
     """Whatever a session's names and results hold; a page stays small."""
     write(here, attack(), '"><img src=x onerror=alert(1)>.jsonl')
+    write(here, attack(long=False), "<script>.jsonl")
     assert run("report", here).exit_code == 0
     text = page(here)
     found = Page(text)
     assert not list(found.named("script", "img", "a", "b", "iframe"))
     assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on")]
     assert not re.search("[\u200f\u202a-\u202e\u2066-\u2069\x00\x1b\x07]", text)
+    assert text.count("<pre ") == 4
     assert len(text) < 200_000
     for each in (SCRIPT[:40], LINK, "\\u202egnp.exe", "\\x00\\x1b[31m", "{{ 7 * 7 }}{% raw %}", "<b><b>"):
         assert each in found.text

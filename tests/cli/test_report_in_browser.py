@@ -69,6 +69,7 @@ def report(here: Path) -> Path:
         put(here / name, name)
     assert run("compress", "codex.jsonl").exit_code == 0
     write(here, attack(), '"><img src=x onerror=alert(1)>.jsonl')
+    write(here, attack(long=False), "<script>.jsonl")
     assert run("report", here, "--price", "claude-*=3").exit_code == 0
     return here / "report.html"
 

@@ -25,13 +25,16 @@ LONG = "<b>" * (1 << 18) + "end"
 """A name of a tool, of nearly 1 MB."""
 
 
-def attack(cwd: str = f"/work/{SCRIPT}") -> PiSession:
-    """Make a session that a run makes smaller, with such tools, projects, models and results."""
-    made = PiSession(cwd=cwd)
+def attack(*, long: bool = True) -> PiSession:
+    """Make a session that a run makes smaller, with such tools, projects, models and results.
+
+    One that is `long` is too large for samples.
+    """
+    made = PiSession(cwd=f"/work/{SCRIPT}")
     made.provider, made.model = SCRIPT, SCRIPT
     made.opening()
     made.user("Go.")
-    for number, text in enumerate((*TEXTS, LONG)):
+    for number, text in enumerate((*TEXTS, LONG) if long else TEXTS):
         # Of different lengths, so that each is among the largest of something.
         lines = "".join(f"{line} {text[:200]}\n" for line in range(150 + number))
         made.step(text, {"command": text[:1000]}, lines)
