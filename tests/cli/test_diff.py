@@ -79,8 +79,13 @@ def test_a_summary_is_told_in_numbers(session: Path) -> None:
     stats = json.loads(run("compact", "--json", "--drop-dead", "--keep-tokens", "2000", "session.jsonl").stdout)
     one = stats["files"][0]
     assert one["status"] == "compacted", one
-    numbers = f"{one['tokensBefore']:,} -> {one['tokensAfter']:,} tokens for the model"
-    assert run("diff", "session.jsonl").stdout.startswith(f"summary (extractive, tokens): {numbers}; ")
+    told = re.match(
+        r"summary \(extractive, tokens\): ([\d,]+) -> ([\d,]+) tokens for the model; ",
+        run("diff", "session.jsonl").stdout,
+    )
+    assert told
+    for number, key in zip(told.groups(), ("tokensBefore", "tokensAfter"), strict=True):
+        assert abs(int(number.replace(",", "")) - one[key]) < 3
     moved = re.search(r"; (\d+) lines moved to the originals\n", run("diff", "--stat", "session.jsonl").stdout)
     assert moved
     # One line was written anew, to hang on the summary.
@@ -96,7 +101,7 @@ def test_nothing_of_a_session_moves_the_terminal(here: Path) -> None:
     for number in range(6):
         made.user(f"{number}")
     write(here, made.bytes())
-    assert "1 compressed" in run("compress", "--min-size", "0", "--keep-turns", "1", "session.jsonl").stdout
+    assert "% smaller" in run("compress", "--min-size", "0", "--keep-turns", "1", "session.jsonl").stdout
     for arguments in (["session.jsonl"], ["--stat", "session.jsonl"]):
         shown = run("diff", *arguments).stdout
         assert all(line.isprintable() for line in shown.splitlines())
