@@ -99,18 +99,15 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
         originals = None
         if any(record.place for record in rewritten.values()):
             originals = opened.enter_context(OriginalsReader(store.originals))
-        summaries = [
-            Summed(each.by, each.rule, *_tokens(each, known), sum(part.lines for part in each.dropped))
-            for each in journal.checkpoints
-            if not each.ended
-        ]
+        summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
         yield Diff(bool(journal.runs), summaries, _messages(session, journal, known, originals, store.journal))
 
 
-def _tokens(record: CheckpointRecord, known: reading.Known) -> Iterator[int]:
+def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
     # The journal counts 4 characters each, whatever the model.
     each = characters_per_token(known.newest.model)
-    return (estimate(tokens * CHARACTERS_PER_TOKEN, each) for tokens in record.tokens)
+    before, after = (estimate(tokens * CHARACTERS_PER_TOKEN, each) for tokens in record.tokens)
+    return Summed(record.by, record.rule, before, after, sum(part.lines for part in record.dropped))
 
 
 def _messages(
