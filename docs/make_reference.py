@@ -61,7 +61,8 @@ MEANINGS: Mapping[str, str] = {
     "backupDir": "The folder for stores, relative to the session's folder. It is created if it is missing. "
     "`null`: `.sessioncompress` beside the session.",
     "commitOriginals": "`true`: let git see the originals.",
-    "quietSeconds": "Refuse a session that changed within this many seconds.",
+    "quietSeconds": "Refuse a session that changed within this many seconds. Sessions that `--all`, `--agent` or "
+    "`--project` chose are skipped instead, and for them the default is 60.",
     "idleSeconds": "Skip a session that changed within this many seconds: its provider may still hold it in its "
     "prompt cache, and a rewritten history would void that cache.",
     "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
@@ -241,10 +242,12 @@ def presets_part() -> str:
 
 def formats_part() -> str:
     """Return the table of the formats: whose they are, what kind of file, and the versions that CI resumes."""
-    lines = ["", "| name | agent | sessions | resumed in CI with |", "|---|---|---|---|"]
+    lines = ["", "| name | also | agent | sessions | resumed in CI with |", "|---|---|---|---|---|"]
     for row in sorted(TABLE, key=lambda row: row.name):
         said = row.said
-        lines.append(f"| `{row.name}` | {said.agents} {said.since} | {said.kind} | {said.resumed} |".replace("  ", " "))
+        also = ", ".join(f"`{name}`" for name in row.also)
+        line = f"| `{row.name}` | {also} | {said.agents} {said.since} | {said.kind} | {said.resumed} |"
+        lines.append(line.replace("  ", " "))
     return "\n".join([*lines, "", ""])
 
 

@@ -149,7 +149,7 @@ CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would ch
 QUIET_SECONDS = click.option(
     "--quiet-seconds",
     type=click.FloatRange(0),
-    help="Refuse a session that changed within so many seconds; with --all, --agent or --project (60) skip it.",
+    help="Refuse a session that changed within so many seconds.",
 )
 OLDER_THAN = click.option(
     "--older-than",
@@ -193,6 +193,7 @@ def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
 
 COLOR = click.option(
     "--color",
+    metavar="WHEN",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     expose_value=False,

@@ -1,4 +1,4 @@
-"""The runs over sessions: list them, and find whether one can be taken back alone."""
+"""The runs over sessions, as their journals know them."""
 
 from __future__ import annotations
 
@@ -8,37 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sessioncompress.pipeline import reading
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_of
-from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.runs import read_runs
-
-
-def stands_alone(session: OpenSession, journal: Journal, wanted: frozenset[int]) -> bool:
-    """Tell whether the lines as they were before some runs are known, while those of the other runs stay.
-
-    A line that several runs rewrote is kept as it was at first alone. Its neighbors may go with it: an id that was cut
-    in a call and in its result comes back in both or in neither. And a checkpoint can go while none is built on it.
-    """
-    standing = frozenset(journal.standing.numbers)
-    others = standing - wanted
-    if not others:
-        return False
-    if journal.checkpoints_of(wanted) and max(others) > min(wanted):
-        return False
-    newest = frozenset(number for number in others if number > min(wanted))
-    if any(each.dropped or each.removed for each in journal.checkpoints_of(newest)):
-        return False
-    found, _ = reading.find(session, journal)
-    owners = map(journal.run_of, range(journal.counts[0]))
-    mine, theirs = set[bytes](), set[bytes]()
-    for row, owner in enumerate(owners):
-        if owner in standing:
-            (mine if owner in wanted else theirs).add(journal.original_of(row))
-    # A version that gave runs no ids did not note again what it rewrote again behind a restore.
-    return mine.isdisjoint(theirs) and all(journal.run_of(row) in standing for row in found.rows.values())
 
 
 class State(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from sessioncompress import errors
 from sessioncompress.core import text
 from sessioncompress.core.jsonl import cut, document_of, pieces_of
 from sessioncompress.core.text import counted, not_there, strangers
+from sessioncompress.formats.base import Format
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.checkpoints import (
     Checkpoints,
@@ -23,10 +24,10 @@ from sessioncompress.operations.checkpoints import (
     refuse_if_rewritten,
     with_removed,
 )
-from sessioncompress.operations.history import stands_alone
 from sessioncompress.operations.put_back import ByMarkers, way_out
 from sessioncompress.operations.restoring import ALREADY, ALREADY_BUT, RestoreStats, Restoring, joined
-from sessioncompress.operations.show import original_of
+from sessioncompress.operations.show import of_another
+from sessioncompress.operations.undo import Undo, stands_alone
 from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
@@ -111,9 +112,11 @@ class _Exactly(Restoring):
                 known = any(each.name == self.run for each in journal.runs)
                 why = "was taken back already" if known else "did not write it"
                 return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
-            if stands_alone(session, journal, wanted):
+            if len(wanted) == len(journal.standing.numbers):
+                self.command = Command.RESTORE
+            elif stands_alone(session, journal, wanted, self._format(), self.store.originals):
                 self.only = wanted
-            elif len(wanted) < len(journal.standing.numbers):
+            else:
                 whole = "restored as a whole, with what other runs did: what stood there between two runs is not kept"
                 self.command = Command.RESTORE
         takes = self.command is not Command.RESTORE_LINES
@@ -178,10 +181,11 @@ class _Exactly(Restoring):
         if not swaps and not (checkpoints and checkpoints.taken):
             return self.stats(Status.UNCHANGED, joined(ALREADY_BUT if unknown or gone else ALREADY, older, unknown))
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
+            undo = originals and Undo(journal, self.only, self._format(), originals, store.journal)
 
             def line(number: int, raw: bytes) -> bytes:
-                if originals is not None and number in swaps:
-                    raw = original_of(raw, swaps[number], originals, store.journal)
+                if undo and number in swaps:
+                    raw = self._before(undo, raw, swaps.rows[number])
                 return raw if checkpoints is None else checkpoints.rehung(raw)
 
             pieces = pieces_of(session.reader, session.size) if checkpoints is None else checkpoints.pieces()
@@ -236,16 +240,29 @@ class _Exactly(Restoring):
             alone = not any(self._takes(row) for row in range(journal.counts[0]))
             return self.commit(sink, 0, undoes=self._undoes if alone else (), taken=ended)
 
+    def _format(self) -> Format | None:
+        """Detect the format, where only lines that have to be made again ask for it."""
+        with suppress(errors.NotASession, errors.Refused):
+            return None if self.only is None and not self.run else reading.format_of(self.session, self.form)
+        return None
+
+    def _before(self, undo: Undo, raw: bytes, row: int) -> bytes:
+        if (before := undo.before(raw, row)) is None:
+            raise of_another(self.store.journal)
+        return before
+
     def _takes(self, row: int) -> bool:
         return self.only is None or self.journal.run_of(row) in self.only
 
     def _rehearsed(self, document: bytes, removed: int) -> RestoreStats:
         """Tell what a document without its checkpoints would become, with the messages that would go back."""
-        size, lines, known = len(document), 0, cut(document)
-        for _, raw, whole in known.pieces() if known is not None else ():
-            row = reading.row_of(raw, sha256(raw).digest(), self.journal) if whole else None
-            if row is not None and self._takes(row) and (place := self.journal.placed(row).place):
-                size += place.bytes - len(raw)
-                lines += 1
+        size, lines, known, journal = len(document), 0, cut(document), self.journal
+        with OriginalsReader(self.store.originals) as originals:
+            undo = Undo(journal, self.only, self._format(), originals, self.store.journal)
+            for _, raw, _ in known.pieces() if known is not None else ():
+                row = reading.row_of(raw, sha256(raw).digest(), journal)
+                if row is not None and self._takes(row):
+                    size += len(self._before(undo, raw, row)) - len(raw)
+                    lines += 1
         stats = self.stats(Status.WOULD_RESTORE, "")
         return replace(stats, size_after=size, lines_restored=lines, checkpoints_removed=removed)

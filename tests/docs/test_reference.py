@@ -267,6 +267,7 @@ def test_every_format_is_there() -> None:
     assert sorted(fields_of(section(FORMATS, "Which sessions are read"))) == sorted(NAMES)
     for row in TABLE:
         cells = [cell.strip() for cell in told[f"`{row.name}`"].strip("|").split("|")]
+        assert quoted(cells.pop(0)) == set(row.also)
         assert cells == [f"{row.said.agents} {row.said.since}".rstrip(), row.said.kind, row.said.resumed]
         assert all(cells), f"the row of {row.name} in formats/table.py must say whose sessions these are"
 
