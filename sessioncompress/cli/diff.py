@@ -24,7 +24,7 @@ _LONGEST_LINE = 500
 """Characters of a line that are looked at; no terminal shows more."""
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress diff session.jsonl --stat")
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress diff session.jsonl --stat")
 @click.argument("session", type=options.EXISTING)
 @click.option("--stat", is_flag=True, help="Print a table by kind and tool only.")
 @options.CONFIG

@@ -109,6 +109,14 @@ def test_nothing_of_a_session_moves_the_terminal(here: Path) -> None:
         assert len(shown) < 20_000
 
 
+def test_it_ends_with_its_reader(compressed: Path) -> None:
+    """Quietly, after a line."""
+    line = f"set -o pipefail; {sys.executable} -m sessioncompress diff session.jsonl | head -1"
+    done = subprocess.run(["bash", "-c", line], cwd=compressed.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("turn 1, line 5, ")
+
+
 def test_on_a_terminal_it_goes_through_the_pager(compressed: Path) -> None:
     """Of which the reader may leave early."""
     ours, its = pty.openpty()
