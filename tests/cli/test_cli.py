@@ -831,7 +831,8 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
     for name in [
         name for name, command in commands() if any((each.name or "").startswith("path") for each in command.params)
     ]:
-        arguments = ("0123456789ab", "none.jsonl") if name == "show" else ("none.jsonl",)
+        first = {"show": ["0123456789ab"], "config": ["show"]}.get(name, [])
+        arguments = (*first, "none.jsonl")
         result = run(name, *arguments)
         assert result.exit_code == 2, name
         assert "none.jsonl" in result.stderr
