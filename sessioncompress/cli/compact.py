@@ -112,7 +112,8 @@ def compact(
         left = [stats.status for stats in done.results]
         others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
         click.echo(output.with_others(head, others))
-    output.tell_of_undo((stats.run for stats in written), chosen.paths, overrides["backup_dir"])
+    if not chosen.as_json:
+        output.tell_of_undo((stats.run for stats in written), chosen.paths, overrides["backup_dir"])
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
 
 

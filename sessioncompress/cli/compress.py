@@ -95,7 +95,7 @@ def compress(
         output.echo_json(wording.document(done, dry_run=rehearse))
     else:
         click.echo(wording.total_line(done, passed_over=passed_over))
-    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"])
+        output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"])
     if run.interrupted:
         codes.add(output.cut_short(run))
     if chosen.check and any(stats.is_smaller for stats in done):
