@@ -44,7 +44,7 @@ def _row(stats: CompressionStats) -> str:
     if stats.status is not Status.COMPRESSED:
         return f"| {name} | | | | | {stats.status.value}: {_text(stats.reason)} |"
     sizes = (kb(stats.original_size), kb(stats.compressed_size), smaller(stats.original_size, stats.compressed_size))
-    return f"| {name} | {' | '.join(sizes)} | {kb(stats.backup_size)} | {stats.status.value} |"
+    return f"| {name} | {' | '.join(sizes)} | {kb(stats.store_size)} | {stats.status.value} |"
 
 
 def _counts(done: Sequence[CompressionStats], rows: int) -> str:

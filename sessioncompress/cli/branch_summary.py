@@ -37,7 +37,7 @@ def branch_summary(
     as_json: bool,
     **overrides: Any,
 ) -> None:
-    """Leave the branch that a session is on, and put a summary of it where the conversation goes on."""
+    """Leave the branch that a session is on; put a summary of it where the conversation goes on."""
     if lists and (to is not None or dry_run or as_json):
         raise click.UsageError("--list goes with none of --to, --dry-run and --json")
     if to == "":

@@ -25,17 +25,17 @@ DELETED = "deleted"
 KEPT = "kept"
 NO_STORE = "without a store"
 
+_KEPT_ALL = "Nothing of it is deleted."
 _VERIFY = "'sessioncompress verify' tells whether they are in the store of another session here"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress forget session.jsonl")
-@options.choosing(options.DRY_RUN, options.JSON, gone=True)
-@options.YES
+@options.choosing(options.DRY_RUN, options.YES, options.JSON, gone=True)
 @options.CONFIG
 @options.THEIR_FOLDER
-def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: Path | None) -> None:
-    """Delete the stores of sessions, after saying what can then not be restored."""
-    if chosen.as_json and not (yes or chosen.dry_run):
+def forget(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
+    """Delete the stores of sessions; first say what can then not be restored, and ask."""
+    if chosen.as_json and not (chosen.yes or chosen.dry_run):
         raise click.UsageError("--json asks nothing: it goes with --yes or --dry-run")
     policies, kin = options.policies_of(config, backup_dir=backup_dir), Kin()
     ended: dict[str, str] = {}
@@ -48,7 +48,9 @@ def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: P
             became, said = NO_STORE, _without_a_store(stats)
         elif chosen.dry_run:
             became, said = DELETED, f"would delete {at_stake(stats)}"
-        elif not yes and not output.confirmed(f"{name}: delete {at_stake(stats)}?", path, "Nothing of it is deleted."):
+        elif not chosen.yes and not output.confirmed(
+            f"{name}: delete {at_stake(stats)}?", path, "Nothing of it is deleted."
+        ):
             became = said = KEPT
         else:
             stats = forget_session(path, policy, kin=kin)
@@ -70,11 +72,11 @@ def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: P
         click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
     if chosen.as_json:
         output.echo_json(_document(done, ended, dry_run=chosen.dry_run))
-    else:
+    elif not chosen.is_one:
         became = [ended[stats.path] for stats in done.results]
         others = {word: became.count(word) for word in (KEPT, NO_STORE)}
         verb = "would delete" if chosen.dry_run else DELETED
-        output.echo_total(chosen, len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others})
+        click.echo(output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others}))
     sys.exit(batch.worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
 
 

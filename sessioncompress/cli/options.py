@@ -6,16 +6,17 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
+from sessioncompress.cli.help import OneScreen
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
-from sessioncompress.errors import SessionCompressError
+from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from sessioncompress.policy.model import Policy
 
 
-class Command(click.Command):
+T = TypeVar("T")
+
+
+class Command(OneScreen):
     """Prints an error of ours and exits with its code, or with 130 after an interrupt."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -37,6 +41,18 @@ class Command(click.Command):
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
             sys.exit(process.EXIT_CODE)
+
+
+class ReadOnly(Command):
+    """A command that changes nothing: where nobody reads its output any more, it ends."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with process.ending_with_its_reader():
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.exit(0)
 
 
 class _Path(click.Path):
@@ -53,14 +69,21 @@ class _Path(click.Path):
         super().fail(f"{message} Nothing was done.", param, ctx)
 
 
-class _Format(click.types.StringParamType):
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        # Imported here: most runs need no table of formats.
-        from sessioncompress.formats.table import NAMES
+class Agent(click.types.StringParamType):
+    """An agent, by any of its names, of all or of some."""
 
-        if value not in NAMES:
-            self.fail(f"{value!r} is none of {', '.join(NAMES)}. Nothing was done.", param, ctx)
-        return value
+    def __init__(self, *among: str) -> None:
+        self._among = among
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return what we call the agent."""
+        # Imported here: most runs need no table of formats.
+        from sessioncompress.formats.table import NAMES, agent_named
+
+        try:
+            return agent_named(value, self._among or NAMES)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
@@ -112,40 +135,42 @@ FORMAT = click.option(
     "--format",
     "form",
     metavar="NAME",
-    type=_Format(),
+    type=Agent(),
     help="Take the files for sessions of this format, whatever they look like.",
 )
-AGENT = click.option("--agent", metavar="NAME", type=_Format(), help="Only sessions of this agent.")
+AGENT = click.option("--agent", metavar="NAME", type=Agent(), help="Only sessions of this agent.")
 PROJECT = click.option(
     "--project", type=ANY_PATH, metavar="DIR", help="Only sessions begun in this folder, or below it."
 )
 ALL = click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
-CHECK = click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
+CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
 QUIET_SECONDS = click.option(
-    "--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds."
+    "--quiet-seconds",
+    type=click.FloatRange(0),
+    help="Refuse a session that changed within so many seconds.",
 )
 OLDER_THAN = click.option(
     "--older-than",
     metavar="AGE",
     callback=amount(AGE, "7d"),
-    help="Only sessions whose files have not changed for so long, as in 12h, 7d or 2w.",
+    help="Only sessions unchanged for so long, as in 12h, 7d or 2w.",
 )
 INCLUDE = click.option(
-    "--include", multiple=True, metavar="GLOB", help="Of the files in folders only those with such a path or name."
+    "--include", multiple=True, metavar="GLOB", help="In folders, only files of such a path or name."
 )
 EXCLUDE = click.option(
     "--exclude",
     multiple=True,
     metavar="GLOB",
-    help="None of the files and folders in folders with such a path or name.",
+    help="In folders, nothing of such a path or name.",
 )
 JOBS = click.option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Work on so many files at once; else on as many as there are processors.",
+    help="Work on so many files at once; else on one for each processor.",
 )
 RULE = click.option(
     "--rule",
@@ -158,6 +183,24 @@ IDLE_SECONDS = click.option(
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
 )
 LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
+
+
+def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    """Tell click, which takes colors out wherever it prints, for the rest of the command."""
+    del param
+    ctx.color = {"always": True, "never": False}.get(value, False if os.environ.get("NO_COLOR") else None)
+
+
+COLOR = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    expose_value=False,
+    callback=_colored,
+    help="Whether to use colors; by itself in a terminal, unless NO_COLOR is set.",
+)
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is known of each session.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
@@ -185,6 +228,9 @@ class Chosen(NamedTuple):
     dry_run: bool = False
     check: bool = False
     as_json: bool = False
+    yes: bool = False
+    quiet: bool = False
+    verbose: bool = False
 
     @property
     def by_options(self) -> bool:
@@ -195,6 +241,18 @@ class Chosen(NamedTuple):
     def rehearses(self) -> bool:
         """Whether nothing is to be changed."""
         return self.dry_run or self.check
+
+    @property
+    def asks(self) -> bool:
+        """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
+        is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        return self.by_options and is_seen and not (self.yes or self.rehearses)
+
+    def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
+        """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
+        from sessioncompress.operations.batch import unless_in_use
+
+        return partial(unless_in_use, work, skipped) if self.by_options else work
 
     @property
     def is_one(self) -> bool:
@@ -246,7 +304,7 @@ def choosing(
 
         paths = click.argument("paths", nargs=-1, type=ANY_PATH if gone else EXISTING)
         given: Callable[..., None] = with_chosen
-        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, INCLUDE, EXCLUDE, *more)):
+        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE, COLOR)):
             given = option(given)
         return given
 
@@ -267,11 +325,21 @@ def _refuse_unless_plain(chosen: Chosen) -> None:
         raise click.UsageError("--all goes with neither --agent nor --project")
 
 
+QUIET_BY_OPTIONS = 60
+"""Seconds. Nobody has named a session that options choose: an agent may be at work in it."""
+
+
 def policies_of(
-    config: Path | None, preset: str | None = None, *, compresses: bool = False, **overrides: Any
+    config: Path | None,
+    preset: str | None = None,
+    *,
+    compresses: bool = False,
+    chosen: Chosen | None = None,
+    **overrides: Any,
 ) -> Policies:
-    """Make the policies of a command's sessions. Warnings about policy files go to stderr."""
-    return Policies(config, preset, overrides, warn=warn, compresses=compresses)
+    """Make the policies of a command's sessions; `chosen` are those that it changes. Warnings go to stderr."""
+    quiet = QUIET_BY_OPTIONS if chosen and chosen.by_options else 0
+    return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
 
 
 def warn(said: str) -> None:

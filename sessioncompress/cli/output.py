@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import options
 from sessioncompress.core import process
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, printable, reasons_lines
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
@@ -56,6 +56,40 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
     return done._replace(exit_code=batch.worst(codes))
 
 
+class Lines:
+    """Prints the lines of a command over files: of those that changed, and how many others there are, and why.
+
+    Of one file that the user named, and with --verbose of each, all that is known; with --quiet and --json nothing.
+    """
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._silent = chosen.quiet or chosen.as_json
+        self._one = chosen.is_one
+        self._all = self._one or chosen.verbose
+        self._left: list[tuple[str, str]] = []
+
+    def changed(self, whole: str, short: Callable[[], str]) -> None:
+        """Print the line of a file that was changed."""
+        if not self._silent:
+            click.echo(whole if self._all else short())
+
+    def left(self, whole: str, status: str = "", reason: str = "") -> None:
+        """Print the line of a file that stays as it is, or count it by its reason if it has one."""
+        if self._all and not self._silent:
+            click.echo(whole)
+        elif status:
+            self._left.append((status, reason))
+
+    def end(self, total: Iterable[str]) -> None:
+        """Print the counts, and the total; neither where the user named one file."""
+        from sessioncompress.cli.tables import echo_wrapped
+
+        if self._silent or self._one:
+            return
+        for text in (*map(printable, reasons_lines(self._left)), *total):
+            echo_wrapped(text)
+
+
 def cut_short(run: Archive[Any]) -> int:
     """Report what an interrupt left undone; return its exit code."""
     begun = counted(run.left, "file was", "files were")
@@ -68,11 +102,10 @@ def with_others(head: str, others: Mapping[str, int]) -> str:
     return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
 
 
-def echo_total(chosen: Chosen, done: int, what: str, others: Mapping[str, int]) -> None:
-    """Print the total of a command, unless the user named one file."""
-    if not chosen.is_one:
-        head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
-        click.echo(with_others(head, others))
+def total(done: int, what: str, others: Mapping[str, int]) -> str:
+    """Format the total of a command over so many sessions."""
+    head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
+    return with_others(head, others)
 
 
 def tell_of_undo(runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None) -> None:
@@ -100,12 +133,12 @@ def echo_json(document: Any) -> None:
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 
 
-def confirmed(question: str, where: Path, state: str) -> bool:
+def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
     """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
     try:
-        return click.confirm(question)
+        return click.confirm(question, err=err)
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             raise KeyboardInterrupt from None
-    click.echo()
+    click.echo(err=err)
     raise UsageError("nobody answers", where=where, state=state, remedy="Use --yes.")

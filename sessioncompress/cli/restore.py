@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.tables import file_line
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
 from sessioncompress.operations import batch
@@ -30,7 +31,9 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
-@options.choosing(options.JOBS, options.DRY_RUN, options.JSON, gone=True, or_all=_takes_a_run)
+@options.choosing(
+    options.JOBS, options.DRY_RUN, options.JSON, options.QUIET, options.VERBOSE, gone=True, or_all=_takes_a_run
+)
 @click.option("--last", is_flag=True, help="Take the newest run back; without PATHS in the sessions of all agents.")
 @click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
@@ -66,9 +69,11 @@ def restore(
     how: dict[str, Any] = {"from_markers": from_markers, "keep_checkpoints": keep_checkpoints, "originals": originals}
     work = partial(restore_session, form=form, dry_run=chosen.dry_run, **how)
 
+    lines = output.Lines(chosen)
+
     def done_with(these: list[Found], name: str) -> output.Done:
         one = batch.Archive(these, lambda each: partial(work, each.path, policies.of(each.path), run=name), chosen.jobs)
-        return output.told(one, _nothing if chosen.as_json else _say)
+        return output.told(one, partial(_say, lines))
 
     if not (last or run):
         done = done_with(found, "")
@@ -78,13 +83,13 @@ def restore(
         output.echo_json(_document(done, run, dry_run=chosen.dry_run))
         sys.exit(done.exit_code)
     restored = [each for each in done.results if each.is_restored]
-    before, after, lines = (
+    before, after, number = (
         sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")
     )
     verb = "would be restored" if chosen.dry_run else "restored"
-    what = f" {verb}: {kb(before)} -> {kb(after)}, {lines:,} lines"
+    what = f" {verb}: {kb(before)} -> {kb(after)}, {number:,} lines"
     unchanged = {"unchanged": len(done.results) - len(restored)}
-    output.echo_total(chosen, len(restored), what, unchanged | done.others)
+    lines.end([output.total(len(restored), what, unchanged | done.others)])
     if (stored := sum(each.store_size for each in done.results)) and not chosen.dry_run:
         forget = f"sessioncompress forget {chosen.typed(backup_dir)}"
         click.echo(printable(f"The store still takes {kb(stored)}; when nothing is to go back: {forget}"), err=True)
@@ -133,21 +138,20 @@ def _head(run: RunStats) -> str:
     return printable(said + (", taken back already" if run.state is State.RESTORED else ""))
 
 
-def _nothing(done: RestoreStats) -> None:
-    del done
-
-
-def _say(done: RestoreStats) -> None:
-    said = f"unchanged: {done.reason}"
-    if done.is_restored:
-        would = done.status is Status.WOULD_RESTORE
-        said = f"{kb(done.size_before)} {'would become' if would else '->'} {kb(done.size_after)}"
-        if done.lines_restored:
-            said += f", {counted(done.lines_restored, 'line', 'lines')} restored"
-        if done.checkpoints_removed:
-            said += f", {counted(done.checkpoints_removed, 'checkpoint', 'checkpoints')} taken out"
-        said += f"; {done.reason}" if done.reason else ""
-    click.echo(printable(f"{done.path}: {said}"))
+def _say(lines: output.Lines, done: RestoreStats) -> None:
+    if not done.is_restored:
+        lines.left(printable(f"{done.path}: unchanged: {done.reason}"), "unchanged", done.reason)
+        return
+    would = done.status is Status.WOULD_RESTORE
+    back = counted(done.lines_restored, "line", "lines")
+    said = f"{kb(done.size_before)} {'would become' if would else '->'} {kb(done.size_after)}"
+    if done.lines_restored:
+        said += f", {back} restored"
+    if done.checkpoints_removed:
+        said += f", {counted(done.checkpoints_removed, 'checkpoint', 'checkpoints')} taken out"
+    said += f"; {done.reason}" if done.reason else ""
+    short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), back)
+    lines.changed(printable(f"{done.path}: {said}"), short)
 
 
 def _document(done: output.Done, run: str, *, dry_run: bool) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sessioncompress.errors import UsageError
 _SHOWN_BYTES = 20 * 1024
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
 @click.argument("path", required=False, type=options.EXISTING)
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")

@@ -10,23 +10,31 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.operations import batch, wording
-from sessioncompress.operations.verify import verify_session
+from sessioncompress.operations.verify import VerifyStats, verify_session
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress verify session.jsonl")
-@options.choosing(options.JOBS, options.JSON, gone=True)
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress verify session.jsonl")
+@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True)
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
 def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
-    """Check sessions and that every original is there and right; exit 5 if not."""
+    """Check sessions, and that every original is there; exit 5 if not."""
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
     work = partial(verify_session, form=form)
     run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs)
-    done = output.told(run, lambda stats: None if chosen.as_json else click.echo(wording.verified(stats)))
+    lines = output.Lines(chosen)
+
+    def say(stats: VerifyStats) -> None:
+        said = wording.verified(stats)
+        if wording.noticed(stats):
+            lines.changed(said, lambda: said)
+        else:
+            lines.left(said)
+
+    done = output.told(run, say)
     if chosen.as_json:
         output.echo_json(wording.verify_document(done.results))
-    else:
-        output.echo_total(chosen, len(done.results), wording.verified_total(done.results), done.others)
+    lines.end([output.total(len(done.results), wording.verified_total(done.results), done.others)])
     sys.exit(done.exit_code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import calendar
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
@@ -73,6 +73,11 @@ def kb(size: int) -> str:
     return f"{round(size / KB):,} KB"
 
 
+def less(before: int, after: int) -> str:
+    """Format a reduction for a column: `-64 %`, rounded as smaller() does."""
+    return f"-{int(100 * (before - after) / before)} %" if after < before else "-"
+
+
 def smaller(before: int, after: int) -> str:
     """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
     if after >= before:
@@ -83,6 +88,36 @@ def smaller(before: int, after: int) -> str:
 def file_line(name: str, status: str, reason: str) -> str:
     """Write why one file is as it was."""
     return f"{name}: {status}: {reason}"
+
+
+_NUMBER = re.compile(r"([0-9](?:,?[0-9])*+(?:\.[0-9]++)?+)")
+_MOST_REASONS = 8
+
+
+def reasons_lines(reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """Write why files are as they were, by status, and together where reasons differ only in numbers.
+
+    `3 skipped: 2 to 98 KB, under the threshold of 100 KB`. What stands behind a semicolon is left out.
+    """
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
+    for status, reason in reasons:
+        # Words and numbers in turn.
+        parts = _NUMBER.split(reason.partition(";")[0])
+        alike.setdefault((status, *parts[::2]), []).append(parts[1::2])
+    most = sorted(alike.items(), key=lambda each: -len(each[1]))
+    lines = []
+    for (status, first, *words), found in most[:_MOST_REASONS]:
+        numbers = [_span(column) for column in zip(*found, strict=True)]
+        said = "".join(number + word for number, word in zip(numbers, words, strict=True))
+        lines.append(f"{len(found):,} {status}: {first}{said}")
+    if rest := sum(len(found) for _, found in most[_MOST_REASONS:]):
+        lines.append(f"{rest:,} for other reasons")
+    return lines
+
+
+def _span(numbers: Iterable[str]) -> str:
+    by_size = sorted(set(numbers), key=lambda each: float(each.replace(",", "")))
+    return by_size[0] if len(by_size) == 1 else f"{by_size[0]} to {by_size[-1]}"
 
 
 def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
@@ -157,6 +192,9 @@ def run_id(seconds: float) -> str:
 
 def said_time(text: str) -> float | None:
     """Read the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
+    # Imported here because few commands read a time.
+    import calendar
+
     try:
         return calendar.timegm(time.strptime(text, _FORM))
     except ValueError:

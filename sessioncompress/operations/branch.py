@@ -138,7 +138,12 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
         leaves = form.leaves(lines)
     size, before = session.session.size, tokens_of(read)
     stats = BranchStats(
-        session.where, form.name, size_before=size, size_after=size, tokens_before=before, tokens_after=before
+        session.where,
+        form.name,
+        size_before=size,
+        size_after=size,
+        tokens_before=tokens_of(read, session.each),
+        tokens_after=tokens_of(read, session.each),
     )
     stats = replace(stats, leaf=lines.ids[live[-1]])
     if not to and _ends_with_summary(session):
@@ -159,8 +164,8 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
             stats,
             status=Status.WOULD_SUMMARIZE if dry_run else Status.SUMMARIZED,
             size_after=draft.size,
-            tokens_after=after,
-            tokens_summary=text.estimate(len(summary.text)),
+            tokens_after=tokens_of(draft.read, session.each),
+            tokens_summary=text.estimate(len(summary.text), session.each),
             messages_left=messages_of(read, frozenset(left.old)),
             summary=summary.text,
         )

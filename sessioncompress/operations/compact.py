@@ -171,13 +171,13 @@ class _Compaction:
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
                 size_after=draft.size,
                 lines_dropped=draft.dropped,
-                tokens_after=tokens,
-                tokens_summary=text.estimate(len(summary.text)),
+                tokens_after=tokens_of(draft.read, session.each),
+                tokens_summary=text.estimate(len(summary.text), session.each),
                 messages_kept=messages_of(read, frozenset(found.kept)),
                 splits_turn=found.splits,
                 summary=summary.text,
             )
-            if (saved := before - tokens) < rules.min_saved_tokens:
+            if (saved := stats.tokens_before - stats.tokens_after) < rules.min_saved_tokens:
                 least = f"minSavedTokens {rules.min_saved_tokens:,}"
                 return self._unchanged(f"it would save {saved:,} tokens, less than {least}")
             if dry_run:
@@ -188,7 +188,7 @@ class _Compaction:
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.part.journal.runs
         read, run = session.read, runs[-1] if runs else None
-        size, tokens, messages = session.session.size, tokens_of(read), messages_of(read)
+        size, tokens, messages = session.session.size, tokens_of(read, session.each), messages_of(read)
         since = None if run is None or run.restored else EVERY[known_lines(read, run) :]
         return CompactStats(
             session.where,
@@ -202,7 +202,7 @@ class _Compaction:
             messages_kept=messages,
             strategy=self._rules.keep,
             trigger=self._budget.reason if self._budget else MANUAL,
-            tokens_since=None if since is None else tokens_of(read, among=since),
+            tokens_since=None if since is None else tokens_of(read, session.each, since),
             messages_since=None if since is None else messages_of(read, since),
         )
 

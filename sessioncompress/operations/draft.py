@@ -30,6 +30,7 @@ from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.summary import LINES
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
@@ -73,6 +74,8 @@ class Opened:
         self.session, self.form, self.read = part.session, part.known.form, part.known.survey
         self.where = str(part.session.path)
         self._journal, self._known = part.journal, part.known
+        self.each = characters_per_token(part.known.newest.model)
+        """The characters of a token, for what is reported; what goes by the policy counts four."""
 
     @contextmanager
     def refusing(self) -> Iterator[None]:

@@ -34,7 +34,7 @@ FILE_FIELDS = {
     "reason",
     "originalSize",
     "compressedSize",
-    "backupSize",
+    "storeSize",
     "originalsSize",
     "ratio",
     "toolCallsCompressed",
@@ -151,25 +151,42 @@ def commands() -> list[tuple[str, click.Command]]:
     return sorted((name, command) for name, command in found.items() if command)
 
 
-@pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])
+@pytest.mark.parametrize(("name", "command"), [("", main), *commands()], ids=["", *(name for name, _ in commands())])
 def test_every_command_explains_itself(name: str, command: click.Command) -> None:
-    """Each has a text, an example, and a text for each option."""
-    shown = run(name, "--help")
+    """Each has a text, an example and the names of all options, in 24 lines of 80 columns; and a text for each."""
+    named = [name] if name else []
+    shown = run(*named, "--help")
     assert shown.exit_code == 0
-    assert f"Example: sessioncompress {name} " in shown.stdout
+    assert f"Example: sessioncompress {name or 'sessions'}" in shown.stdout
     assert "\\" not in shown.stdout
+    lines = shown.stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    everything = " ".join(run(*named, "--help-all").stdout.split())
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, option.name
-            assert option.opts[0] in shown.stdout
-    assert run(name, "-h").stdout == shown.stdout
+            assert option.hidden or option.opts[0] in shown.stdout
+            assert option.hidden or option.help in everything
+    assert run(*named, "-h").stdout == shown.stdout
+
+
+def test_help_with_more_than_a_screen_of_it() -> None:
+    """What is declared first has a row, with the beginning of what is said; the rest is named, and no name is cut."""
+    shown = run("compress", "--help").stdout
+    assert "  --check           Exit 1 if something would change.\n" in shown
+    assert re.search(r"^See --help-all for ", shown, re.MULTILINE)
+    assert set(re.findall(r"--[a-z-]+(?=[,.])", shown)) >= {"--keep-turns", "--format"}
+    assert "See --help-all" not in run("compress", "--help-all").stdout
+    assert "See --help-all" not in run("hook", "--help").stdout
 
 
 def test_the_group_names_every_command() -> None:
     """Without a command the help is shown."""
-    shown = run("--help").stdout
+    shown, everything = run("--help").stdout, run("--help-all").stdout
     for name, _ in commands():
-        assert f"\n  {name} " in shown
+        assert name in shown
+        assert f"\n  {name} " in everything
 
 
 def test_version() -> None:
@@ -228,7 +245,7 @@ def test_the_figures_are_those_of_the_disk(session: Path) -> None:
     lying = sum(path.stat().st_size for path in (session.parent / ".sessioncompress").iterdir())
     assert stats["originalSize"] == before
     assert stats["compressedSize"] == session.stat().st_size
-    assert stats["backupSize"] == lying
+    assert stats["storeSize"] == lying
     assert session.stat().st_size + lying < before
 
 
@@ -289,8 +306,8 @@ def test_a_dry_run_says_what_the_run_does(session: Path) -> None:
     would = one("compress", "--dry-run", session)
     done = one("compress", session)
     assert (would.pop("status"), done.pop("status")) == ("would-compress", "compressed")
-    would["backupSize"], backup = done["backupSize"], would["backupSize"]
-    assert abs(backup - done["backupSize"]) < 100
+    would["storeSize"], backup = done["storeSize"], would["storeSize"]
+    assert abs(backup - done["storeSize"]) < 100
     assert would == done
 
 
@@ -527,7 +544,7 @@ def test_backup_dir(session: Path) -> None:
     assert [re.sub(r"^[0-9a-f]{12}-", "", name) for name in names] == ["session.jsonl.zst", "session.refs.jsonl"]
     assert not (session.parent / ".sessioncompress").exists()
     ref = next(ref for ref in re.findall(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())).decode()
-    assert one("stats", "--backup-dir", "kept", session)["backupSize"] > 0
+    assert one("stats", "--backup-dir", "kept", session)["storeSize"] > 0
     assert "0 rewritten" not in run("verify", "--backup-dir", "kept", session).stdout
     assert run("show", ref, session, "--backup-dir", "kept").exit_code == 0
     assert run("restore", "--backup-dir", "kept", session).exit_code == 0
@@ -686,7 +703,7 @@ def test_the_totals_of_stats_as_json(here: Path) -> None:
     put(here / "a.jsonl")
     put(here / "b.jsonl", "omp.jsonl")
     done = document("stats", ".")
-    for name in ("size", "backupSize", "lines", "turns"):
+    for name in ("size", "storeSize", "lines", "turns"):
         assert done["totals"][name] == sum(each[name] for each in done["files"])
     assert done["totals"]["would"] == document("compress", "--dry-run", ".")["totals"]
 
@@ -814,7 +831,8 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
     for name in [
         name for name, command in commands() if any((each.name or "").startswith("path") for each in command.params)
     ]:
-        arguments = ("0123456789ab", "none.jsonl") if name == "show" else ("none.jsonl",)
+        first = {"show": ["0123456789ab"], "config": ["show"]}.get(name, [])
+        arguments = (*first, "none.jsonl")
         result = run(name, *arguments)
         assert result.exit_code == 2, name
         assert "none.jsonl" in result.stderr
@@ -1195,9 +1213,9 @@ def test_stats_as_json(session: Path) -> None:
     assert set(done) == {"schema", "files", "totals"}
     assert done["schema"] == "sessioncompress.stats/1"
     file = done["files"][0]
-    assert set(done["totals"]) == {"size", "backupSize", "lines", "turns", "would"}
+    assert set(done["totals"]) == {"size", "storeSize", "lines", "turns", "would"}
     assert set(done["totals"]["would"]) == TOTAL_FIELDS
-    assert set(file) == {"path", "format", "size", "backupSize", "lines", "turns", "shares", "would"}
+    assert set(file) == {"path", "format", "size", "storeSize", "lines", "turns", "shares", "would"}
     assert set(file["would"]) == FILE_FIELDS
     assert {frozenset(share) for share in file["shares"]} == {
         frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})
@@ -1655,7 +1673,7 @@ def test_every_fixture_there_and_back(here: Path, name: str) -> None:
     path = put(here / "session.jsonl", f"{name}.jsonl")
     stats = one("compress", "--force", path)
     assert stats["status"] == "compressed"
-    assert stats["compressedSize"] + stats["backupSize"] < stats["originalSize"]
+    assert stats["compressedSize"] + stats["storeSize"] < stats["originalSize"]
     assert run("verify", path).exit_code == 0
     before = snapshot(path)
     assert one("compress", "--force", path)["status"] == "unchanged"

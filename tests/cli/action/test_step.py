@@ -29,7 +29,7 @@ DONE = CompressionStats(
     Status.COMPRESSED,
     original_size=200_000,
     compressed_size=50_000,
-    backup_size=60_000,
+    store_size=60_000,
     originals_size=55_000,
     tool_results_compressed=7,
 )

@@ -312,7 +312,7 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     assert snapshot(path) == before
     # Rounded it would not be less.
     would = compress_session(path, replace(EAGER, min_saved_kb=0), dry_run=True)
-    gain = would.original_size - would.compressed_size - would.backup_added
+    gain = would.original_size - would.compressed_size - would.store_added
     assert float(saves[1]) == gain * 10 // 1024 / 10
     compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
 
@@ -361,7 +361,7 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, polic
     assert said.status is Status.WOULD_COMPRESS
     assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED, run=ANY)
     assert path.stat().st_size == said.compressed_size
-    assert disk(path) - said.compressed_size - said.backup_size in (0, 2), "a .gitignore may lie there"
+    assert disk(path) - said.compressed_size - said.store_size in (0, 2), "a .gitignore may lie there"
 
 
 @pytest.mark.parametrize(
@@ -585,7 +585,7 @@ def test_the_statistics_add_up(tmp_path: Path) -> None:
     assert 0 < stats.removed_bytes <= stats.removable_bytes
     assert stats.tokens_after < stats.tokens_before
     assert stats.ratio == stats.compressed_size / stats.original_size
-    assert stats.backup_size == stats.backup_added == disk(path) - path.stat().st_size
+    assert stats.store_size == stats.store_added == disk(path) - path.stat().st_size
 
 
 def _read_early(made: PiSession) -> int:
