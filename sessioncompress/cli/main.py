@@ -23,6 +23,7 @@ _COMMANDS = (
     "history",
     "stats",
     "report",
+    "diff",
     "show",
     "verify",
     "clean",

@@ -193,6 +193,7 @@ def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
 
 COLOR = click.option(
     "--color",
+    metavar="WHEN",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     expose_value=False,

@@ -72,7 +72,7 @@ def report(
     backup_dir: Path | None,
     form: str | None,
 ) -> None:
-    """Write a page to look at in a browser: what sessions take, what was saved and would be."""
+    """Write a page to look at: what sessions take, and what is saved."""
     from sessioncompress.operations import overview, page
     from sessioncompress.operations.sessions import Session
 

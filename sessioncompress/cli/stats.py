@@ -101,10 +101,12 @@ def _echo(lines: Sequence[str], shares: _Shares) -> None:
     head, *others = lines
     echo_wrapped(head)
     if shares:
-        numbers = [Column(name, is_number=True) for name in ("blocks", "protected", "old", "dead KB")]
+        numbers = [Column(name, is_number=True) for name in ("blocks", "KB protected", "KB old", "KB dead")]
         columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
         rows = []
-        for (agent, kind, tool), share in sorted(shares.items(), key=lambda each: -_bytes(each[1])):
+        # The others come last, however many they are.
+        ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -_bytes(each[1])))
+        for (agent, kind, tool), share in ordered:
             sizes = [f"{round(size / KB):,}" for size in (share.protected, share.old, share.dead)]
             rows.append([agent, kind, printable(tool) or "-", f"{share.blocks:,}", *sizes])
         # All are of one agent where none is named.

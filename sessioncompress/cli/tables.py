@@ -16,7 +16,7 @@ _GAP = 2
 _CUT = "..."
 _LEAST = 10
 """Characters that a column keeps which may be cut."""
-_SIZE = 10
+_SIZE = 9
 _BY = 6
 
 

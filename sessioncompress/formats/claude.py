@@ -352,6 +352,9 @@ class ClaudeCode(base.Format):
                 return kind == "tool_result" and values.type_of(old) in _PICTURES and value is not REMOVED
         return False
 
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        return moment(entry.get("timestamp"))
+
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         return screen.stand_in(path, value)
 

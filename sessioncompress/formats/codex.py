@@ -332,6 +332,9 @@ class Codex(base.Format):
     def text_part(self, text: str) -> Any:
         return {"type": "input_text", "text": text}
 
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        return base.moment(entry.get("timestamp"))
+
     def answer(self, entry: Entry) -> Answer | None:
         payload = values.fields(entry.get(_PAYLOAD))
         match entry.get("type"), payload.get("type"):

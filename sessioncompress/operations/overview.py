@@ -14,18 +14,18 @@ from msgspec import Struct
 from sessioncompress.compressors import KINDS, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import parse_any
-from sessioncompress.core.model import Answer, Kind, Treatment
+from sessioncompress.core.model import Kind, Treatment
 from sessioncompress.core.references import References, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.sessions import Inspected, inspect_open
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.previews import names_of_results
 from sessioncompress.pipeline.rewrite import MustStay, rewrite, value_at
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, store_of
@@ -57,7 +57,7 @@ class Measured(Struct, frozen=True):
 
     `saved` and `saved_tokens` are what it would hold in addition without the runs so far, `store` what these cost.
     `frees`, `adds` and `frees_tokens` are what a run would take from the session, add to the store, and save the model;
-    all 0 where none would pay. `month` is that of its first answer, else of its last change.
+    all 0 where none would pay. `month` is that of its newest answer, else of its last change.
     """
 
     path: str
@@ -85,18 +85,16 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         head = reading.head_in(session)
         would = stats.would
         live = [number for number in known.survey.shape.live if number not in known.survey.shape.dead]
-        characters = sum(known.survey.lines[number].reads for number in live)
-        each = would.tokens_before / characters if characters else 0.0
-        answer = _first_answer(head, known.form)
-        began = answer.at / 1000 if answer.at else session.stat.st_mtime
+        each = 1 / characters_per_token(known.newest.model)
+        changed = known.newest.at / 1000 if known.newest.at else session.stat.st_mtime
         saved, saved_characters = _saved(found, live)
         pays = would.is_smaller
         return Measured(
             path=str(session.path),
             agent=known.form.name,
             project=_name(known.form.named(head).project or project),
-            model=_name(answer.model),
-            month=_month(began),
+            model=_name(known.newest.model),
+            month=_month(changed),
             size=stats.size,
             store=stats.store_size,
             tokens=would.tokens_before,
@@ -107,13 +105,6 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             frees_tokens=would.tokens_before - would.tokens_after if pays else 0,
             uses=_uses(found, live, each),
         )
-
-
-def _first_answer(head: Head, form: Format) -> Answer:
-    """Find when a session's first answer came, and of which model; an agent may name these in different entries."""
-    found = [*form.noted(head.document).values(), *(answer for entry in head.entries if (answer := form.answer(entry)))]
-    at = min((each.at for each in found if each.at), default=0)
-    return Answer(at=at, model=next((each.model for each in found if each.model), ""))
 
 
 def _month(seconds: float) -> str:
@@ -206,7 +197,7 @@ class Overview(NamedTuple):
         return sum(getattr(each, field) for each in self.sessions)
 
 
-REST = "messages and records"
+REST = "messages, records"
 """What stands in sessions around their blocks."""
 
 
@@ -367,4 +358,4 @@ def _sample(view: View, tool: str, content: bytes, preview: object) -> list[Samp
 
 
 def _shown(text: str) -> str:
-    return "\n".join(map(printable, text[:_SAMPLE_CHARACTERS].splitlines()))
+    return "\n".join(printable(line.expandtabs(4)) for line in text[:_SAMPLE_CHARACTERS].splitlines())

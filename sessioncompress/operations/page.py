@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import east_asian_width
 
 import jinja2
 import pygal  # type: ignore[import-untyped]
@@ -25,13 +26,15 @@ BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report"
 _MB = KB * KB
 _MILLION = 1_000_000
 _MOST_ROWS, _MOST_BARS, _MOST_LARGEST, _MOST_MONTHS = 12, 8, 15, 24
-_LONGEST_LABEL = 20
+_LONGEST_LABEL = 18
+_PLOT_WIDTH = 420
+"""Units, with labels of 16: on a phone of 390 pixels these are over 12 pixels."""
 _KINDS = {
-    "argument": "arguments of tool calls",
+    "argument": "tool arguments",
     "result": "tool results",
     "thinking": "thinking",
     "image": "images",
-    "mirror": "mirrors (for the screen alone)",
+    "mirror": "screen mirrors",
     "attachment": "attachments",
 }
 
@@ -148,14 +151,15 @@ def _tables(found: Overview) -> tuple[Table, ...]:
     months = found.months[-_MOST_MONTHS:]
     if older := found.months[:-_MOST_MONTHS]:
         months = (_summed("earlier", older), *months)
-    free = ("Would free", "a run would free, with the store counted")
-    recent = ("Recent", "is recent, and stays whole")
+    free = ("Would free", "what a run would free, with the store counted")
+    recent = ("Recent", "what is recent, and stays whole")
     return (
         _table("agents", "By agent", "Agent", free, found.agents),
         _table("projects", "By project", "Project", free, _first(found.projects, "projects")),
-        _table("months", "By month of the first answer", "Month", free, months, in_order=True),
+        _table("months", "By month of the newest answer", "Month", free, months, in_order=True),
         _table("kinds", "By kind", "Kind", recent, kinds),
-        _table("tools", "By tool", "Tool", recent, _first(found.tools, "tools")),
+        # A session may be of several of these.
+        _table("tools", "By tool", "Tool", recent, _first(found.tools, "tools", sessions=False)),
     )
 
 
@@ -163,14 +167,17 @@ def _table(
     key: str, title: str, what: str, part: tuple[str, str], rows: tuple[Row, ...], *, in_order: bool = False
 ) -> Table:
     bars = rows if in_order else rows[:_MOST_BARS]
-    plot = _plot(key, f"{title}: size in MB", part[0], bars) if len(rows) > 1 else Markup()
+    plot = _plot(key, f"{title}: size", part[0], bars) if len(rows) > 1 else Markup()
     return Table(key, title, what, *part, rows, sum(row.size for row in rows), plot)
 
 
-def _first(rows: Sequence[Row], what: str) -> tuple[Row, ...]:
-    """Cut a table to its first rows, and sum up the others in one."""
+def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Row, ...]:
+    """Cut a table to its first rows, and sum up the others in one; its `sessions` are 0 where they cannot be summed."""
     more = rows[_MOST_ROWS:]
-    return (*rows[:_MOST_ROWS], _summed(f"{len(more):,} other {what}", more)) if more else tuple(rows)
+    if not more:
+        return tuple(rows)
+    summed = _summed(f"{len(more):,} other {what}", more)
+    return (*rows[:_MOST_ROWS], summed if sessions else summed._replace(sessions=0))
 
 
 def _summed(name: str, rows: Iterable[Row]) -> Row:
@@ -189,48 +196,56 @@ _STYLE = Style(
 
 def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
     """Draw sizes as bars, each with its part behind; the page's style has the colors, dark and light."""
-    most = max(row.size for row in rows) / _MB
+    most = max(row.size for row in rows)
+    unit, name = (_MB, "MB") if most >= _MB else (KB, "KB")
     chart = pygal.HorizontalStackedBar(
         style=_STYLE,
         css=(),
         js=(),
-        width=440,
+        width=_PLOT_WIDTH,
         height=34 + 28 * len(rows),
         margin=4,
         margin_right=36,
         spacing=8,
         show_legend=False,
         truncate_label=-1,
-        y_labels=[0, most / 2, most],
-        value_formatter=lambda value: f"{value:,.0f} MB" if most >= _SMALL else f"{value:,.2g} MB",
+        y_labels=[0, most / 2 / unit, most / unit],
+        value_formatter=lambda value: f"{value:,.1f} {name}" if most < 10 * unit else f"{value:,.0f} {name}",
     )
     chart.uuid = key
     chart.x_labels = [_label(row.name) for row in reversed(rows)]
-    chart.add("the rest", [(row.size - row.part) / _MB for row in reversed(rows)])
-    chart.add(part, [row.part / _MB for row in reversed(rows)])
+    chart.add("the rest", [(row.size - row.part) / unit for row in reversed(rows)])
+    chart.add(part, [row.part / unit for row in reversed(rows)])
     said = "; ".join(f"{_label(row.name)} {size(row.size)}, {part.lower()} {size(row.part)}" for row in rows)
     chart.add_xml_filter(lambda root: _accessible(root, key, title, said))
     return Markup(chart.render(is_unicode=True, disable_xml_declaration=True))  # noqa: S704 - ElementTree has escaped it
 
 
-_SMALL = 4
-"""MB. Axes that end before need digits behind the point."""
-
-
 def _label(name: str) -> str:
     """Shorten a name for a plot: of a path as many of its last parts as fit."""
-    if len(name) <= _LONGEST_LABEL:
+    if _width(name) <= _LONGEST_LABEL:
         return name
     end = name[-_LONGEST_LABEL:]
-    if "/" in end and name.startswith("/"):
+    if "/" in end and name.startswith("/") and _width(end) <= _LONGEST_LABEL:
         return end.partition("/")[2]
-    return f"{name[: _LONGEST_LABEL - 1]}\u2026"
+    cut = name[: _LONGEST_LABEL - 1]
+    while _width(cut) >= _LONGEST_LABEL:
+        cut = cut[:-1]
+    return f"{cut}\u2026"
+
+
+def _width(name: str) -> int:
+    """Measure a name in letters of one width: plots have such a font, and East Asian letters take two of them."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in name)
 
 
 def _accessible(root: Any, key: str, title: str, said: str) -> Any:
-    """Name a plot for those who do not see it, and take out its script: the page has none."""
+    """Name a plot for those who do not see it, and take out what the page has of its own, or does without.
+
+    That is its script and its style, each value as a text that nobody sees, and comments with addresses and the date.
+    """
     for node in list(root.iter()):
-        node[:] = [child for child in node if child.tag not in ("script", "desc", "style")]
+        node[:] = [each for each in node if isinstance(each.tag, str) and each.tag not in ("script", "style", "desc")]
     names = {"title": (f"{key}-title", title), "desc": (f"{key}-desc", said)}
     root.find("title").set("id", names["title"][0])
     root.find("title").text = title
