@@ -112,7 +112,7 @@ def tell_of_undo(runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | 
     """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
     if run := next(filter(None, runs), ""):
         command = ["sessioncompress", "restore", "--run", run, *options.typed(paths, backup_dir)]
-        click.echo(printable(f"undo with: {' '.join(command)}"))
+        click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 
 
 def tell_of_opencode(agent: str | None) -> None:
