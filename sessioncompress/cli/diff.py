@@ -24,7 +24,7 @@ _LONGEST_LINE = 500
 """Characters of a line that are looked at; no terminal shows more."""
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress diff session.jsonl --stat")
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress diff session.jsonl --stat")
 @click.argument("session", type=options.EXISTING)
 @click.option("--stat", is_flag=True, help="Print a table by kind and tool only.")
 @options.CONFIG
@@ -74,11 +74,10 @@ def _nothing(session: Path, found: Diff) -> str:
 
 
 def _summaries(found: Diff) -> Iterator[str]:
-    for each in found.checkpoints:
-        before, after = each.tokens
-        moved = sum(part.lines for part in each.dropped)
-        gone = f"; {counted(moved, 'line', 'lines')} moved to the originals" if moved else ""
-        yield printable(f"summary ({each.by}, {each.rule}): {before:,} -> {after:,} tokens for the model{gone}")
+    for each in found.summaries:
+        gone = f"; {counted(each.moved, 'line', 'lines')} moved to the originals" if each.moved else ""
+        tokens = f"{each.tokens_before:,} -> {each.tokens_after:,} tokens for the model"
+        yield printable(f"summary ({each.by}, {each.rule}): {tokens}{gone}")
 
 
 def _heading(loss: Loss) -> str:

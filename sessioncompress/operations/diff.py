@@ -13,12 +13,14 @@ from sessioncompress.core.lines import turns_on
 from sessioncompress.core.model import JsonPath, Kind
 from sessioncompress.core.references import content_of, digest_of
 from sessioncompress.core.splice import CannotSplice, literal
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.values import fields, part_text
 from sessioncompress.operations.checkpoints import refuse_if_compacted
 from sessioncompress.operations.show import original_of, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import recover
@@ -53,6 +55,19 @@ class Lessened(NamedTuple):
     losses: list[Loss]
 
 
+class Summed(NamedTuple):
+    """A summary of ours: who wrote it, by which rule the session was cut, and how many lines it moved to the originals.
+
+    The tokens are those of what the model reads, without it and with it.
+    """
+
+    by: str
+    rule: str
+    tokens_before: int
+    tokens_after: int
+    moved: int
+
+
 class Diff(NamedTuple):
     """What a session lost: the summaries that stand for old lines, and the messages, read one by one.
 
@@ -60,7 +75,7 @@ class Diff(NamedTuple):
     """
 
     has_store: bool
-    checkpoints: Sequence[CheckpointRecord]
+    summaries: Sequence[Summed]
     messages: Iterator[Lessened]
 
 
@@ -84,8 +99,15 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
         originals = None
         if any(record.place for record in rewritten.values()):
             originals = opened.enter_context(OriginalsReader(store.originals))
-        checkpoints = [each for each in journal.checkpoints if not each.ended]
-        yield Diff(bool(journal.runs), checkpoints, _messages(session, journal, known, originals, store.journal))
+        summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
+        yield Diff(bool(journal.runs), summaries, _messages(session, journal, known, originals, store.journal))
+
+
+def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
+    # The journal counts 4 characters each, whatever the model.
+    each = characters_per_token(known.newest.model)
+    before, after = (estimate(tokens * CHARACTERS_PER_TOKEN, each) for tokens in record.tokens)
+    return Summed(record.by, record.rule, before, after, sum(part.lines for part in record.dropped))
 
 
 def _messages(

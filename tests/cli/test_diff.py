@@ -79,8 +79,13 @@ def test_a_summary_is_told_in_numbers(session: Path) -> None:
     stats = json.loads(run("compact", "--json", "--drop-dead", "--keep-tokens", "2000", "session.jsonl").stdout)
     one = stats["files"][0]
     assert one["status"] == "compacted", one
-    numbers = f"{one['tokensBefore']:,} -> {one['tokensAfter']:,} tokens for the model"
-    assert run("diff", "session.jsonl").stdout.startswith(f"summary (extractive, tokens): {numbers}; ")
+    told = re.match(
+        r"summary \(extractive, tokens\): ([\d,]+) -> ([\d,]+) tokens for the model; ",
+        run("diff", "session.jsonl").stdout,
+    )
+    assert told
+    for number, key in zip(told.groups(), ("tokensBefore", "tokensAfter"), strict=True):
+        assert abs(int(number.replace(",", "")) - one[key]) < 3
     moved = re.search(r"; (\d+) lines moved to the originals\n", run("diff", "--stat", "session.jsonl").stdout)
     assert moved
     # One line was written anew, to hang on the summary.
@@ -96,12 +101,20 @@ def test_nothing_of_a_session_moves_the_terminal(here: Path) -> None:
     for number in range(6):
         made.user(f"{number}")
     write(here, made.bytes())
-    assert "1 compressed" in run("compress", "--min-size", "0", "--keep-turns", "1", "session.jsonl").stdout
+    assert "% smaller" in run("compress", "--min-size", "0", "--keep-turns", "1", "session.jsonl").stdout
     for arguments in (["session.jsonl"], ["--stat", "session.jsonl"]):
         shown = run("diff", *arguments).stdout
         assert all(line.isprintable() for line in shown.splitlines())
         assert "read\\x1b[31m" in shown
         assert len(shown) < 20_000
+
+
+def test_it_ends_with_its_reader(compressed: Path) -> None:
+    """Quietly, after a line."""
+    line = f"set -o pipefail; {sys.executable} -m sessioncompress diff session.jsonl | head -1"
+    done = subprocess.run(["bash", "-c", line], cwd=compressed.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("turn 1, line 5, ")
 
 
 def test_on_a_terminal_it_goes_through_the_pager(compressed: Path) -> None:
