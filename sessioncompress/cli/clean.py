@@ -89,12 +89,12 @@ def _refused(ctx: click.Context, param: click.Parameter, value: str | None) -> N
         raise click.BadParameter(what, ctx, param)
 
 
+_YES = click.option("--yes", is_flag=True, help="Delete, and do not only say what would go.")
 _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help="What --originals-older-than was.")
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
-@options.choosing(options.DRY_RUN, options.JSON, gone=True, older_than=_OLDER_THAN)
-@click.option("--yes", is_flag=True, help="Delete, and do not only say what would go.")
+@options.choosing(options.DRY_RUN, _YES, options.JSON, gone=True, older_than=_OLDER_THAN)
 @click.option(
     "--originals-older-than",
     metavar="AGE",
@@ -111,7 +111,6 @@ _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help=
 @options.THEIR_FOLDER
 def clean(
     chosen: options.Chosen,
-    yes: bool,
     originals_older_than: int | None,
     max_size: int | None,
     config: Path | None,
@@ -119,7 +118,7 @@ def clean(
 ) -> None:
     """Delete what ended runs left behind; originals by a limit, or of a session that you name and that is gone."""
     policies = options.policies_of(config, backup_dir=backup_dir)
-    dry_run = chosen.dry_run or not yes
+    dry_run = chosen.dry_run or not chosen.yes
     found = chosen.sessions(lambda paths, globs: stored(paths, policies.of, globs))
     holdings, unread = plan_clean(found, policies.of, Limits(originals_older_than, max_size))
     by_session = {each.session: each for each in holdings}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.tables import file_line
+from sessioncompress.core import text
 from sessioncompress.core.text import less, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
@@ -25,7 +28,9 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
-@options.choosing(options.JOBS, options.DRY_RUN, options.CHECK, options.JSON, options.QUIET, options.VERBOSE)
+@options.choosing(
+    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE
+)
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
     "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
@@ -64,7 +69,8 @@ def compact(
 ) -> None:
     """Replace the old part of sessions by a summary; in their agent's own form, and for the model alone."""
     rehearse = chosen.rehearses or prints
-    policies = options.policies_of(config, preset, compresses=True, **overrides)
+    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
+    run_id = text.run_id(time.time())
     listed = options.all_governed(chosen.sessions(), policies)
     if prints and (chosen.as_json or len(listed) != 1 or chosen.paths != (listed[0].path,)):
         raise click.UsageError("--print takes the path of one session, and goes without --json")
@@ -81,7 +87,7 @@ def compact(
         policy = policies.of(each.path)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
-        return partial(
+        work = partial(
             compact_session,
             each.path,
             policy,
@@ -90,14 +96,19 @@ def compact(
             drop_dead=drop_dead,
             form=form,
             named=each.named,
+            run_id=run_id,
         )
+        return chosen.unless_in_use(work, partial(CompactStats, str(each.path), status=Status.SKIPPED))
+
+    if chosen.asks and not goes_on("Compact", listed, lambda path: policies.of(path).enabled):
+        return
 
     lines = output.Lines(chosen)
 
     def say(stats: CompactStats) -> None:
         if prints:
-            text = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
-            click.echo(text, err=not stats.summary)
+            summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
+            click.echo(summary, err=not stats.summary)
         elif stats.is_compacted:
             lines.changed(compact_line(stats), partial(_short, stats))
         else:
@@ -112,6 +123,7 @@ def compact(
     left = [stats.status for stats in done.results]
     others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
     lines.end([output.total(len(written), _total(written, rehearse=rehearse), others)])
+    output.tell_of_undo((stats.run for stats in written), chosen.paths, overrides["backup_dir"])
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
 
 

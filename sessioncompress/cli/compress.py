@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
 from sessioncompress.pipeline import triage
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@options.choosing(options.JOBS, options.DRY_RUN, options.CHECK, options.JSON, options.QUIET, options.VERBOSE)
+@options.choosing(
+    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE
+)
 @options.CONFIG
 @options.PRESET
 @click.option(
@@ -55,7 +59,8 @@ def compress(
     from sessioncompress.operations import wording
 
     rehearse = chosen.rehearses
-    policies = options.policies_of(config, preset, compresses=True, **overrides)
+    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
+    run_id = text.run_id(time.time())
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
@@ -68,14 +73,25 @@ def compress(
         ):
             return batch.Settled(skipped)
         from sessioncompress.operations.compress import compress_session
+        from sessioncompress.pipeline.summary import CompressionStats, Status
 
-        return partial(compress_session, found.path, policy, dry_run=rehearse, force=force, form=form, named=named)
+        how: dict[str, Any] = {"dry_run": rehearse, "force": force, "form": form, "named": named, "run_id": run_id}
+        work = partial(compress_session, found.path, policy, **how)
+        return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
+
+    listed = options.all_governed(chosen.sessions(), policies)
+    if chosen.asks:
+        # Imported here: most runs ask nothing.
+        from sessioncompress.cli.asking import goes_on
+
+        if not goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force)):
+            return
 
     lines = output.Lines(chosen)
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(options.all_governed(chosen.sessions(), policies), prepare, chosen.jobs)
+    run = batch.Archive(listed, prepare, chosen.jobs)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
@@ -89,13 +105,14 @@ def compress(
             lines.changed(wording.line(stats), partial(_short, stats))
         else:
             lines.left(wording.line(stats), stats.status.value, stats.reason)
-        for text in wording.warnings(stats):
-            click.echo(text, err=True)
+        for warning in wording.warnings(stats):
+            click.echo(warning, err=True)
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
     lines.end(wording.total_lines(done, passed_over=passed_over))
+    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"])
     if run.interrupted:
         codes.add(output.cut_short(run))
     if chosen.check and any(stats.is_smaller for stats in done):

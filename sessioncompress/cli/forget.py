@@ -25,17 +25,17 @@ DELETED = "deleted"
 KEPT = "kept"
 NO_STORE = "without a store"
 
+_KEPT_ALL = "Nothing of it is deleted."
 _VERIFY = "'sessioncompress verify' tells whether they are in the store of another session here"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress forget session.jsonl")
-@options.choosing(options.DRY_RUN, options.JSON, gone=True)
-@options.YES
+@options.choosing(options.DRY_RUN, options.YES, options.JSON, gone=True)
 @options.CONFIG
 @options.THEIR_FOLDER
-def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: Path | None) -> None:
+def forget(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
     """Delete the stores of sessions; first say what can then not be restored, and ask."""
-    if chosen.as_json and not (yes or chosen.dry_run):
+    if chosen.as_json and not (chosen.yes or chosen.dry_run):
         raise click.UsageError("--json asks nothing: it goes with --yes or --dry-run")
     policies, kin = options.policies_of(config, backup_dir=backup_dir), Kin()
     ended: dict[str, str] = {}
@@ -48,7 +48,9 @@ def forget(chosen: options.Chosen, yes: bool, config: Path | None, backup_dir: P
             became, said = NO_STORE, _without_a_store(stats)
         elif chosen.dry_run:
             became, said = DELETED, f"would delete {at_stake(stats)}"
-        elif not yes and not output.confirmed(f"{name}: delete {at_stake(stats)}?", path, "Nothing of it is deleted."):
+        elif not chosen.yes and not output.confirmed(
+            f"{name}: delete {at_stake(stats)}?", path, "Nothing of it is deleted."
+        ):
             became = said = KEPT
         else:
             stats = forget_session(path, policy, kin=kin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,11 +13,17 @@ from sessioncompress.cli.help import OneScreen, Row
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _COMMANDS = (
     "sessions",
     "compress",
     "restore",
+    "history",
     "stats",
+    "report",
+    "diff",
     "show",
     "verify",
     "clean",
@@ -26,8 +32,10 @@ _COMMANDS = (
     "budget",
     "handoff",
     "branch-summary",
+    "config",
     "hook",
     "pre-commit",
+    "completion",
 )
 """Each is a module with a function of its name, in the order of their use. Only the one that runs is imported."""
 
@@ -68,6 +76,15 @@ class _Commands(OneScreen, click.Group):
             assert command is not None
             yield Row("Commands", name, " ".join((command.help or "").split()))
         yield from super().rows(ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name without importing the commands for their help, which would take too long."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        # Imported here: a run that completes nothing needs none.
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in _COMMANDS if name.startswith(incomplete)]
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from shlex import quote
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -21,6 +22,9 @@ from sessioncompress.policy.sources import Policies
 if TYPE_CHECKING:
     from sessioncompress.pipeline.discover import Found, Search
     from sessioncompress.policy.model import Policy
+
+
+T = TypeVar("T")
 
 
 class Command(OneScreen):
@@ -143,7 +147,9 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; c
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
 QUIET_SECONDS = click.option(
-    "--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds."
+    "--quiet-seconds",
+    type=click.FloatRange(0),
+    help="Refuse a session that changed within so many seconds.",
 )
 OLDER_THAN = click.option(
     "--older-than",
@@ -199,6 +205,16 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
+_MOST_TYPED = 3
+"""Paths that a message repeats."""
+
+
+def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
+    """Write the arguments that name some files and the folder of their stores, for a shell."""
+    words = [quote(str(path)) for path in paths] if len(paths) <= _MOST_TYPED else ["PATHS"]
+    return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
+
+
 class Chosen(NamedTuple):
     """What the user chose: sessions by PATHS or by options, and how a command goes over them; see choosing()."""
 
@@ -213,6 +229,7 @@ class Chosen(NamedTuple):
     dry_run: bool = False
     check: bool = False
     as_json: bool = False
+    yes: bool = False
     quiet: bool = False
     verbose: bool = False
 
@@ -227,11 +244,30 @@ class Chosen(NamedTuple):
         return self.dry_run or self.check
 
     @property
+    def asks(self) -> bool:
+        """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
+        is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        return self.by_options and is_seen and not (self.yes or self.rehearses)
+
+    def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
+        """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
+        from sessioncompress.operations.batch import unless_in_use
+
+        return partial(unless_in_use, work, skipped) if self.by_options else work
+
+    @property
     def is_one(self) -> bool:
         """Whether the user named one file."""
         from sessioncompress.pipeline.discover import is_folder
 
         return len(self.paths) == 1 and not is_folder(self.paths[0])
+
+    def typed(self, backup_dir: Path | None = None) -> str:
+        """Write the arguments that choose the same sessions again, for a shell."""
+        words = ["--all"] if self.everything else []
+        words += ["--agent", self.agent] if self.agent else []
+        words += ["--project", quote(str(self.project))] if self.project else []
+        return " ".join([*words, *typed(self.paths, backup_dir)])
 
     def sessions(self, search: Search | None = None) -> Iterator[Found]:
         """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
@@ -247,17 +283,23 @@ class Chosen(NamedTuple):
 
 
 def choosing(
-    *more: Callable[[Any], Any], gone: bool = False, older_than: Callable[[Any], Any] = OLDER_THAN
+    *more: Callable[[Any], Any],
+    gone: bool = False,
+    older_than: Callable[[Any], Any] = OLDER_THAN,
+    or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command PATHS, the options that choose sessions, and `more` for what Chosen has; it takes one Chosen.
 
-    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks.
+    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. Where the other options
+    are such that `or_all` says so, no choice is that of all sessions.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_chosen(**values: Any) -> None:
             chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
+            if not (chosen.paths or chosen.agent or chosen.project) and or_all(values):
+                chosen = chosen._replace(everything=True)
             _refuse_unless_plain(chosen)
             command(chosen, **values)
 
@@ -284,11 +326,21 @@ def _refuse_unless_plain(chosen: Chosen) -> None:
         raise click.UsageError("--all goes with neither --agent nor --project")
 
 
+QUIET_BY_OPTIONS = 60
+"""Seconds. Nobody has named a session that options choose: an agent may be at work in it."""
+
+
 def policies_of(
-    config: Path | None, preset: str | None = None, *, compresses: bool = False, **overrides: Any
+    config: Path | None,
+    preset: str | None = None,
+    *,
+    compresses: bool = False,
+    chosen: Chosen | None = None,
+    **overrides: Any,
 ) -> Policies:
-    """Make the policies of a command's sessions. Warnings about policy files go to stderr."""
-    return Policies(config, preset, overrides, warn=warn, compresses=compresses)
+    """Make the policies of a command's sessions; `chosen` are those that it changes. Warnings go to stderr."""
+    quiet = QUIET_BY_OPTIONS if chosen and chosen.by_options else 0
+    return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
 
 
 def warn(said: str) -> None:

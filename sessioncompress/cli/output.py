@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from msgspec.structs import replace
 
+from sessioncompress.cli import options
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines
 from sessioncompress.errors import SessionCompressError, UsageError
@@ -110,6 +111,13 @@ def total(done: int, what: str, others: Mapping[str, int]) -> str:
     return with_others(head, others)
 
 
+def tell_of_undo(runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None) -> None:
+    """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
+    if run := next(filter(None, runs), ""):
+        command = ["sessioncompress", "restore", "--run", run, *options.typed(paths, backup_dir)]
+        click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
+
+
 def tell_of_opencode(agent: str | None) -> None:
     """Tell where OpenCode keeps sessions that cannot be read, if all agents or OpenCode were asked for."""
     from sessioncompress.formats import table
@@ -128,12 +136,12 @@ def echo_json(document: Any) -> None:
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 
 
-def confirmed(question: str, where: Path, state: str) -> bool:
+def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
     """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
     try:
-        return click.confirm(question)
+        return click.confirm(question, err=err)
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             raise KeyboardInterrupt from None
-    click.echo()
+    click.echo(err=err)
     raise UsageError("nobody answers", where=where, state=state, remedy="Use --yes.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -180,8 +179,22 @@ def written_time(seconds: float) -> str:
     return _WRITTEN % time.gmtime(min(max(seconds, _FIRST), _LAST))[:6]
 
 
+_RUN_FORM = "%04d%02d%02d-%02d%02d%02d-%04x"
+_PARTS = 1 << 16
+"""Of a second: two runs hardly ever begin in the same one."""
+
+
+def run_id(seconds: float) -> str:
+    """Name a run by when it begins, in seconds since 1970: UTC, and parts of a second, so that names sort by time."""
+    seconds = min(max(seconds, _FIRST), _LAST)
+    return _RUN_FORM % (*time.gmtime(seconds)[:6], int(seconds % 1 * _PARTS))
+
+
 def said_time(text: str) -> float | None:
     """Read the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
+    # Imported here because few commands read a time.
+    import calendar
+
     try:
         return calendar.timegm(time.strptime(text, _FORM))
     except ValueError:

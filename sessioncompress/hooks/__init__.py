@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-AGENTS = {"claude-code": "claude", "pi": "pi"}
+AGENTS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode", "pi": "pi"}
 """The agents whose hooks can be installed, as formats/table.py names them, and their modules, which have `HOOKS`."""

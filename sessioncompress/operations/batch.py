@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TextIO, TypeVar
 
 from sessioncompress.core import VERSION, process
-from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.errors import FileFailed, InUse, IsALink, NotASession, SessionCompressError, failed
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -81,6 +81,17 @@ def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome
     """Do the work for every file in order, and yield each outcome at once."""
     for found in files:
         yield outcome_of(found, lambda: work(found))  # noqa: B023 - called before the next one
+
+
+def unless_in_use(work: Callable[[], T], skipped: Callable[..., T]) -> T:
+    """Do the work on a session that the user did not name; one that its agent is at work on is left to the next run.
+
+    `skipped` makes the result of that, with a `reason`.
+    """
+    try:
+        return work()
+    except InUse as error:
+        return skipped(reason=error.what)
 
 
 def worst(codes: Iterable[int]) -> int:

@@ -29,7 +29,7 @@ from sessioncompress.store.damage import refuse_if_of_another
 from sessioncompress.store.layout import Store, sessions_named, size_of, store_of
 from sessioncompress.store.lock import open_session
 
-_DAY = 24 * 3600
+_HOUR = 3600
 _AS_IT_WAS = "Its store is as it was."
 _DEAD_RUN = "a run that has ended left it"
 _NOT_THERE = "the session is not there"
@@ -190,7 +190,9 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
     age = time.time() - holding.last_run
     if age <= limits.older_than:
         return holding
-    return _by_limit(holding, Cause.AGE, f"its last run was {int(age / _DAY):,} days ago")
+    hours = int(age / _HOUR)
+    ago = text.counted(hours // 24, "day", "days") if hours // 24 else text.counted(hours, "hour", "hours")
+    return _by_limit(holding, Cause.AGE, f"its last run was {ago} ago")
 
 
 def _told(holding: Holding) -> Holding:

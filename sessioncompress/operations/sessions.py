@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,8 +24,8 @@ from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import store_at, store_of
-from sessioncompress.store.lock import open_session
+from sessioncompress.store.layout import Store, store_at, store_of
+from sessioncompress.store.lock import OpenSession, open_session
 
 
 class Selection(Struct, frozen=True):
@@ -189,35 +190,50 @@ class SessionStats(Struct, frozen=True, rename="camel"):
     would: CompressionStats
 
 
+class Inspected(NamedTuple):
+    """An open session as it was measured: its statistics, and the reading and the journal behind them."""
+
+    stats: SessionStats
+    view: View
+    known: reading.Known
+    journal: journals.Journal
+
+
+def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> Inspected:
+    """Measure the blocks of an open session and do a dry run over it. Raises SessionCompressError."""
+    # The dry run comes first, so that the session is not held twice.
+    would = rehearse_open(session, store, policy, form)
+    journal = journals.load(store.journal)
+    known = reading.read_session(session, journal, form)
+    view = View(known.survey, policy, known.form, Ours((journal,)))
+    shares: dict[tuple[str, str], Share] = {}
+    for number, standing in enumerate(view.standing):
+        for block in view.lines[number].blocks:
+            if not block.marked:
+                key = (block.kind.value, block.tool)
+                share = shares.get(key, Share(*key))
+                added = {standing.value: getattr(share, standing.value) + block.size}
+                shares[key] = replace(share, blocks=share.blocks + 1, **added)
+    stats = SessionStats(
+        path=str(session.path),
+        format=known.form.name,
+        size=session.size,
+        store_size=reading.size_of_store(store),
+        lines=len(known.survey.lines),
+        turns=turns_of(known.survey),
+        shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
+        would=would,
+    )
+    return Inspected(stats, view, known, journal)
+
+
 def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:
     """Measure the blocks of a session and do a dry run over it. `form` as in compress_session().
 
     Raises SessionCompressError.
     """
     with open_session(Path(path), writing=False) as session:
-        # The dry run comes first, so that the session is not held twice.
-        store = store_of(session.path, policy)
-        would = rehearse_open(session, store, policy, form)
-        known = reading.read_session(session, journals.load(store.journal), form)
-        view = View(known.survey, policy, known.form, Ours())
-        shares: dict[tuple[str, str], Share] = {}
-        for number, standing in enumerate(view.standing):
-            for block in view.lines[number].blocks:
-                if not block.marked:
-                    key = (block.kind.value, block.tool)
-                    share = shares.get(key, Share(*key))
-                    added = {standing.value: getattr(share, standing.value) + block.size}
-                    shares[key] = replace(share, blocks=share.blocks + 1, **added)
-        return SessionStats(
-            path=str(session.path),
-            format=known.form.name,
-            size=session.size,
-            store_size=reading.size_of_store(store),
-            lines=len(known.survey.lines),
-            turns=turns_of(known.survey),
-            shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
-            would=would,
-        )
+        return inspect_open(session, store_of(session.path, policy), policy, form).stats
 
 
 def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:

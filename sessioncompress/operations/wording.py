@@ -40,9 +40,9 @@ PASSED_OVER = "passed over (no sessions, or links)"
 _NOT_IN_JSON = frozenset(
     {"store_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
 )
-_NOT_SUMMED = ("path", "format", "status", "reason", "tokens_recorded")
+_NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokens_recorded")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
-_NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "tokensRecorded"})
+_NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "run", "tokensRecorded"})
 
 
 def stats_of(outcome: Outcome[CompressionStats]) -> CompressionStats:

@@ -136,6 +136,10 @@ class RewrittenLines(Mapping[int, LineRecord]):
                 self.rows[number] = row
             yield number, raw, whole
 
+    def keep(self, is_wanted: Callable[[int], bool]) -> None:
+        """Keep the lines of some records, by the records' rows."""
+        self.rows = {number: row for number, row in self.rows.items() if is_wanted(row)}
+
     def __getitem__(self, number: int) -> LineRecord:
         return self._journal.placed(self.rows[number])
 

@@ -31,7 +31,7 @@ from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal, clash
 from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, LineRecord, RunRecord, readable, sealed
 
 
 def judge(
@@ -98,12 +98,16 @@ _LITTLE = 0.25
 
 
 class Asked(NamedTuple):
-    """What is asked of a run: a policy, only to rehearse, to save however little (`force`), to read as one format."""
+    """What is asked of a run: a policy, only to rehearse, to save however little (`force`), to read as one format.
+
+    `run_id` is that of the command's run over all its sessions.
+    """
 
     policy: Policy
     dry_run: bool = False
     force: bool = False
     form: str | None = None
+    run_id: str = ""
 
 
 class _Attempt(NamedTuple):
@@ -242,6 +246,8 @@ class Run:
             modified=self._session.stat.st_mtime_ns,
             start=self._journal.size,
             prefix=prefix,
+            id=self._asked.run_id,
+            command=Command.COMPRESS,
         )
         run = readable(run, self._store.journal)
         journal_size = applied.records.size + sum(map(len, sealed((), run)))
@@ -316,7 +322,7 @@ class Run:
         if unread and clash(self._store, sealed(applied.records.encode(), run)):
             raise NotFinished
         committed = sink.commit(sealed(applied.records.encode(), run))
-        return replace(stats, compressed_size=committed.size)
+        return replace(stats, compressed_size=committed.size, run=run.name)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""

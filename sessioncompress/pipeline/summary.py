@@ -31,6 +31,7 @@ class Status(StrEnum):
     SUMMARIZED = "summarized"
     WOULD_SUMMARIZE = "would-summarize"
     RESTORED = "restored"
+    WOULD_RESTORE = "would-restore"
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"
     REFUSED = "refused"
@@ -79,6 +80,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     cache. `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded
     nothing since the last run or compaction. `removable_bytes` are those of all blocks over their kind's threshold
     outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    `run` is the id of a run that wrote, by which a restore takes it back.
     """
 
     path: str
@@ -112,6 +114,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     imitated_in_calls: int = 0
     markers_without_journal: int = 0
     turns: int = 0
+    run: str = ""
     exit_code: int = 0
     budget: BudgetStats | None = None
 

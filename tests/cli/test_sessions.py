@@ -60,6 +60,8 @@ def agents(here: Path) -> Path:
     put(home / ".gemini/tmp/x/chats/session.json", fixture("gemini.json"))
     put(home / ".gemini/tmp/x/logs.json", b"[]")
     put(home / ".claude/history.jsonl", b"{}\n")
+    for path in home.rglob("*.json*"):
+        os.utime(path, (time.time() - 3600,) * 2)
     old = time.time() - 8 * DAY
     for name in (".codex/sessions/2026/03/02/rollout.jsonl", ".claude/projects/x/claude.jsonl"):
         os.utime(home / name, (old, old))

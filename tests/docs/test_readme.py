@@ -97,7 +97,7 @@ def test_the_second_command_is_what_ci_runs() -> None:
     runs = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f'"$python" {call.removeprefix(".venv/bin/python ")}\n' in runs
     assert f'"$python" {call.removeprefix(".venv/bin/python ").replace("pytest", "pytest --all -m slow")}\n' in runs
-    assert '".[dev]"' in runs
+    assert '".[dev,release]"' in runs
     assert command in page("CONTRIBUTING.md")
     assert call.replace("pytest", "pytest --all") in page("CONTRIBUTING.md")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.formats.table import AGENTS, NAMES, TABLE, below
 from sessioncompress.operations.batch import worst
 from sessioncompress.pipeline.summary import CompressionStats, Status
-from sessioncompress.policy.file import KEYS, to_mapping
+from sessioncompress.policy.file import KEYS, flat, to_mapping
 from sessioncompress.policy.model import BALANCED, PRESETS
 from tests.docs.pages import (
     COMMANDS,
@@ -58,7 +59,7 @@ EACH = pytest.mark.parametrize(("name", "command"), commands(), ids=[name for na
 # What is generated
 
 
-@pytest.mark.parametrize("generated", make_reference.PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("generated", [*make_reference.PAGES, *make_reference.WHOLE], ids=lambda path: path.stem)
 def test_a_generated_page_is_up_to_date(generated: Path) -> None:
     """Else run `python docs/make_reference.py`."""
     assert generated.read_text(encoding="utf-8") == make_reference.made(generated)
@@ -118,6 +119,19 @@ def test_every_command_and_option_has_help(name: str, command: click.Command) ->
             assert each.help, each.name
             assert each.help.endswith("."), each.name
             assert each.hidden or each.opts[0] in shown
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_the_man_page_is_one() -> None:
+    """Groff warns of nothing, and every command and option comes out as it is typed."""
+    asked = ["groff", "-man", "-Tascii", "-P-cbou", "-ww", "-rLL=200n", str(make_reference.MAN)]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    for name, command in commands():
+        assert f"   sessioncompress {name} [OPTIONS]" in done.stdout
+        for each in command.params:
+            if isinstance(each, click.Option):
+                assert f"       {make_reference.signature(each)}" in done.stdout, each.opts
 
 
 def test_version_and_help_are_there() -> None:
@@ -181,7 +195,10 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("compress", f"--log log.jsonl {session}"),
         ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
+        ("restore", session),
+        ("forget", f"--dry-run {session}"),
         ("clean", session),
+        ("config", "show"),
     ):
         if name == "clean":
             (place.work / session).unlink()
@@ -201,7 +218,7 @@ def test_every_field_of_a_json_document_is_there(name: str, command: click.Comma
     text = section(DOCUMENTS, name)
     document = documents[name]
     assert f"`{document['schema']}`" in text
-    one, *_ = document["sessions" if name == "sessions" else "files"]
+    one, *_ = document[{"sessions": "sessions", "config": "keys"}.get(name, "files")]
     assert fields_of(text) == set(one)
     for outer in document.keys() - {"schema"}:
         assert outer in quoted(text), outer
@@ -250,6 +267,7 @@ def test_every_format_is_there() -> None:
     assert sorted(fields_of(section(FORMATS, "Which sessions are read"))) == sorted(NAMES)
     for row in TABLE:
         cells = [cell.strip() for cell in told[f"`{row.name}`"].strip("|").split("|")]
+        assert quoted(cells.pop(0)) == set(row.also)
         assert cells == [f"{row.said.agents} {row.said.since}".rstrip(), row.said.kind, row.said.resumed]
         assert all(cells), f"the row of {row.name} in formats/table.py must say whose sessions these are"
 
@@ -297,7 +315,7 @@ def test_the_files_of_the_store_are_there(tmp_path: Path) -> None:
 
 def test_every_key_is_there_with_its_default() -> None:
     """The table holds each key once, and what `compression.json` would say."""
-    expected = make_reference.flat(to_mapping(BALANCED))
+    expected = flat(to_mapping(BALANCED))
     given = {
         first.strip("`"): json.loads(rest.split("|")[0].strip(" `"))
         for first, rest in rows(section(CONFIGURATION, "Keys")).items()
@@ -325,9 +343,9 @@ def test_every_preset_is_there() -> None:
     table = rows(section(CONFIGURATION, "Presets"))
     names = re.findall(r"`([\w-]+)`", table[""])
     assert names == list(PRESETS)
-    default = make_reference.flat(to_mapping(BALANCED))
+    default = flat(to_mapping(BALANCED))
     for number, preset in enumerate(PRESETS.values()):
-        for key, value in make_reference.flat(to_mapping(preset)).items():
+        for key, value in flat(to_mapping(preset)).items():
             if value != default[key]:
                 assert json.loads(table[f"`{key}`"].split("|")[number].strip(" `")) == value, key
 

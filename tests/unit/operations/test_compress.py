@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from msgspec.structs import replace
@@ -359,7 +360,7 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, polic
     said = compress_session(path, policy, dry_run=True)
     assert snapshot(path) == before
     assert said.status is Status.WOULD_COMPRESS
-    assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED)
+    assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED, run=ANY)
     assert path.stat().st_size == said.compressed_size
     assert disk(path) - said.compressed_size - said.store_size in (0, 2), "a .gitignore may lie there"
 
