@@ -53,7 +53,7 @@ def compress_session(
             with open_session(path, writing=False) as session:
                 reading.refuse_unless_session(session, form)
         return skipped
-    asked = Asked(policy, dry_run=dry_run, force=force, form=form, run_id=run_id or text.run_id(time.time()))
+    asked = Asked(policy, run_id or text.run_id(time.time()), dry_run, force, form)
     with (
         open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
@@ -67,7 +67,8 @@ def rehearse_open(
     session: OpenSession, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
 ) -> CompressionStats:
     """Do a dry run over an open session, read as a whole."""
-    return _compress_whole(session, store, Asked(policy, dry_run=True, force=force, form=form), named=True)
+    asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=force, form=form)
+    return _compress_whole(session, store, asked, named=True)
 
 
 def judge_open(

@@ -104,10 +104,10 @@ class Asked(NamedTuple):
     """
 
     policy: Policy
+    run_id: str
     dry_run: bool = False
     force: bool = False
     form: str | None = None
-    run_id: str = ""
 
 
 class _Attempt(NamedTuple):
