@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import click
 import pytest
@@ -15,8 +14,8 @@ from sessioncompress.operations.sessions import ListedSession
 PATH = "/home/someone/.pi/agent/sessions/--a-project--/2026-03-02T10-00-00-000Z_0198f7c2-5a6b.jsonl"
 PROJECT = "/home/someone/src/a/long/way/down/to/the-project-with-a-name"
 LISTED = [
-    ListedSession(PATH, "claude-code", PROJECT, "x", 219 << 20, time.time() - 9, compressed=True, could_save=99 << 20),
-    ListedSession("s.jsonl", "pi", "/w\x1b[31m", "y", 1 << 10, time.time(), compressed=False, could_save=0),
+    ListedSession(PATH, "claude-code", PROJECT, "x", 219 << 20, 0, compressed=True, could_save=99 << 20),
+    ListedSession("s.jsonl", "pi", "/w\x1b[31m", "y", 1 << 10, 0, compressed=False, could_save=0),
 ]
 ANSI = "\x1b["
 
@@ -25,6 +24,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str, line
     """Print the list, as in a terminal of so many columns; 0: piped."""
     monkeypatch.setattr(tables, "is_seen", lambda: columns > 0)
     monkeypatch.setattr(sessions, "is_seen", lambda: columns > 0)
+    monkeypatch.setattr("sessioncompress.cli.sessions.time.time", lambda: 9.0)
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("COLUMNS", str(columns or 80))
     monkeypatch.setenv("LINES", str(lines))

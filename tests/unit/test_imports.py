@@ -297,7 +297,8 @@ def test_a_run_with_nothing_to_do_imports_little() -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["compress"], ["compress", "--dry-run", "-v"], ["verify"]])
 def test_only_tables_wait_for_rich(tmp_path: Path, arguments: list[str]) -> None:
     """Not the help, nor a run over a single file."""
-    program = "import atexit, sys; atexit.register(lambda: print('rich' in sys.modules)); " + (
+    program = (
+        "import atexit, sys; atexit.register(lambda: print('rich' in sys.modules)); "
         "from sessioncompress.__main__ import run; run()"
     )
     paths = [] if "--help" in arguments else [str(tmp_path / "session.jsonl")]
