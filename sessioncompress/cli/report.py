@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found
@@ -105,7 +106,7 @@ def report(
         failed=len(done.failed),
     )
     page.write(target, made)
-    click.echo(f"{printable(str(target))}: {_headline(found)}")
+    echo_wrapped(f"{printable(str(target))}: {_headline(found)}")
     sys.exit(done.exit_code)
 
 

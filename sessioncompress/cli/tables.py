@@ -16,6 +16,8 @@ _GAP = 2
 _CUT = "..."
 _LEAST = 10
 """Characters that a column keeps which may be cut."""
+_MOST = 100
+"""Characters of a path. The numbers behind it would stand too far off."""
 _SIZE = 9
 _BY = 6
 
@@ -69,7 +71,7 @@ def file_line(path: str, before: str, after: str, by: str, arrow: str = "->") ->
     if not is_seen():
         return f"{name}: {before} {arrow} {after} ({by})"
     said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>{_BY}}', fg='green')}"
-    room = max(width() - len(click.unstyle(said)) - _GAP, _LEAST)
+    room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), _MOST)
     return f"{cut(with_tilde(name), room):<{room}}  {said}"
 
 

@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -204,6 +204,17 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
     return found, journal.not_there(there)
 
 
+def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that may say something of a request, from the newest one back, up to where the path leaps on."""
+    start, behind = session.size, len(read.lines)
+    for number in speaking(read):
+        if number >= behind:
+            return
+        start -= sum(line.size for line in read.lines[number:behind])
+        behind = number
+        yield number, os.pread(session.fd, read.lines[number].size, start)
+
+
 class Known(NamedTuple):
     """A session as it was read: its format, its id, its lines, and which of them the journal knows as rewritten.
 
@@ -343,10 +354,8 @@ def newest(session: OpenSession, read: Survey, form: Format, document: Document 
         raw, spans = document.raw, document.spans
         lines = ((number, raw[slice(*spans[number])]) for number in speaking(read))
         return newest_answer(read, form, lines, form.noted(document.outer))
-    starts = array("Q", accumulate((line.size for line in read.lines), initial=read.before.size))
-    if starts[-1] == session.size:
-        lines = ((number, os.pread(session.fd, read.lines[number].size, starts[number])) for number in speaking(read))
-        return newest_answer(read, form, lines)
+    if read.before.size + sum(line.size for line in read.lines) == session.size:
+        return newest_answer(read, form, _from_the_end(session, read))
     # A line sets messages, which stand in it.
     messages = {number: raw for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if whole}
     return newest_answer(read, form, ((number, messages.get(number, b"")) for number in speaking(read)))

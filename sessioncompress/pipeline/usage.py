@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -153,10 +153,13 @@ _SILENT = frozenset({Role.USER, Role.RESULT, Role.BLANK, Role.OPAQUE})
 """What says nothing of a request."""
 
 
+_MOST_LOOKED_AT = 256
+
+
 def speaking(read: Survey) -> Iterator[int]:
-    """Yield the lines of the live path that may say something of a request, from the newest one back."""
+    """Yield the newest lines of the live path that may say something of a request, from the newest one back."""
     roles = read.lines.roles
-    return (number for number in reversed(read.shape.live) if roles[number] not in _SILENT)
+    return islice((number for number in reversed(read.shape.live) if roles[number] not in _SILENT), _MOST_LOOKED_AT)
 
 
 def newest_answer(

@@ -211,7 +211,7 @@ def test_the_marker_of_the_reference_is_one_of_a_run(example: tuple[str, str]) -
     assert marker.strip() in example[1]
 
 
-LINE = r"session\.jsonl: ([\d,]+) KB -> ([\d,]+) KB \((\d+) % smaller; .*; originals [\d,]+ KB\)$"
+LINE = r"session\.jsonl: ([\d,]+) KB -> ([\d,]+) KB \((\d+) % smaller; .*; store [\d,]+ KB\); tokens .*$"
 
 
 def test_the_figures_come_with_their_commands() -> None:
