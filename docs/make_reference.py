@@ -111,7 +111,7 @@ def commands() -> dict[str, click.Command]:
 def signature(option: click.Option) -> str:
     """Return an option as it is typed, with a word for its value."""
     if option.is_flag:
-        return option.opts[0]
+        return "`, `".join(option.opts)
     return f"{option.opts[0]} {option.metavar or _word(option.type)}"
 
 

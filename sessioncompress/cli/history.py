@@ -23,12 +23,15 @@ class _Runs(Struct, frozen=True):
     runs: list[SessionRun]
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress history session.jsonl")
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history session.jsonl")
 @options.choosing(options.JSON, gone=True, or_all=lambda _: True)
 @options.CONFIG
 @options.THEIR_FOLDER
 def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
-    """List the runs over sessions, the newest first; without PATHS those of all agents."""
+    """List the runs over sessions, the newest first; without PATHS those of all agents.
+
+    'restore --run ID' takes one back.
+    """
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
     work = batch.each(found, lambda each: _Runs("", session_runs(each.path, policies.of(each.path))))

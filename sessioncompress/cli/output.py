@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,8 +87,10 @@ class Lines:
 
         if self._silent or self._one:
             return
-        for text in (*map(printable, reasons_lines(self._left)), *total):
-            echo_wrapped(text)
+        # The work is done, and the exit code says how it went.
+        with suppress(BrokenPipeError):
+            for text in (*map(printable, reasons_lines(self._left)), *total):
+                echo_wrapped(text)
 
 
 def cut_short(run: Archive[Any]) -> int:

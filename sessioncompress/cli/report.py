@@ -55,9 +55,9 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
     "--price",
     "prices",
     multiple=True,
-    metavar="[MODEL=]USD",
+    metavar="PRICE",
     callback=_prices,
-    help="Price of a million tokens sent to such models, as in 'claude-*=3'.",
+    help="Dollars for a million tokens, as in 3, or of some models, as in 'claude-*=3'.",
 )
 @options.CONFIG
 @options.PRESET

@@ -112,7 +112,7 @@ def _echo(lines: Sequence[str], shares: _Shares) -> None:
         # All are of one agent where none is named.
         first = 0 if any(agent for agent, _, _ in shares) else 1
         echo_table(columns[first:], [row[first:] for row in rows])
-    else:
+    elif others:
         click.echo("  no blocks of 256 bytes or more")
     for text in others:
         echo_wrapped(text)

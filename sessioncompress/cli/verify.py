@@ -28,6 +28,7 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
 
     def say(stats: VerifyStats) -> None:
         said = wording.verified(stats)
+        # What is right and nothing more is in the total.
         if wording.noticed(stats):
             lines.changed(said, lambda: said)
         else:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sessioncompress.compressors import KINDS, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import parse_any
-from sessioncompress.core.model import Kind, Treatment
+from sessioncompress.core.model import Kind, Line, Treatment
 from sessioncompress.core.references import References, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import printable
@@ -124,7 +124,7 @@ def _name(name: str) -> str:
     return printable(name)
 
 
-def _saved(found: Inspected, live: Iterable[int]) -> tuple[int, int]:
+def _saved(found: Inspected, live: Iterable[int]) -> tuple[int, float]:
     """Count the bytes that runs took out of a session, and at least how many characters a model would read of them.
 
     Of thinking nothing is counted: most of it is never sent again, and the journal does not say which.
@@ -134,14 +134,14 @@ def _saved(found: Inspected, live: Iterable[int]) -> tuple[int, int]:
     saved = sum(
         record.place.bytes - lines[number].size for number, record in rewritten.items() if record.place is not None
     )
-    characters = 0
+    characters = 0.0
     for number in rewritten.rows.keys() & set(live):
         # A second run over a line notes only what it replaced itself.
         rows = journal.originals(journal.original_of(rewritten.rows[number]))
         blocks = {(block.path, block.kind): block.bytes for row in rows for block in journal.blocks_of(row)}
         before = sum(size for (_, kind), size in blocks.items() if _is_text(kind) and kind is not Kind.THINKING)
         after = sum(block.size for block in lines[number].blocks if block.marked and _is_text(block.kind))
-        characters += max(before - after, 0)
+        characters += max(before - after, 0) * _share_read(lines[number])
     return max(saved, 0) + dropped, characters
 
 
@@ -150,16 +150,22 @@ def _is_text(kind: Kind) -> bool:
     return KINDS[kind].read and kind is not Kind.IMAGE
 
 
+def _share_read(line: Line) -> float:
+    """Estimate how much of a line's blocks is read: sizes are those of JSON text, and some agents write results twice.
+
+    Nor is all thinking sent again.
+    """
+    return min(line.reads / max(sum(block.size for block in line.blocks if _is_text(block.kind)), 1), 1)
+
+
 def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]:
     """Sum up a session's blocks by kind and tool, and what stands around them."""
     read: defaultdict[tuple[str, str], float] = defaultdict(float)
     for number in live:
         line = found.view.lines[number]
-        blocks = [block for block in line.blocks if _is_text(block.kind)]
-        # Sizes are those of JSON text, and not all thinking is read again: blocks come to no more than their line.
-        share = min(line.reads / max(sum(block.size for block in blocks), 1), 1)
-        for block in blocks:
-            if not block.marked:
+        share = _share_read(line)
+        for block in line.blocks:
+            if not block.marked and _is_text(block.kind):
                 read[block.kind.value, block.tool] += block.size * share
     sums: dict[tuple[str, str], Use] = {}
     for place, row in enumerate(found.stats.shares):

@@ -154,7 +154,7 @@ def test_what_changed_just_now_is_left_alone(agents: Path) -> None:
     path, small = agents / LARGE, agents / ".pi/agent/sessions/x/small.jsonl"
     os.utime(path)
     before = path.read_bytes()
-    result = run("compress", "--agent", "pi")
+    result = run("compress", "--agent", "pi", "-v")
     assert result.exit_code == 0
     assert f"{path}: skipped: it changed 0 seconds ago" in result.stdout
     assert path.read_bytes() == before
@@ -182,7 +182,7 @@ def test_what_a_program_has_open_is_left_alone(agents: Path) -> None:
     """As a live agent has, at each run of a schedule; a path is refused."""
     path = agents / LARGE
     with path.open("ab"):
-        result = run("compress", "--all")
+        result = run("compress", "--all", "-v")
         assert result.exit_code == 0
         assert f"{path}: skipped: it is in use, open for writing in " in result.stdout
         assert run("compress", path).exit_code == 4

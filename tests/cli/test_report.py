@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -96,6 +98,8 @@ def test_a_page_is_accessible_and_loads_nothing(session: Path, here: Path) -> No
     assert {each["aria-labelledby"] for each in plots} | {each["aria-describedby"] for each in plots} <= set(ids)
     assert not list(found.named("script", "iframe", "object", "embed", "img", "form", "base"))
     assert all(each["href"] == "data:," for each in found.named("link"))
+    policies = [each["content"] for each in found.named("meta") if each.get("http-equiv") == "Content-Security-Policy"]
+    assert [(each or "").partition(";")[0] for each in policies] == ["default-src 'none'"]
     around = re.sub(r"(?s)<pre.*?</pre>", "", text).replace("http://www.w3.org/2000/svg", "")
     assert "://" not in around
     assert REST in found.text
@@ -169,3 +173,9 @@ def test_the_first_price_that_fits_counts(session: Path, here: Path) -> None:
     assert "1 session is of a model with a price" in page(here)
     run("report", session, "--price", "gpt-*=1000")
     assert "0 sessions are of a model with a price" in page(here)
+
+
+def test_only_a_report_needs_templates_and_plots() -> None:
+    """`--help` of all commands imports this one's module."""
+    program = "import sys, sessioncompress.cli.report as _; assert not {'jinja2', 'pygal'} & sys.modules.keys()"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -245,11 +245,12 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
     for name in ("pi", "omp", "openclaw"):
         shutil.copytree(corpus / name, tmp_path / name, copy_function=shutil.copyfile)
         (tmp_path / name).chmod(0o755)
-    done = CliRunner().invoke(main, ["compress", str(tmp_path)])
-    last = done.stdout.splitlines()[-1]
+    done = CliRunner().invoke(main, ["compress", "-v", str(tmp_path)])
+    last = "\n".join(done.stdout.splitlines()[-5:])
     numbers = re.match(
-        r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\): ([\d,]+ KB) -> ([\d,]+ KB) .*; "
-        r"with the store: [\d,]+ KB -> ([\d,]+ KB), \d+ % smaller; tokens \(estimated\) ([\d,]+ -> [\d,]+)$",
+        r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\)\n"
+        r"  sessions: ([\d,]+ KB) -> ([\d,]+ KB), .*\n  with the stores: [\d,]+ KB -> ([\d,]+ KB), \d+ % smaller\n"
+        r"  of those changed: tokens ([\d,]+ -> [\d,]+) \(estimated\)\n",
         last,
     )
     assert numbers, last

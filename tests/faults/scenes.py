@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from sessioncompress.operations.branch import summarize_branch
@@ -61,7 +62,7 @@ class Scene:
     command: tuple[str, ...]
     done: Callable[[Path], bool] = lambda path: True
     original: bytes = b""
-    """The session before anything was done to it, where it is none of built()."""
+    """The session before anything was done to it, where it is none of built(), and has one size."""
 
 
 def built(size: Size, part: int) -> PiSession:
@@ -193,6 +194,18 @@ SCENES = (
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
     Scene("clean-up", _with_a_gone_one, _clean, ("clean", "--yes"), _is_clean),
 )
+
+
+def each_size(most: int) -> Any:
+    """Play every scene at so many sizes; one whose session has a size of its own once, and once in many frames."""
+    plays = [
+        (scene, size)
+        for scene in SCENES
+        for size in SIZES[:most]
+        if not scene.original or size is SIZES[0] or size.frame < len(scene.original)
+    ]
+    names = [f"{scene.name}, {size.name}" for scene, size in plays]
+    return pytest.mark.parametrize(("scene", "size"), plays, ids=names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,5 +46,5 @@ def test_a_run_that_replaced_only_attachments_says_so(tmp_path: Path) -> None:
     made.turn()
     stats = compress(write(tmp_path, made.bytes()), EAGER)
     assert "; 1 attachment; " in wording.line(stats)
-    assert "; 1 attachment; " in wording.total_line([stats])
+    assert "replaced: 1 attachment" in "\n".join(wording.total_lines([stats]))
     assert "attachment" not in str(wording.document([stats]))

@@ -27,6 +27,7 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline import plan
 from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
@@ -632,7 +633,9 @@ def test_what_the_cache_loses_begins_with_the_first_message_that_a_model_reads_o
         assert stats.tokens_uncached == 0
     else:
         begins = stats.tokens_after - stats.tokens_uncached
-        assert kept <= begins <= kept + 100
+        # Its model has fewer characters a token.
+        kept = round(kept * 4 / characters_per_token("claude-opus-4-5"))
+        assert kept <= begins <= kept + 130
 
 
 def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> None:
