@@ -23,7 +23,7 @@ class _Runs(Struct, frozen=True):
     runs: list[SessionRun]
 
 
-@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history")
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history session.jsonl")
 @options.choosing(options.JSON, gone=True, or_all=lambda _: True)
 @options.CONFIG
 @options.THEIR_FOLDER

@@ -134,7 +134,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
 class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
 
-    `compressed`: the last run over it was no restore. `modified` is in seconds since 1970.
+    `compressed`: a run over it is in place. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -152,7 +152,7 @@ def listed(session: Session, policy: Policy) -> ListedSession:
     """Do a dry run over a session for the list. Raises SessionCompressError."""
     would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
     saves = would.is_smaller
-    runs = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal).runs
+    journal = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal)
     return ListedSession(
         path=str(session.path),
         agent=session.agent,
@@ -160,7 +160,7 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         id=session.id,
         size=session.size,
         modified=session.modified,
-        compressed=bool(runs) and not runs[-1].restored,
+        compressed=bool(journal.standing.numbers),
         could_save=would.original_size - would.compressed_size - would.store_added if saves else 0,
         reason="" if saves else would.reason,
     )

@@ -195,6 +195,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("compress", f"--log log.jsonl {session}"),
         ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
+        ("history", session),
         ("restore", session),
         ("forget", f"--dry-run {session}"),
         ("clean", session),
@@ -218,7 +219,7 @@ def test_every_field_of_a_json_document_is_there(name: str, command: click.Comma
     text = section(DOCUMENTS, name)
     document = documents[name]
     assert f"`{document['schema']}`" in text
-    one, *_ = document[{"sessions": "sessions", "config": "keys"}.get(name, "files")]
+    one, *_ = document[{"sessions": "sessions", "history": "runs", "config": "keys"}.get(name, "files")]
     assert fields_of(text) == set(one)
     for outer in document.keys() - {"schema"}:
         assert outer in quoted(text), outer
@@ -232,7 +233,14 @@ def test_the_document_of_compress_is_that_of_the_library(documents: dict[str, An
     assert example["schema"] == documents["compress"]["schema"]
     assert set(example) == set(documents["compress"])
     said = quoted(rows(text)["`status`"])
-    others = {Status.RESTORED, Status.COMPACTED, Status.WOULD_COMPACT, Status.SUMMARIZED, Status.WOULD_SUMMARIZE}
+    others = {
+        Status.RESTORED,
+        Status.WOULD_RESTORE,
+        Status.COMPACTED,
+        Status.WOULD_COMPACT,
+        Status.SUMMARIZED,
+        Status.WOULD_SUMMARIZE,
+    }
     assert said == {status.value for status in set(Status) - others}
 
 
