@@ -196,7 +196,7 @@ SCENES = (
 )
 
 
-def each_size(most: int) -> Any:
+def each_size(most: int) -> pytest.MarkDecorator:
     """Play every scene at so many sizes; one whose session has a size of its own once, and once in many frames."""
     plays = [
         (scene, size)
