@@ -111,7 +111,7 @@ def commands() -> dict[str, click.Command]:
 def signature(option: click.Option) -> str:
     """Return an option as it is typed, with a word for its value."""
     if option.is_flag:
-        return "`, `".join(option.opts)
+        return ", ".join(option.opts)
     return f"{option.opts[0]} {option.metavar or _word(option.type)}"
 
 
@@ -147,7 +147,7 @@ def command_part(name: str) -> str:
     lines = ["", "```text", usage, "```", "", " ".join((command.help or "").split()), ""]
     lines += ["| option | meaning |", "|---|---|"]
     options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
-    lines += [f"| `{signature(each)}` | {_meaning(each)} |" for each in options]
+    lines += [f"| `{signature(each).replace(', ', '`, `')}` | {_meaning(each)} |" for each in options]
     return "\n".join([*lines, "", ""])
 
 
