@@ -38,6 +38,7 @@ _GIT = ("tests/unit/store/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
 _CLEAN = ("tests/unit/operations/test_clean.py",)
 _OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
+_UNDO = ("tests/unit/operations/test_undo.py",)
 _RECORDS = ("tests/unit/store/test_records.py",)
 _METADATA = ("tests/unit/store/test_metadata.py",)
 _NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record",)
@@ -634,9 +635,30 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant(
+        "a line made again is not compared",
+        "operations/undo.py",
+        "if made is None or sha256(made).hexdigest() != journal.line(theirs[-1]).rewritten:",
+        "if made is None:",
+        _UNDO,
+    ),
+    Mutant(
+        "a checkpoint goes from under a later run",
+        "operations/undo.py",
+        "if newer and journal.checkpoints_of(runs):",
+        "if False:",
+        _UNDO,
+    ),
+    Mutant(
+        "what is rewritten again stays a run's that was taken back",
+        "pipeline/rewrite.py",
+        "(row is not None and not self._journal.stands(row))",
+        "False",
+        _UNDO,
+    ),
+    Mutant(
         "what repeats rewritten messages stays",
         "operations/restore.py",
-        "if swaps and checkpoints is not None and checkpoints.altered:",
+        "if swaps and checkpoints is not None and checkpoints.altered and not self.dry_run:",
         "if False:",
         _COMPACT,
     ),
