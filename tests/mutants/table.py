@@ -152,7 +152,7 @@ MUTANTS = (
     Mutant(
         "a request from before a run counts",
         "pipeline/budget.py",
-        "answers.behind is None or not _is_since(newest, run)",
+        "answers.behind is None or not is_since(newest, run)",
         "answers.behind is None",
         ("tests/unit/pipeline/test_judge.py",),
     ),
