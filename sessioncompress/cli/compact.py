@@ -29,7 +29,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
 @options.choosing(
-    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE
+    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
 )
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
@@ -80,17 +80,16 @@ def compact(
     if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
         raise click.UsageError("--keep-tokens goes with --keep tokens")
     for each in listed if if_due else ():
-        if each.error is None and (policy := policies.of(each.path)).enabled:
+        if each.error is None and (policy := options.policy_of(each, policies)).enabled:
             refuse_size(each.path, policy)
 
     def prepare(each: Found) -> Callable[[], CompactStats]:
-        policy = policies.of(each.path)
+        policy = options.policy_of(each, policies)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
         work = partial(
             compact_session,
-            each.path,
-            policy,
+            policy=policy,
             dry_run=rehearse,
             if_due=if_due,
             drop_dead=drop_dead,
@@ -98,7 +97,8 @@ def compact(
             named=each.named,
             run_id=run_id,
         )
-        return chosen.unless_in_use(work, partial(CompactStats, str(each.path), status=Status.SKIPPED))
+        bound = options.on(each, work, writes=not rehearse)
+        return chosen.unless_in_use(bound, partial(CompactStats, str(each.path), status=Status.SKIPPED))
 
     if chosen.asks and not goes_on("Compact", listed, lambda path: policies.of(path).enabled):
         return
@@ -123,7 +123,7 @@ def compact(
     left = [stats.status for stats in done.results]
     others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
     lines.end([output.total(len(written), _total(written, rehearse=rehearse), others)])
-    output.tell_of_undo((stats.run for stats in written), chosen.paths, overrides["backup_dir"])
+    output.tell_of_undo((stats.run for stats in written), chosen.paths, overrides["backup_dir"], chosen.urls)
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
 
 

@@ -20,11 +20,12 @@ from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
+    from sessioncompress.policy.model import Policy
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
 @options.choosing(
-    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE
+    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
 )
 @options.CONFIG
 @options.PRESET
@@ -63,12 +64,12 @@ def compress(
     run_id = text.run_id(time.time())
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
-        policy = policies.of(found.path)
+        policy = options.policy_of(found, policies)
         if policy.commit_originals and not rehearse:
             options.show_originals(found.path, policy)
         named = found.named
         # A file that the user named is opened if its first bytes do not show a session: it may be none.
-        if (skipped := triage.skip(found.path, policy, force=force)) is not None and (
+        if (skipped := _skip(found, policy, force=force)) is not None and (
             not named or skipped.status == triage.UNCHANGED or triage.is_plainly_session(found.path)
         ):
             return batch.Settled(skipped)
@@ -76,7 +77,7 @@ def compress(
         from sessioncompress.pipeline.summary import CompressionStats, Status
 
         how: dict[str, Any] = {"dry_run": rehearse, "force": force, "form": form, "named": named, "run_id": run_id}
-        work = partial(compress_session, found.path, policy, **how)
+        work = options.on(found, partial(compress_session, policy=policy, **how), writes=not rehearse)
         return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
 
     listed = options.all_governed(chosen.sessions(), policies)
@@ -112,12 +113,20 @@ def compress(
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
     lines.end(wording.total_lines(done, passed_over=passed_over))
-    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"])
+    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"], chosen.urls)
     if run.interrupted:
         codes.add(output.cut_short(run))
     if chosen.check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))
+
+
+def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
+    if found.remote is None:
+        return triage.skip(found.path, policy, force=force)
+    from sessioncompress.operations import cloud
+
+    return cloud.skip(found, policy, force=force)
 
 
 def _short(stats: CompressionStats) -> str:

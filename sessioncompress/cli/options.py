@@ -15,7 +15,7 @@ import click
 
 from sessioncompress.cli.help import OneScreen
 from sessioncompress.core import process
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import OBJECT_STORES, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.policy.sources import Policies
 
@@ -58,15 +58,27 @@ class ReadOnly(Command):
 class _Path(click.Path):
     """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder."""
 
+    takes_urls = False
+
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         if not os.fspath(value):
             self.fail("the path is empty; '.' is the working folder.", param, ctx)
+        if isinstance(value, str) and value.startswith(OBJECT_STORES):
+            if self.takes_urls:
+                return value
+            self.fail(
+                "in object stores sessions are named to compress, compact, restore, stats and verify.", param, ctx
+            )
         return super().convert(value, param, ctx)
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
         super().fail(f"{message} Nothing was done.", param, ctx)
+
+
+class _PathOrUrl(_Path):
+    takes_urls = True
 
 
 class Agent(click.types.StringParamType):
@@ -108,6 +120,8 @@ AGE = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 """The units of an age, in seconds."""
 
 ANY_PATH = _Path(path_type=Path)
+PATH_OR_URL = _PathOrUrl(path_type=Path)
+EXISTING_OR_URL = _PathOrUrl(path_type=Path, exists=True, readable=False)
 EXISTING = _Path(path_type=Path, exists=True, readable=False)
 FILES = click.argument("files", nargs=-1, type=_Path(path_type=Path, exists=True, dir_okay=False, readable=False))
 """For files that a program such as pre-commit hands over."""
@@ -232,11 +246,12 @@ class Chosen(NamedTuple):
     yes: bool = False
     quiet: bool = False
     verbose: bool = False
+    urls: tuple[str, ...] = ()
 
     @property
     def by_options(self) -> bool:
         """Whether options choose the sessions: the user named none of them, nor a folder."""
-        return not self.paths
+        return not (self.paths or self.urls)
 
     @property
     def rehearses(self) -> bool:
@@ -260,6 +275,8 @@ class Chosen(NamedTuple):
         """Whether the user named one file."""
         from sessioncompress.pipeline.discover import is_folder
 
+        if self.urls:
+            return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
         return len(self.paths) == 1 and not is_folder(self.paths[0])
 
     def typed(self, backup_dir: Path | None = None) -> str:
@@ -273,6 +290,11 @@ class Chosen(NamedTuple):
         """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
         from sessioncompress.pipeline.discover import Globs, discover, unchanged_for
 
+        if self.urls:
+            from sessioncompress.operations import cloud
+
+            globs = Globs(self.include, self.exclude)
+            return cloud.find(self.urls, globs, self.older_than, stores=search is not None)
         search, globs = search or discover, Globs(self.include, self.exclude)
         if self.by_options:
             from sessioncompress.operations.sessions import Selection, sessions
@@ -285,6 +307,7 @@ class Chosen(NamedTuple):
 def choosing(
     *more: Callable[[Any], Any],
     gone: bool = False,
+    urls: bool = False,
     older_than: Callable[[Any], Any] = OLDER_THAN,
     or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -298,12 +321,17 @@ def choosing(
         @wraps(command)
         def with_chosen(**values: Any) -> None:
             chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
-            if not (chosen.paths or chosen.agent or chosen.project) and or_all(values):
+            remote: tuple[Any, ...] = tuple(path for path in chosen.paths if isinstance(path, str))
+            if remote and len(remote) < len(chosen.paths):
+                raise click.UsageError("name sessions in object stores and those on a disk in different runs")
+            chosen = chosen._replace(paths=() if remote else chosen.paths, urls=remote)
+            if not (chosen.paths or remote or chosen.agent or chosen.project) and or_all(values):
                 chosen = chosen._replace(everything=True)
             _refuse_unless_plain(chosen)
             command(chosen, **values)
 
-        paths = click.argument("paths", nargs=-1, type=ANY_PATH if gone else EXISTING)
+        kinds = (EXISTING_OR_URL, PATH_OR_URL) if urls else (EXISTING, ANY_PATH)
+        paths = click.argument("paths", nargs=-1, type=kinds[gone])
         given: Callable[..., None] = with_chosen
         for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE, COLOR)):
             given = option(given)
@@ -315,12 +343,13 @@ def choosing(
 def _refuse_unless_plain(chosen: Chosen) -> None:
     """Raise click's UsageError where nothing is named, or in two ways."""
     some = chosen.agent is not None or chosen.project is not None
-    if not (chosen.paths or some or chosen.everything):
+    named = chosen.paths or chosen.urls
+    if not (named or some or chosen.everything):
         context = click.get_current_context()
         click.echo(context.get_help(), err=True)
         click.echo(err=True)
         raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
-    if chosen.paths and (some or chosen.everything):
+    if named and (some or chosen.everything):
         raise click.UsageError("PATHS go with none of --agent, --project and --all")
     if some and chosen.everything:
         raise click.UsageError("--all goes with neither --agent nor --project")
@@ -372,8 +401,28 @@ def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
     listed = list(found)
     for each in listed:
         if each.error is None:
-            tell_of_two_stores(each.path, policies.of(each.path))
+            policy = policy_of(each, policies)
+            if each.remote is None:
+                tell_of_two_stores(each.path, policy)
     return listed
+
+
+def policy_of(found: Found, policies: Policies) -> Policy:
+    """Find the policy of a session. Raises UsageError."""
+    if found.remote is None:
+        return policies.of(found.path)
+    from sessioncompress.operations.cloud import policy_for
+
+    return policy_for(found.remote, policies)
+
+
+def on(found: Found, work: Callable[[Path], T], *, writes: bool = False) -> Callable[[], T]:
+    """Bind work to its session; one in an object store is fetched for it, and put back if it `writes`."""
+    if found.remote is None:
+        return partial(work, found.path)
+    from sessioncompress.operations.cloud import work_on
+
+    return partial(work_on, found.remote, work, writes=writes)
 
 
 def tell_of_two_stores(path: Path, policy: Policy) -> None:

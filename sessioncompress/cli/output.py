@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -37,7 +38,7 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
     codes: set[int] = set()
     said: set[str] = set()
     for outcome in outcomes:
-        path = str(outcome.found.path)
+        path = outcome.found.shown
         codes.add(outcome.exit_code)
         if outcome.passed_over:
             done.others[wording.PASSED_OVER] += 1
@@ -111,10 +112,13 @@ def total(done: int, what: str, others: Mapping[str, int]) -> str:
     return with_others(head, others)
 
 
-def tell_of_undo(runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None) -> None:
+def tell_of_undo(
+    runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None, urls: Sequence[str] = ()
+) -> None:
     """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
     if run := next(filter(None, runs), ""):
-        command = ["sessioncompress", "restore", "--run", run, *options.typed(paths, backup_dir)]
+        which = map(quote, urls) if urls else ("--run", run, *options.typed(paths, backup_dir))
+        command = ["sessioncompress", "restore", *which]
         click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 
 

@@ -32,7 +32,14 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
 @options.choosing(
-    options.JOBS, options.DRY_RUN, options.JSON, options.QUIET, options.VERBOSE, gone=True, or_all=_takes_a_run
+    options.JOBS,
+    options.DRY_RUN,
+    options.JSON,
+    options.QUIET,
+    options.VERBOSE,
+    gone=True,
+    urls=True,
+    or_all=_takes_a_run,
 )
 @click.option("--last", is_flag=True, help="Take the newest run back; without PATHS in the sessions of all agents.")
 @click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
@@ -64,6 +71,8 @@ def restore(
         raise click.UsageError("--last and --run go with neither --from-markers nor --keep-checkpoints")
     if from_markers and chosen.dry_run:
         raise click.UsageError("--from-markers goes without --dry-run: try it on a copy of the session and its store")
+    if chosen.urls and (last or run or originals):
+        raise click.UsageError("in object stores whole sessions are restored: without --last, --run and --originals")
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
     how: dict[str, Any] = {"from_markers": from_markers, "keep_checkpoints": keep_checkpoints, "originals": originals}
@@ -72,8 +81,11 @@ def restore(
     lines = output.Lines(chosen)
 
     def done_with(these: list[Found], name: str) -> output.Done:
-        one = batch.Archive(these, lambda each: partial(work, each.path, policies.of(each.path), run=name), chosen.jobs)
-        return output.told(one, partial(_say, lines))
+        def prepare(each: Found) -> Callable[[], RestoreStats]:
+            bound = partial(work, policy=options.policy_of(each, policies), run=name)
+            return options.on(each, bound, writes=not chosen.dry_run)
+
+        return output.told(batch.Archive(these, prepare, chosen.jobs), partial(_say, lines))
 
     if not (last or run):
         done = done_with(found, "")
@@ -90,7 +102,7 @@ def restore(
     what = f" {verb}: {kb(before)} -> {kb(after)}, {number:,} lines"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
-    if (stored := sum(each.store_size for each in done.results)) and not chosen.dry_run:
+    if (stored := sum(each.store_size for each in done.results)) and not (chosen.dry_run or chosen.urls):
         forget = f"sessioncompress forget {chosen.typed(backup_dir)}"
         click.echo(printable(f"The store still takes {kb(stored)}; when nothing is to go back: {forget}"), err=True)
     sys.exit(done.exit_code)

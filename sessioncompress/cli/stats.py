@@ -19,7 +19,7 @@ from sessioncompress.pipeline.discover import Found
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress stats session.jsonl")
-@options.choosing(options.JOBS, options.JSON, options.VERBOSE)
+@options.choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True)
 @options.CONFIG
 @options.PRESET
 @options.BACKUP_DIR
@@ -31,9 +31,10 @@ def stats(
     policies = options.policies_of(config, preset, backup_dir=backup_dir)
 
     def prepare(found: Found) -> Callable[[], SessionStats]:
-        policy = policies.of(found.path)
-        options.tell_of_two_stores(found.path, policy)
-        return partial(inspect_session, found.path, policy, form=form)
+        policy = options.policy_of(found, policies)
+        if found.remote is None:
+            options.tell_of_two_stores(found.path, policy)
+        return options.on(found, partial(inspect_session, policy=policy, form=form))
 
     done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
     if chosen.by_options:

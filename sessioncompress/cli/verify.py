@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.operations import batch, wording
 from sessioncompress.operations.verify import VerifyStats, verify_session
+from sessioncompress.pipeline.discover import Found
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress verify session.jsonl")
-@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True)
+@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True, urls=True)
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
@@ -22,8 +24,11 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
     """Check sessions, and that every original is there; exit 5 if not."""
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
-    work = partial(verify_session, form=form)
-    run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs)
+
+    def prepare(each: Found) -> Callable[[], VerifyStats]:
+        return options.on(each, partial(verify_session, policy=options.policy_of(each, policies), form=form))
+
+    run = batch.Archive(found, prepare, chosen.jobs)
     lines = output.Lines(chosen)
 
     def say(stats: VerifyStats) -> None:

@@ -9,6 +9,8 @@ from math import ceil
 from typing import Any
 
 KB = 1024
+OBJECT_STORES = ("s3://", "gs://", "az://")
+"""How a URL of an object store begins."""
 
 _SMUGGLED_BYTE = range(0xDC80, 0xDD00)
 """What Python makes of the bytes of a file name that are not UTF-8."""

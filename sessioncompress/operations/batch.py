@@ -65,7 +65,7 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
             error.where = str(path)
         return Outcome(found, error=error, passed_over=not found.named and isinstance(error, NotASession | IsALink))
     except OSError as error:
-        return Outcome(found, error=failed(error, found.path, _STATE))
+        return Outcome(found, error=failed(error, found.shown, _STATE))
     except Exception as error:  # noqa: BLE001 - a bug that one file triggers must not cost the others their turn
         trace = error.__traceback__
         while trace and trace.tb_next:
@@ -74,7 +74,7 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
         # Without Python's own message, which may quote the session.
         what = f"an error in sessioncompress {VERSION} ({type(error).__name__}{at})"
         remedy = "Please report this line, without the session."
-        return Outcome(found, error=FileFailed(what, where=found.path, state=_STATE, remedy=remedy))
+        return Outcome(found, error=FileFailed(what, where=found.shown, state=_STATE, remedy=remedy))
 
 
 def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome[T]]:
@@ -183,6 +183,8 @@ class Sized(NamedTuple):
 
 
 def _sized(found: Found) -> Sized:
+    if found.remote is not None:
+        return Sized(found.remote.size, found.remote.changed_ns)
     try:
         status = os.lstat(found.path)
     except OSError:
@@ -340,7 +342,7 @@ def results(
                     what = f"the process that worked on it ended ({how})"
                     remedy = "Run again; where memory is short, with --jobs 1."
                     found = tasks[number].found
-                    done = Outcome(found, error=FileFailed(what, where=found.path, state=_STATE, remedy=remedy))
+                    done = Outcome(found, error=FileFailed(what, where=found.shown, state=_STATE, remedy=remedy))
                 following = next(order, None)
                 if following is not None and worker.exitcode is None:
                     give(pipe, worker, following)
@@ -365,8 +367,8 @@ def _begun(pipes: list[Connection[Any, Any]]) -> tuple[Connection[Any, Any], Any
     from multiprocessing import get_context
 
     # A fork of a process without threads is safe, and begins in a hundredth of the time; not so with the libraries
-    # of macOS.
-    forks = sys.platform == "linux" and threading.active_count() == 1
+    # of macOS, nor with obstore, whose threads Python does not know.
+    forks = sys.platform == "linux" and threading.active_count() == 1 and "obstore" not in sys.modules
     context: Any = get_context("fork" if forks else "spawn")
     ours, theirs = context.Pipe()
     # A fork inherits our ends of all pipes. It would keep them open after us, and the other workers waiting.

@@ -47,7 +47,7 @@ _NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "run", "toke
 
 def stats_of(outcome: Outcome[CompressionStats]) -> CompressionStats:
     """Return the statistics of a file, also of one that could not be compressed; its path is as the user typed it."""
-    path, error = str(outcome.found.path), outcome.error
+    path, error = outcome.found.shown, outcome.error
     if error is not None:
         return CompressionStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code)
     assert outcome.result is not None

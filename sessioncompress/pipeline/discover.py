@@ -43,20 +43,36 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
-_NEVER = frozenset({FOLDER, ".git", "node_modules"})
+NEVER = frozenset({FOLDER, ".git", "node_modules"})
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
 """Not through a link, and without waiting for the writer of a pipe."""
+
+
+class Remote(Struct, frozen=True):
+    """A session in an object store, as it was listed. `stored` names its store's objects; None: not known."""
+
+    url: str
+    size: int
+    changed_ns: int
+    stored: frozenset[str] | None = None
 
 
 class Found(Struct, frozen=True):
     """One file: named by the user, or met in a folder (then what is no session there is no error).
 
     With an `error` it is a folder that could not be read, or in which sessions lie that only their agent can read.
+    What is `remote` has no path here: that only says its name.
     """
 
     path: Path
     named: bool
     error: SessionCompressError | None = None
+    remote: Remote | None = None
+
+    @property
+    def shown(self) -> str:
+        """Its path or URL, as the user typed it."""
+        return self.remote.url if self.remote else str(self.path)
 
 
 Search = Callable[[Sequence[Path], Globs], Iterable[Found]]
@@ -133,7 +149,7 @@ def _walked(folder: Path, globs: Globs, failed: Callable[[OSError], None]) -> It
     """Yield folders, each with what a path of what is in it begins with, and the names of its files."""
     for here, folders, names in os.walk(folder, onerror=failed):
         below = "" if here == str(folder) else Path(here).relative_to(folder).as_posix() + "/"
-        folders[:] = sorted(name for name in folders if name not in _NEVER and not globs.leaves(below + name))
+        folders[:] = sorted(name for name in folders if name not in NEVER and not globs.leaves(below + name))
         yield here, below, names
 
 

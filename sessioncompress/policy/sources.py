@@ -106,6 +106,12 @@ class Policies:
         """The preset and the user's configuration, without the files near sessions. Raises UsageError."""
         return self._from(self._user)
 
+    @cached_property
+    def apart(self) -> Policy:
+        """The policy of sessions in an object store: near them no file counts. Raises UsageError."""
+        sources = self._user if self._config is None else (*self._user, self._named)
+        return with_options(self._from(sources), self._options)
+
     def settings(self, session: Path) -> list[Setting]:
         """List the keys of a session's policy, with the preset before them, and what says each. Raises UsageError."""
         from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, to_mapping

@@ -300,6 +300,11 @@ def _attributes(fd: int) -> dict[str, bytes]:
         return {}
 
 
+def set_time(fd: int, changed_ns: int) -> None:
+    """Give an open file a time of change, in nanoseconds."""
+    os.utime(fd, ns=(changed_ns, changed_ns))
+
+
 def put_new(path: Path, data: bytes) -> None:
     """Write a file, 0600, whole or not at all. Raises OSError; FileExistsError where that name is taken."""
     temporary = path.with_name(f".{os.getpid()}-{time.time_ns():x}.temp")
