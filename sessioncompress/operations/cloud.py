@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from sessioncompress.core.text import KB, counted
 from sessioncompress.errors import (
@@ -114,15 +115,16 @@ def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
                 _refuse_if_leased(originals, store)
             result = work(folder / name)
             if writes:
-                _put_back((originals, journal, session))
+                _put_back(originals, journal, session)
             return result
 
 
 class _Object:
-    """An object, the file that it was fetched into, both as they were then; `found` is None if there was none."""
+    """An object and the file that it was fetched into, as both were then; `found` is None where there was none."""
 
     def __init__(self, url: str, path: Path, found: GetResult | None = None) -> None:
         self.url, self.path, self.found = url, path, found
+        self._mode: Any = "create" if found is None else _update(found.meta)
         self._was = _signature(path)
 
     @property
@@ -130,36 +132,40 @@ class _Object:
         """Whether the work wrote the file. One that it removed held nothing that a journal tells of."""
         return _signature(self.path) not in (None, self._was)
 
-    def put(self) -> None:
-        """Put the file, if the object is still what was fetched. Raises InUse, FileFailed."""
+    def put(self, *, empty: bool = False) -> None:
+        """Put the file, or nothing, if the object is still what was fetched. Raises InUse, FileFailed."""
         from obstore import exceptions, put
 
         store, key = _place(self.url)
-        mode: Any = "create"
-        attributes = None
-        if self.found is not None:
-            meta, attributes = self.found.meta, self.found.attributes
-            mode = {part: meta[part] for part in ("e_tag", "version") if meta[part] is not None}
-        with _failing(self.url, _STATE):
+        attributes = self.found.attributes if self.found else None
+        version: Mapping[str, Any] | None
+        with _failing(self.url, _STATE), BytesIO() if empty else self.path.open("rb") as data:
             try:
-                put(store, key, self.path, mode=mode, attributes=attributes, use_multipart=False)
+                version = put(store, key, data, mode=self._mode, attributes=attributes, use_multipart=False)
             except (exceptions.PreconditionError, exceptions.AlreadyExistsError) as error:
                 # The library may have tried again what had come through the first time.
-                if not self._is_put():
+                data.seek(0)
+                version = self._holding(data)
+                if version is None:
                     what = "somebody else wrote it meanwhile"
                     raise InUse(what, where=self.url, state=_SAY_SO, remedy="Run again.") from error
+            self._mode = _update(version)
 
-    def _is_put(self) -> bool:
-        """Tell whether the object is what the file is."""
+    def _holding(self, data: BinaryIO) -> ObjectMeta | None:
+        """Look up the object if it holds what is to be put."""
         from obstore import get
 
-        store, key = _place(self.url)
-        with self.path.open("rb") as file:
-            try:
-                same = all(bytes(chunk) == file.read(len(chunk)) for chunk in get(store, key).stream(_CHUNK))
-            except FileNotFoundError:
-                return False
-            return same and not file.read(1)
+        try:
+            found = get(*_place(self.url))
+            same = all(bytes(chunk) == data.read(len(chunk)) for chunk in found.stream(_CHUNK))
+        except FileNotFoundError:
+            return None
+        return found.meta if same and not data.read(1) else None
+
+
+def _update(version: Mapping[str, Any]) -> Any:
+    """Make the condition that an object is still of this version."""
+    return {part: version[part] for part in ("e_tag", "version") if version[part] is not None}
 
 
 def _signature(path: Path) -> tuple[int, int, int] | None:
@@ -185,10 +191,13 @@ def _fetched(url: str, path: Path) -> _Object:
     return _Object(url, path, found)
 
 
-def _put_back(objects: Iterable[_Object]) -> None:
-    """Put what changed, in this order. Raises InUse, FileFailed."""
+def _put_back(originals: _Object, journal: _Object, session: _Object) -> None:
+    """Put what changed. Raises InUse, FileFailed."""
     begun = time.monotonic()
-    for each in objects:
+    if journal.found is None and originals.is_changed:
+        # As on a disk: originals beside which there is no journal at all would be of one that was lost.
+        journal.put(empty=True)
+    for each in (originals, journal, session):
         if each.is_changed:
             if time.monotonic() - begun > _COMMIT_SECONDS:
                 what = "to put its originals took so long that another run may have begun"
@@ -234,10 +243,10 @@ def _below(url: str, globs: Globs, *, stores: bool) -> list[Found] | None:
     from obstore import list as listing
 
     store, prefix = _place(url)
-    root = url[: len(url) - len(prefix)] if prefix else url.rstrip("/") + "/"
+    root = _root(url)
     present: dict[str, ObjectMeta] = {}
     stored: dict[str, set[str]] = {}
-    with _failing(url, ""):
+    with _failing(url, _NOTHING):
         for chunk in listing(store, prefix=prefix or None):
             for meta in chunk:
                 folder, _, name = meta["path"].rpartition("/")
@@ -275,7 +284,7 @@ def _may_be_session(store: ObjectStore, meta: ObjectMeta, name: str, stored: set
         return True
     from obstore import get_range
 
-    with _failing(meta["path"], ""):
+    with _failing(meta["path"], _NOTHING):
         first = get_range(store, meta["path"], start=0, end=min(meta["size"], FIRST_BYTES))
     return may_be_session(bytes(first))
 
@@ -301,10 +310,10 @@ def _one(url: str) -> Found:
     from obstore import head
 
     store, key = _place(url)
-    with _failing(url, ""):
+    with _failing(url, _NOTHING):
         try:
             if key:
-                return _meant(url[: len(url) - len(key)], head(store, key), None, named=True)
+                return _meant(_root(url), head(store, key), None, named=True)
         except FileNotFoundError:
             pass
     raise UsageError("there is no object of this name or prefix", where=url, state=_NOTHING)
@@ -314,11 +323,16 @@ def _changed_ns(meta: ObjectMeta) -> int:
     return int(meta["last_modified"].timestamp()) * 1_000_000_000
 
 
+def _root(url: str) -> str:
+    """What all URLs of a bucket begin with."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/"
+
+
 def _place(url: str) -> tuple[ObjectStore, str]:
     """Split a URL into its bucket, for which a client is made once in a process, and its key. Raises UsageError."""
-    scheme, _, rest = url.partition("://")
-    bucket, _, key = rest.partition("/")
-    return _client(f"{scheme}://{bucket}"), key.rstrip("/")
+    root = _root(url)
+    return _client(root), url[len(root) :].rstrip("/")
 
 
 @lru_cache(maxsize=8)

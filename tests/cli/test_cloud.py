@@ -1,0 +1,407 @@
+"""Sessions in an object store: moto's server stands for S3."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from sessioncompress.operations import cloud
+from tests.cli.test_cli import here, run
+from tests.support.runs import fixture
+from tests.support.session import PiSession
+
+obstore = pytest.importorskip("obstore", reason="the extra sessioncompress[cloud] is not installed")
+moto = pytest.importorskip("moto.server", reason="moto's server is not installed")
+
+__all__ = ["here"]
+
+BUCKET = "s3://bucket"
+KEY = "ci/one/session.jsonl"
+URL = f"{BUCKET}/{KEY}"
+PI = fixture("pi-anthropic.jsonl")
+STORE = ("ci/one/.sessioncompress/session.jsonl.zst", "ci/one/.sessioncompress/session.refs.jsonl")
+WRITES = (*STORE, KEY)
+"""The objects that a run puts, in this order; the first run puts an empty journal before them."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Run the server; yield its address."""
+    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+@pytest.fixture
+def bucket(server: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Make an empty bucket, and a client of it."""
+    names = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1"}
+    for name, value in {**names, "ENDPOINT_URL": server, "ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    urlopen(Request(f"{server}/moto-api/reset", method="POST")).close()
+    urlopen(Request(f"{server}/bucket", method="PUT")).close()
+    cloud._client.cache_clear()
+    yield obstore.store.from_url(BUCKET)
+    cloud._client.cache_clear()
+
+
+@pytest.fixture
+def session(bucket: Any) -> str:
+    """Put a session that gets much smaller into the bucket; return its URL."""
+    obstore.put(bucket, KEY, PI)
+    return URL
+
+
+def content(bucket: Any, key: str = KEY) -> bytes:
+    """Return what an object holds."""
+    return bytes(obstore.get(bucket, key).bytes())
+
+
+def keys(bucket: Any) -> list[str]:
+    """List the keys of all objects."""
+    return sorted(meta["path"] for chunk in obstore.list(bucket) for meta in chunk)
+
+
+def putting(monkeypatch: pytest.MonkeyPatch, does: Callable[[str, Callable[[], Any]], Any]) -> list[str]:
+    """Let a function stand before each put of a run; return the list to which the keys are added."""
+    real, seen = obstore.put, []
+
+    def put(store: Any, key: str, *arguments: Any, **named: Any) -> Any:
+        seen.append(key)
+        return does(key, lambda: real(store, key, *arguments, **named))
+
+    monkeypatch.setattr(obstore, "put", put)
+    return seen
+
+
+def test_a_session_goes_there_and_back(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All commands, by the same code; what the object said of its content stays, and a second run puts nothing."""
+    obstore.put(bucket, KEY, PI, attributes={"Content-Type": "application/jsonl", "build": "17"})
+    asked = json.loads(run("stats", BUCKET, "--json").stdout)["files"]
+    assert [each["path"] for each in asked] == [URL]
+    assert run("compress", URL, "--dry-run").exit_code == 0
+    assert keys(bucket) == [KEY]
+
+    seen = putting(monkeypatch, lambda _, put: put())
+    done = run("compress", BUCKET)
+    assert (done.exit_code, done.stderr) == (0, f"undo with: sessioncompress restore {BUCKET}\n")
+    assert done.stdout.startswith(f"{URL}: 338 KB -> 101 KB (-70 %)\n")
+    assert seen == [STORE[1], *WRITES]
+    small = obstore.get(bucket, KEY)
+    assert (small.attributes["Content-Type"], small.attributes["build"]) == ("application/jsonl", "17")
+    assert len(content(bucket)) < len(PI) // 3
+
+    assert "1 unchanged" in run("compress", f"{BUCKET}/ci/").stdout
+    assert run("verify", BUCKET).stdout == "total: 1 session: 98 lines, 35 rewritten, 35 originals read and right\n"
+    assert run("restore", BUCKET, "--dry-run").exit_code == 0
+    assert seen == [STORE[1], *WRITES]
+    done = run("restore", URL)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert content(bucket) == PI
+    assert keys(bucket) == sorted(WRITES)
+
+
+@pytest.mark.slow
+def test_lines_that_came_since_stay(session: str, bucket: Any) -> None:
+    """As on a disk: a session is compressed, goes on, and comes back with what was added."""
+    assert run("compress", session).exit_code == 0
+    more = PiSession(seed="more")
+    more.message("user", content=[{"type": "text", "text": "go on"}])
+    obstore.put(bucket, KEY, content(bucket) + more.lines()[-1])
+    assert run("compress", session, "--force").exit_code == 0
+    assert run("verify", session).exit_code == 0
+    assert run("restore", session).exit_code == 0
+    assert content(bucket) == PI + more.lines()[-1]
+
+
+# What somebody else writes meanwhile
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["compress", "restore"])
+def test_an_object_that_was_overwritten_is_left_alone(
+    session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """And reported; the others are done, and the next run does it."""
+    other = "ci/two/session.jsonl"
+    obstore.put(bucket, other, PI)
+    if command == "restore":
+        assert run("compress", BUCKET).exit_code == 0
+    newer = content(bucket) + b"\n"
+    writes, put_object = [KEY], obstore.put
+
+    def overwritten(key: str, put: Callable[[], Any]) -> Any:
+        if key in writes:
+            writes.clear()
+            put_object(bucket, KEY, newer)
+        return put()
+
+    with monkeypatch.context() as patched:
+        putting(patched, overwritten)
+        done = run(command, BUCKET)
+    assert done.exit_code == 4
+    what = "somebody else wrote it meanwhile. It is left alone, and the session is not changed. Run again."
+    assert f"refused: {session}: {what}\n" in done.stderr
+    assert content(bucket) == newer
+    assert (content(bucket, other) == PI) == (command == "restore")
+    assert run("verify", BUCKET).exit_code == 0
+    assert run(command, BUCKET).exit_code == 0
+    assert run("restore", BUCKET).exit_code == 0
+    assert content(bucket).rstrip() == PI.rstrip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", WRITES)
+def test_of_two_runs_one_does_it(session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """Wherever the second begins: no run writes over originals that the journal of another is about to name."""
+    second: list[Any] = []
+
+    def between(key: str, put: Callable[[], Any]) -> Any:
+        if key == place and not second:
+            second.append(None)
+            # Other limits make other originals.
+            second[0] = run("compress", session, "--keep-turns", "0", "--protect-tokens", "0")
+        return put()
+
+    putting(monkeypatch, between)
+    first = run("compress", session)
+    assert {first.exit_code, second[0].exit_code} == {0, 4}, (first.output, second[0].output)
+    assert run("verify", session).exit_code == 0
+    assert run("restore", session).exit_code == 0
+    assert content(bucket) == PI
+
+
+# A put that fails
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arrives", [False, True], ids=["lost", "arrived"])
+@pytest.mark.parametrize(
+    ("before", "number"),
+    [(False, 0), (False, 1), (False, 2), (False, 3), (True, 1), (True, 2), (True, 3)],
+)
+def test_a_put_that_fails_leaves_the_old_or_the_new(
+    session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch, *, number: int, arrives: bool, before: bool
+) -> None:
+    """With a complete store; the next run does the rest, at once or when no other can be at work."""
+    if before:
+        assert run("compress", session).exit_code == 0
+    place = (STORE[1], *WRITES)[number]
+
+    def failing(key: str, put: Callable[[], Any]) -> Any:
+        if len(seen) == (number if before else number + 1):
+            if arrives:
+                put()
+            raise obstore.exceptions.GenericError("the network is down\n\nDebug source:")
+        return put()
+
+    again = ["compress", session, *(["--keep-turns", "0", "--protect-tokens", "0"] if before else [])]
+    old = content(bucket)
+    with monkeypatch.context() as patched:
+        seen = putting(patched, failing)
+        done = run(*again)
+    assert done.exit_code == 3
+    assert seen[-1] == place
+    state = "The session is as it was or as it will be, nothing in between."
+    assert f"failed: {BUCKET}/{place}: the network is down. {state}" in done.stderr
+    assert (content(bucket) == old) == (not (arrives and place == KEY))
+    checked = run("verify", session)
+    assert checked.exit_code == 0, checked.stderr
+
+    if (number, arrives) in ((1, True), (2, False)):
+        done = run(*again)
+        assert done.exit_code == 4
+        assert "another run has put its originals, but not yet its journal" in done.stderr
+        monkeypatch.setattr(cloud, "LEASE_SECONDS", 0)
+    done = run(*again)
+    assert done.exit_code == 0, done.stderr
+    assert len(content(bucket)) < len(old)
+    assert run("verify", session).exit_code == 0
+    assert run("restore", session).exit_code == 0
+    assert content(bucket) == PI
+
+
+@pytest.mark.slow
+def test_a_put_that_the_library_repeats_is_done(session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first answer got lost, so the condition fails the second time: the object tells that it came through."""
+
+    def twice(_: str, put: Callable[[], Any]) -> Any:
+        put()
+        return put()
+
+    putting(monkeypatch, twice)
+    assert run("compress", session).exit_code == 0
+    assert run("verify", session).exit_code == 0
+    assert len(content(bucket)) < len(PI)
+
+
+@pytest.mark.slow
+def test_a_run_that_took_too_long_ends(session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its originals, and before a journal that could name those of another."""
+    monkeypatch.setattr(cloud, "_COMMIT_SECONDS", -1)
+    done = run("compress", session)
+    assert done.exit_code == 3
+    assert "took so long that another run may have begun. The session is not changed." in done.stderr
+    assert content(bucket) == PI
+
+
+# Which objects are sessions
+
+
+@pytest.mark.slow
+def test_a_prefix_means_what_a_folder_means(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By names, first bytes, patterns and age; and it is listed once."""
+    objects = {
+        "a/pi é [1].jsonl": PI,
+        "a/gemini.json": fixture("gemini.json"),
+        "a/package.json": b"{}",
+        "a/empty.json": b"",
+        "a/notes.txt": b"x",
+        "a/no.jsonl": b'{"a": 1}\n',
+        "a/node_modules/x.jsonl": PI,
+        "a/.sessioncompress/y.jsonl": PI,
+        "a/" + "n" * 256 + ".jsonl": PI,
+        "ab/other.jsonl": PI,
+    }
+    for key, data in objects.items():
+        obstore.put(bucket, key, data)
+    listings, real = [], obstore.list
+
+    def listed(*given: Any, **named: Any) -> Any:
+        listings.append(named)
+        return real(*given, **named)
+
+    monkeypatch.setattr(obstore, "list", listed)
+
+    def found(*arguments: str) -> set[str]:
+        files = json.loads(run("stats", "--json", *arguments).stdout)["files"]
+        return {each["path"].removeprefix(f"{BUCKET}/") for each in files}
+
+    assert found(f"{BUCKET}/a") == {"a/pi é [1].jsonl", "a/gemini.json"}
+    assert len(listings) == 1
+    assert found(BUCKET, "--exclude", "a") == {"ab/other.jsonl"}
+    assert found(f"{BUCKET}/a/", "--include", "*.json") == {"a/gemini.json"}
+    assert found(BUCKET, "--older-than", "1h") == set()
+    assert found(f"{BUCKET}/a/pi é [1].jsonl", BUCKET, "--include", "pi*") == {"a/pi é [1].jsonl"}
+    done = run("stats", f"{BUCKET}/a")
+    assert done.exit_code == 0
+    assert "2 passed over" in done.stdout
+    done = run("compress", f"{BUCKET}/a/" + "n" * 256 + ".jsonl")
+    assert done.exit_code == 4
+    assert "no file can have its name" in done.stderr
+
+
+@pytest.mark.slow
+def test_what_has_a_store_is_told_of_if_it_is_gone(session: str, bucket: Any) -> None:
+    """As in folders; and a session that is called otherwise is found by its store."""
+    odd = "ci/odd"
+    obstore.put(bucket, odd, PI)
+    assert run("compress", session, f"{BUCKET}/{odd}").exit_code == 0
+    assert run("verify", BUCKET).stdout.startswith("total: 2 sessions")
+    assert run("stats", BUCKET).stdout.startswith("total: 1 session,")
+    obstore.delete(bucket, KEY)
+    done = run("verify", BUCKET)
+    assert done.exit_code == 4
+    assert f"refused: {session}: the session is not there, but its store is still there." in done.stderr
+    assert run("compress", BUCKET).exit_code == 0
+
+
+def test_small_sessions_are_not_fetched(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a bucket of thousands most are under the threshold."""
+    obstore.put(bucket, "a.jsonl", PI[:5000])
+    monkeypatch.setattr(cloud, "work_on", None)
+    assert "1 skipped: 5 KB, under the threshold of 100 KB" in run("compress", BUCKET).stdout
+
+
+def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here: Path) -> None:
+    """That of --config does."""
+    off = json.dumps({"session": {"enabled": False}})
+    obstore.put(bucket, "ci/one/compression.json", off.encode())
+    (here / "compression.json").write_text(off)
+    assert "would be" in run("compress", BUCKET, "--dry-run").stdout or "->" in run("compress", BUCKET).stdout
+    obstore.put(bucket, KEY, PI)
+    assert "switched off" in run("compress", session, "--config", "compression.json").stdout
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("compress", URL, "--log", "log"), 2, "--log (logFile) does not go with sessions in object stores."),
+        (("compress", URL, "--backup-dir", "b"), 2, "--backup-dir (backupDir) does not go with sessions in"),
+        (("compress", URL, "--commit-originals"), 2, "--commit-originals (commitOriginals) does not go with"),
+        (("compress", URL, "."), 2, "name sessions in object stores and those on a disk in different runs"),
+        (("compress", URL, "--all"), 2, "PATHS go with none of --agent, --project and --all"),
+        (("restore", URL, "--last"), 2, "in object stores whole sessions are restored"),
+        (("diff", URL), 2, "in object stores sessions are named to compress, compact, restore, stats and verify"),
+        (("forget", URL), 2, "in object stores sessions are named to compress, compact, restore, stats and verify"),
+        (("verify", f"{BUCKET}/nothing"), 2, "there is no object of this name or prefix. Nothing was done."),
+        (("verify", "s3://no-such-bucket"), 3, "404 Not Found. Nothing was done. Check the bucket, the network,"),
+        (("verify", "s3:///x"), 3, "s3:///: Generic URL error"),
+        (("verify", "az://x"), 3, "Account must be specified"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, ...], code: int, said: str) -> None:
+    """With what to do, and nothing done."""
+    done = run(*arguments)
+    assert done.exit_code == code
+    assert said in " ".join(done.stderr.split())
+
+
+def test_without_the_library_it_says_what_to_install(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 2."""
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    done = run("compress", URL)
+    assert done.exit_code == 2
+    assert "Run: pip install 'sessioncompress[cloud]'\n" in done.stderr
+
+
+@pytest.mark.slow
+def test_without_a_network_nothing_is_lost(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a few tries."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        done = run("compress", URL)
+    assert done.exit_code == 3
+    assert "Check the bucket, the network, and the credentials" in done.stderr
+
+
+# Many
+
+
+@pytest.mark.slow
+def test_two_hundred_sessions(bucket: Any, tmp_path: Path) -> None:
+    """Compressed, verified and restored by several processes; each is a new one, since a fork loses threads."""
+    built = PiSession(seed="many").opening()
+    for number in range(8):
+        built.user(f"look at {number}")
+        result = "".join(f"{line} of {number}\n" for line in range(300))
+        built.step("bash", {"command": f"cat {number}"}, result)
+    data = built.bytes()
+    names = [f"many/{number:03}.jsonl" for number in range(200)]
+    for name in names:
+        obstore.put(bucket, name, data)
+
+    def command(*arguments: str) -> str:
+        words = [sys.executable, "-m", "sessioncompress", *arguments, "--jobs", "2", f"{BUCKET}/many"]
+        return subprocess.run(words, check=True, capture_output=True, text=True, env=os.environ).stdout
+
+    assert "200 files (200 compressed)" in command("compress", "--force", "--keep-turns", "1")
+    assert all(meta["size"] < len(data) for chunk in obstore.list(bucket) for meta in chunk)
+    assert "total: 200 sessions: " in command("verify")
+    assert "total: 200 sessions restored: " in command("restore")
+    assert all(content(bucket, name) == data for name in names)
