@@ -16,6 +16,7 @@ import pytest
 
 from sessioncompress.operations import cloud
 from tests.cli.test_cli import here, run
+from tests.docs.pages import code, page
 from tests.support.runs import fixture
 from tests.support.session import PiSession
 
@@ -380,7 +381,19 @@ def test_without_a_network_nothing_is_lost(bucket: Any, monkeypatch: pytest.Monk
     assert "Check the bucket, the network, and the credentials" in done.stderr
 
 
-# Many
+# The guide, and many
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_guide_work(bucket: Any, server: str) -> None:
+    """On a bucket of its own, of sessions that are not a day old."""
+    urlopen(Request(f"{server}/team-ci", method="PUT")).close()
+    theirs = obstore.store.from_url("s3://team-ci")
+    obstore.put(theirs, "sessions/4711/session.jsonl", PI)
+    for line in (each for block in code(page("docs/how-to/cloud.md")) for each in block.lines):
+        done = run(*line.replace(" --older-than 1d", "").split()[1:])
+        assert done.exit_code == 0, done.stderr
+    assert content(theirs, "sessions/4711/session.jsonl") == PI
 
 
 @pytest.mark.slow
