@@ -50,6 +50,7 @@ _OF_RUN = ("tests/unit/pipeline/test_previews.py",)
 _SMALL = ("tests/unit/compressors/test_least_gain.py",)
 _INSTRUCTIONS = ("tests/unit/compressors/test_instructions.py",)
 _SUBAGENTS = ("tests/unit/compressors/test_subagents.py",)
+_CLOUD = ("tests/cli/test_cloud.py",)
 _LONG_PREVIEWS = ("tests/unit/operations/test_previews.py",)
 
 MUTANTS = (
@@ -928,4 +929,23 @@ MUTANTS = (
         _DEEP,
     ),
     Mutant("a deep call passes the guard", "hooks/guard.py", "if is_deep(raw):", "if False:", _DEEP),
+    # Object stores: the conditions and the order of the puts.
+    Mutant(
+        "an object is put whatever it is by now", "operations/cloud.py", "mode=self._mode", 'mode="overwrite"', _CLOUD
+    ),
+    Mutant(
+        "originals that another run has put are cut off",
+        "operations/cloud.py",
+        "                _refuse_if_leased(originals, store)\n",
+        "                pass\n",
+        _CLOUD,
+    ),
+    Mutant(
+        "a session is put before its store",
+        "operations/cloud.py",
+        "for each in (originals, journal, session):",
+        "for each in (session, originals, journal):",
+        _CLOUD,
+    ),
+    Mutant("a first run puts no journal first", "operations/cloud.py", "journal.put(empty=True)", "pass", _CLOUD),
 )
