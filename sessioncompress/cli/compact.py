@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.tables import file_line
 from sessioncompress.core import text
@@ -57,6 +57,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 @options.IDLE_SECONDS
 @options.LOG
 @options.FORMAT
+@cluster.ENGINE
 def compact(
     chosen: options.Chosen,
     prints: bool,
@@ -114,7 +115,7 @@ def compact(
         else:
             lines.left(compact_line(stats), stats.status.value, stats.reason)
 
-    done = output.told(batch.Archive(listed, prepare, chosen.jobs), say)
+    done = output.told(batch.Archive(listed, prepare, chosen.jobs, chosen.engine), say)
     written = [stats for stats in done.results if stats.is_compacted]
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)

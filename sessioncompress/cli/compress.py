@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 @options.LOG
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @options.FORMAT
+@cluster.ENGINE
 def compress(
     chosen: options.Chosen,
     config: Path | None,
@@ -91,7 +92,7 @@ def compress(
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(listed, prepare, chosen.jobs)
+    run = batch.Archive(listed, prepare, chosen.jobs, chosen.engine)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:

@@ -20,9 +20,9 @@ from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.batch import Engine
     from sessioncompress.pipeline.discover import Found, Search
     from sessioncompress.policy.model import Policy
-
 
 T = TypeVar("T")
 
@@ -226,6 +226,7 @@ class Chosen(NamedTuple):
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     jobs: int | None = None
+    engine: Engine | None = None
     dry_run: bool = False
     check: bool = False
     as_json: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.tables import file_line
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
@@ -42,6 +42,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
+@cluster.ENGINE
 def restore(
     chosen: options.Chosen,
     last: bool,
@@ -72,7 +73,9 @@ def restore(
     lines = output.Lines(chosen)
 
     def done_with(these: list[Found], name: str) -> output.Done:
-        one = batch.Archive(these, lambda each: partial(work, each.path, policies.of(each.path), run=name), chosen.jobs)
+        one = batch.Archive(
+            these, lambda each: partial(work, each.path, policies.of(each.path), run=name), chosen.jobs, chosen.engine
+        )
         return output.told(one, partial(_say, lines))
 
     if not (last or run):

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
 from sessioncompress.core.text import KB, printable
 from sessioncompress.operations import batch, wording
@@ -24,6 +24,7 @@ from sessioncompress.pipeline.discover import Found
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
+@cluster.ENGINE
 def stats(
     chosen: options.Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
 ) -> None:
@@ -35,7 +36,7 @@ def stats(
         options.tell_of_two_stores(found.path, policy)
         return partial(inspect_session, found.path, policy, form=form)
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]

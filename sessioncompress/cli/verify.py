@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.operations import batch, wording
 from sessioncompress.operations.verify import VerifyStats, verify_session
 
@@ -18,12 +18,15 @@ from sessioncompress.operations.verify import VerifyStats, verify_session
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
+@cluster.ENGINE
 def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
     """Check sessions, and that every original is there; exit 5 if not."""
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
     work = partial(verify_session, form=form)
-    run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs)
+    run = batch.Archive(
+        found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs, chosen.engine
+    )
     lines = output.Lines(chosen)
 
     def say(stats: VerifyStats) -> None:

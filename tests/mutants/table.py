@@ -414,7 +414,7 @@ MUTANTS = (
     Mutant(
         "processes import from the working folder",
         "operations/batch.py",
-        '    os.environ[_SAFE_PATH] = "1"\n',
+        '    os.environ[SAFE_PATH] = "1"\n',
         "",
         _NAMES_BESIDE,
     ),
