@@ -31,6 +31,7 @@ _CONNECT = 10
 """Seconds to wait for a scheduler, and for the first of its workers."""
 _PATIENCE = 60.0
 """Seconds to wait for a scheduler that does not answer any more, or for a worker where none is left."""
+_NO_ANSWER = "the scheduler does not answer any more"
 _LOOK = 1.0
 """Seconds between two looks at the workers."""
 _WAITING = 2
@@ -96,6 +97,7 @@ def _local(stack: ExitStack, workers: int) -> Client:
                 processes=True,
                 host="127.0.0.1",
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                 security=Security.temporary(),
                 silence_logs=logging.CRITICAL,
             )
@@ -168,7 +170,7 @@ def _results(
                 processes, seen = now, looked
                 give(_WAITING * processes)
             elif looked - seen > _PATIENCE:
-                raise _lost(where, "no worker is left")
+                raise _lost(where, "no worker is left" if client.status == "running" else _NO_ANSWER)
 
 
 def _put(done: SimpleQueue[int], number: int, future: Future[Any]) -> None:
@@ -194,7 +196,7 @@ def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any]:
     except UsageError:
         raise
     except CancelledError as error:
-        raise _lost(where, "the scheduler is lost") from error
+        raise _lost(where, _NO_ANSWER) from error
     except KilledWorker:
         what = "each worker that worked on it ended"
         remedy = "Run again; where memory is short, with fewer workers."

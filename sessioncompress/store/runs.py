@@ -11,6 +11,7 @@ from typing import NamedTuple
 from sessioncompress.errors import failing
 from sessioncompress.store import records
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.layout import last_line
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.records import Command, RunRecord
 
@@ -104,6 +105,18 @@ def read_runs(journal: Path) -> list[Run]:
                             found.append((run, run.store_size - stored + size - begun))
                             stored, begun = run.store_size, size
     return list(_told(found, standing))
+
+
+def written_by(name: str, command: Command, journal: Path) -> Run | None:
+    """Find what the newest run over a session did to it, if it was of that name, and by that command.
+
+    Whoever has to ask was given the work of a process that died when it had written and not yet told.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = records.decode(last_line(journal))
+        if isinstance(newest, RunRecord) and (newest.id, newest.command) == (name, command):
+            return read_runs(journal)[-1]
+    return None
 
 
 def _told(found: Iterable[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
