@@ -87,8 +87,8 @@ def _local(stack: ExitStack, workers: int) -> Client:
     before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"
     stack.callback(lambda: os.environ.update({SAFE_PATH: before}) if before else os.environ.pop(SAFE_PATH, None))
-    # The terminal sends an interrupt to all processes, but we decide what ends. New threads and processes inherit it.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits this.
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with dask.config.set({"distributed.worker.http.routes": [], "distributed.scheduler.http.routes": []}):
             cluster = distributed.LocalCluster(
@@ -104,7 +104,7 @@ def _local(stack: ExitStack, workers: int) -> Client:
             stack.callback(cluster.close)
             return distributed.Client(cluster, set_as_default=False)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler)
 
 
 def _refuse_others(client: Client) -> None:
