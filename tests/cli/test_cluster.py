@@ -224,10 +224,9 @@ def test_what_a_dead_worker_had_done_is_told_as_done(tmp_path: Path) -> None:
         assert (again.store_size, again.store_added) == (first.store_size, first.store_added)
         assert compress_session(path, policy, force=force, run_id="20260101-000000-ffff").status is Status.UNCHANGED
     few = replace(policy, compact=replace(policy.compact, keep_tokens=1_000, min_dead_tokens=1))
-    done = compact_session(path, few, run_id=first.run)
-    again = compact_session(path, few, run_id=first.run)
-    assert (done.status, again.status) == (Status.COMPACTED, Status.COMPACTED)
-    assert (again.size_before, again.size_after, again.run) == (done.size_before, done.size_after, done.run)
+    done, then = (compact_session(path, few, run_id=first.run) for _ in range(2))
+    assert (done.status, then.status) == (Status.COMPACTED, Status.COMPACTED)
+    assert (then.size_before, then.size_after, then.run) == (done.size_before, done.size_after, done.run)
 
 
 def refused(*options: str, folder: Path) -> str:
