@@ -112,16 +112,16 @@ def _refuse_others(client: Client) -> None:
     found: Mapping[str, Any] = client.run(_version, on_error="return")
     for address, version in found.items():
         if version != VERSION:
-            raise _another(address, version if isinstance(version, str) else "")
+            raise _another(address, version if isinstance(version, str) else "", VERSION)
 
 
 def _version() -> str:
     return VERSION
 
 
-def _another(worker: str, version: str) -> UsageError:
+def _another(worker: str, version: str, here: str) -> UsageError:
     has = f"sessioncompress {version}" if version else "no sessioncompress that it can import"
-    what = f"this worker has {has}, and here is {VERSION}"
+    what = f"this worker has {has}, and here is {here}"
     remedy = "Install the same version for the scheduler and all its workers."
     return UsageError(what, where=worker, state=STATE, remedy=remedy)
 
@@ -131,7 +131,7 @@ def _done(task: bytes, version: str) -> Outcome[Any]:
     if version != VERSION:
         from distributed import get_worker
 
-        raise _another(get_worker().address, VERSION)
+        raise _another(get_worker().address, VERSION, version)
     return outcome_of(*pickle.loads(task))  # noqa: S301 - whoever reaches a worker can have it do anything
 
 
