@@ -21,11 +21,13 @@ _COMMANDS = (
     "forget",
     "handoff",
     "hook",
+    "pack",
     "pre-commit",
     "restore",
     "sessions",
     "show",
     "stats",
+    "unpack",
     "verify",
 )
 """Each is a module with a function of its name. Only the one that runs is imported."""

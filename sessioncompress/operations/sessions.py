@@ -121,7 +121,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
 class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
 
-    `compressed`: the last run over it was no restore. `modified` is in seconds since 1970.
+    `compressed`: the last run over it was no restore. `packed`: it is in a pack. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -133,6 +133,7 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     compressed: bool
     could_save: int
     reason: str = ""
+    packed: bool = False
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:
