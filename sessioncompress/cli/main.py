@@ -24,6 +24,7 @@ _COMMANDS = (
     "pack",
     "pre-commit",
     "restore",
+    "search",
     "sessions",
     "show",
     "stats",

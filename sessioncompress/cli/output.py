@@ -54,6 +54,15 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
     return done._replace(exit_code=batch.worst(codes))
 
 
+def both(one: Done, other: Done) -> Done:
+    """Put together what became of files that were worked on in two ways."""
+    from sessioncompress.operations import batch
+
+    others = {word: number + other.others.get(word, 0) for word, number in one.others.items()}
+    exit_code = batch.worst((one.exit_code, other.exit_code))
+    return Done([*one.results, *other.results], [*one.failed, *other.failed], others, exit_code)
+
+
 def cut_short(run: Archive[Any]) -> int:
     """Report what an interrupt left undone; return its exit code."""
     begun = counted(run.left, "file was", "files were")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.core.text import counted, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
+from sessioncompress.operations.packed import listed_packed
 from sessioncompress.operations.report import kb
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import to_json
@@ -30,7 +32,7 @@ def line(session: lists.ListedSession) -> str:
     unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
     age = f"{int(seconds // length):,} {unit}"
     saves = kb(session.could_save) if session.could_save else "-"
-    compressed = "yes" if session.compressed else "-"
+    compressed = "packed" if session.packed else "yes" if session.compressed else "-"
     is_digest = len(session.project) == _DIGEST_DIGITS and "/" not in session.project
     project = f"sha256:{session.project[:_DIGEST_SHOWN]}" if is_digest else printable(session.project) or "-"
     head = f"{session.agent:<12} {kb(session.size):>12} {age:>7} {saves:>12}  {compressed:<10}"
@@ -52,13 +54,15 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, as
 
     if not as_json:
         click.echo(HEADING)
-    selected = lists.sessions(lists.Selection(agent, project, older_than))
-    done = output.told(batch.each(selected, work), lambda one: None if as_json else click.echo(line(one)))
+    selection = lists.Selection(agent, project, older_than)
+    outcomes = chain(batch.each(lists.sessions(selection), work), listed_packed(selection))
+    done = output.told(outcomes, lambda one: None if as_json else click.echo(line(one)))
     totals = {
         "sessions": len(done.results),
         "size": sum(each.size for each in done.results),
         "compressed": sum(each.compressed for each in done.results),
         "couldSave": sum(each.could_save for each in done.results),
+        "packed": sum(each.packed for each in done.results),
     }
     if as_json:
         listed = [to_json(each) | {"modified": written_time(each.modified)} for each in done.results]
@@ -68,7 +72,8 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, as
         if done.results:
             agents = counted(len({each.agent for each in done.results}), "agent", "agents")
             saves = f"a run could save {kb(totals['couldSave'])}, originals included"
-            head += f" of {agents}, {kb(totals['size'])}; {totals['compressed']:,} compressed already; {saves}"
+            packed = f" {totals['packed']:,} packed;" if totals["packed"] else ""
+            head += f" of {agents}, {kb(totals['size'])}; {totals['compressed']:,} compressed already;{packed} {saves}"
         click.echo(output.with_others(head, done.others))
     output.tell_of_opencode(agent)
     sys.exit(done.exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.operations import batch, report
+from sessioncompress.operations.packed import each_packed, packed_in
 from sessioncompress.operations.sessions import SessionStats, inspect_session
 from sessioncompress.pipeline.discover import Found, discover
 
@@ -39,7 +41,11 @@ def stats(
         done = inspect_session(found.path, policy, form=form)
         return replace(done, would=replace(done.would, path=str(found.path)))
 
-    done = output.told(batch.each(discover(paths), work))
+    def work_packed(place: Path, copy: Path) -> SessionStats:
+        done = inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
+        return replace(done, would=replace(done.would, path=str(place)))
+
+    done = output.told(chain(batch.each(discover(paths), work), each_packed(packed_in(paths), work_packed)))
     if as_json:
         output.echo_json(report.sessions_document(done.results))
     else:

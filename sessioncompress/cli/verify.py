@@ -11,7 +11,8 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.operations import batch, report
-from sessioncompress.operations.verify import verify_session
+from sessioncompress.operations.packed import each_packed, packed_in
+from sessioncompress.operations.verify import VerifyStats, verify_session
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress verify session.jsonl")
@@ -37,7 +38,13 @@ def verify(
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.sessions_with_stores(paths, policies, include, exclude)
     run = batch.Archive(found, lambda each: partial(verify_session, each.path, policies.of(each.path), form=form), jobs)
-    done = output.told(run, lambda stats: None if as_json else click.echo(report.verified(stats)))
+
+    def say(stats: VerifyStats) -> None:
+        if not as_json:
+            click.echo(report.verified(stats))
+
+    packed = each_packed(packed_in(paths), lambda _, copy: verify_session(copy, form=form))
+    done = output.both(output.told(run, say), output.told(packed, say))
     if as_json:
         output.echo_json(report.verify_document(done.results))
     else:

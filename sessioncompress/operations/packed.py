@@ -89,11 +89,11 @@ def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
 
 
 def meant_by(named: Iterable[str]) -> list[Packed]:
-    """Find the packed sessions that are meant by ids, titles or paths. Raises UsageError where one means none, or many,
-    and Damaged where only an index that cannot be read may tell.
+    """Find the packed sessions that are meant by ids, titles or paths.
 
     A path means the session that was there, all that were below it, or all in an archive. Of an id four characters are
-    enough, and of a title any part, where they mean one session.
+    enough, and of a title any part, where they mean one session. Raises UsageError where one means none, or many, and
+    Damaged where only an index that cannot be read may tell.
     """
     found: dict[Path, Packed] = {}
     anywhere: list[Packed] | None = None
@@ -213,8 +213,10 @@ def _in_order(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: (entry.frame, entry.members[0].start))
 
 
-def each_packed(among: Iterable[Packed | SessionCompressError], work: Callable[[Path], T]) -> Iterator[Outcome[T]]:
-    """Do some work on packed sessions, on a copy of each with its store that goes again; yield each outcome."""
+def each_packed(
+    among: Iterable[Packed | SessionCompressError], work: Callable[[Path, Path], T]
+) -> Iterator[Outcome[T]]:
+    """Do some work on packed sessions: on the place of each, and a copy with its store that goes again."""
     by_pack: dict[Path, list[Packed]] = {}
     for each in among:
         if isinstance(each, SessionCompressError):
@@ -232,10 +234,10 @@ def each_packed(among: Iterable[Packed | SessionCompressError], work: Callable[[
             yield Outcome(Found(archive, named=True), error=error)
 
 
-def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path], T]) -> T:
+def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
     with tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder, failing(folder, ""):
         try:
-            return work(packing.copy_out(entry, reader, Path(folder)))
+            return work(pack.place(entry), packing.copy_out(entry, reader, Path(folder)))
         except SessionCompressError as error:
             if str(error.where).startswith(folder):
                 # The copy is gone when this is read.
@@ -243,24 +245,32 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path]
             raise
 
 
-def listed_packed(selection: Selection) -> Iterator[ListedSession]:
-    """Yield the packed sessions that are selected, for the list; an index that cannot be read is passed over."""
+def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
+    """Yield the packed sessions that are selected, for the list."""
     project = Path(os.path.realpath(selection.project)) if selection.project else None
+    seen: set[Path] = set()
     for each in packed_anywhere():
-        if isinstance(each, Packed) and each.pack.holds(each.entry) and _selects(selection, project, each.entry):
-            entry = each.entry
-            yield ListedSession(
-                path=str(each.place),
-                agent=entry.agent,
-                project=entry.project,
-                id=entry.id,
-                size=entry.size,
-                modified=entry.members[0].mtime_ns / 1e9,
-                compressed=len(entry.members) > 1,
-                could_save=0,
-                reason=f"packed in {each.pack.archive}",
-                packed=True,
-            )
+        if not isinstance(each, Packed):
+            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+        elif each.place not in seen and each.pack.holds(each.entry) and _selects(selection, project, each.entry):
+            seen.add(each.place)
+            yield Outcome(Found(each.place, named=False), _listed(each))
+
+
+def _listed(each: Packed) -> ListedSession:
+    entry = each.entry
+    return ListedSession(
+        path=str(each.place),
+        agent=entry.agent,
+        project=entry.project,
+        id=entry.id,
+        size=entry.size,
+        modified=entry.members[0].mtime_ns / 1e9,
+        compressed=len(entry.members) > 1,
+        could_save=0,
+        reason=f"packed in {each.pack.archive}",
+        packed=True,
+    )
 
 
 def _selects(selection: Selection, project: Path | None, entry: Entry) -> bool:

@@ -338,8 +338,8 @@ def _remove_store(root: Path, entry: Entry) -> None:
 def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Path], None]) -> None:
     """Put a session and its store back to their places, where nothing is overwritten; the session comes last.
 
-    `check` sees the session before it has its name, and raises where it is none. Raises Refused where another file is in
-    a place, or the way there leads elsewhere; Unreadable; FileFailed.
+    `check` sees the session before it has its name, and raises where it is none. Raises Refused where another file is
+    in a place, or the way there leads elsewhere; Unreadable; FileFailed.
     """
     with failing(pack.place(entry), "It is in the pack."):
         for member in sorted(entry.members, key=lambda member: member.start):
