@@ -80,6 +80,8 @@ def pack_sessions(
         else:
             head = outcome.result
             groups.setdefault((head.root, head.project), []).append(head)
+    if not dry_run:
+        yield from _settled({root for root in real if packing.packs_of(root).is_dir()} - {root for root, _ in groups})
     for (root, _), heads in groups.items():
         ordered = _by_family(heads)
         if dry_run:
@@ -89,6 +91,16 @@ def pack_sessions(
         try:
             with packing.alone(root):
                 yield from _packed(root, ordered)
+        except SessionCompressError as error:
+            yield Outcome(Found(root, named=True), error=error)
+
+
+def _settled(roots: Iterable[Path]) -> Iterator[Outcome[PackStats]]:
+    """Put right what a killed run left in folders where nothing is left to pack."""
+    for root in sorted(roots):
+        try:
+            with packing.alone(root):
+                continue
         except SessionCompressError as error:
             yield Outcome(Found(root, named=True), error=error)
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -18,7 +19,8 @@ from msgspec.structs import replace
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, IsALink, Refused, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, refuse_linked_folder, tidy
-from sessioncompress.store.layout import FOLDER, sessions_named, store_in
+from sessioncompress.store.late_links import stale_drafts
+from sessioncompress.store.layout import FOLDER, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file, wait_until_free
 from sessioncompress.store.pack import (
     ARCHIVE,
@@ -158,11 +160,16 @@ def _settle(root: Path) -> None:
                 disk.system.replace(path, made)
             else:
                 disk.remove(path)
-        elif name.endswith(_TEMP):
+        elif name.endswith(_TEMP) or (name.startswith(".") and f"{INDEX}." in name):
             disk.remove(path)
     disk.flush_folder(folder)
+    left_in = cache(sessions_named)
     for pack in packs_in(root):
         if isinstance(pack, Pack):
+            for entry in pack.index.entries:
+                path = pack.place(entry)
+                if path.name in left_in(path.parent / FOLDER) and _is_below(root, path):
+                    _remove_drafts(path, [root / member.path for member in entry.members])
             left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
             if left:
                 pack.mark(left)
@@ -191,6 +198,16 @@ def _settled(pack: Pack, entry: Entry) -> State:
         _put_aside_back(aside, path)
         return State.LEFT
     return entry.state
+
+
+def _remove_drafts(session: Path, members: Sequence[Path]) -> None:
+    """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
+    there = [found for found in map(status_of, members) if found is not None]
+    is_gone = status_of(session) is None
+    for draft in stale_drafts(session):
+        if is_gone or any(os.path.samestat(draft.lstat(), found) for found in there):
+            disk.remove(draft)
+    tidy(session.parent / FOLDER)
 
 
 def _reads_back(pack: Pack, entry: Entry) -> bool:
