@@ -32,6 +32,8 @@ _FRAME: Final = 4 << 20
 """Compressed bytes behind which the next session begins a frame; to read one session, its frame is decompressed."""
 _LONGEST_FRAME: Final = 32 << 20
 """Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
+_SHORTEST_REPEAT: Final = 256
+"""Bytes. Shorter ones from far before take the place of longer ones: forks of one session then take eight times more."""
 _PIECE: Final = disk.BUFFER
 _LONGEST_INDEX: Final = 64 << 20
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
@@ -175,6 +177,7 @@ class PackWriter:
                 int(parameter.compression_level): _LEVEL,
                 int(parameter.window_log): window,
                 int(parameter.enable_long_distance_matching): 1,
+                int(parameter.ldm_min_match): _SHORTEST_REPEAT,
                 int(parameter.checksum_flag): 1,
             }
         )
