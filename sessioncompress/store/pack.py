@@ -28,13 +28,13 @@ _LEVEL: Final = 6
 _LARGEST_WINDOW: Final = 27
 """The largest that zstd, and so `tar --zstd`, reads without an option: 128 MiB."""
 _SMALLEST_WINDOW: Final = 19
-_FRAME: Final = 4 << 20
+_FRAME: Final = 3 << 20
 """Compressed bytes behind which the next session begins a frame; to read one session, its frame is decompressed."""
 _LONGEST_FRAME: Final = 32 << 20
 """Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
 _SHORTEST_REPEAT: Final = 256
 """Bytes. Shorter ones from far before take the place of longer ones: forks of one session then take eight times more."""
-_PIECE: Final = disk.BUFFER
+_PIECE: Final = 1 << 18
 _LONGEST_INDEX: Final = 64 << 20
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
 """No session is looked for in such a folder, and none is put there."""
