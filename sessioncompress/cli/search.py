@@ -25,7 +25,7 @@ SCHEMA = "sessioncompress.search/1"
 @options.PATHS_OR_NONE
 @options.JSON
 def search(text: str, paths: Sequence[Path], as_json: bool) -> None:
-    """Find a text in what was said in sessions, packed ones too: in PATHS, or all agents'; exit 1 if nowhere."""
+    """Find a text in what was said in sessions, packed ones too: in PATHS, or all agents'; change nothing."""
     if not text:
         raise click.UsageError("the text is empty")
 
@@ -50,4 +50,4 @@ def search(text: str, paths: Sequence[Path], as_json: bool) -> None:
         hits = sum(len(each.hits) for each in found)
         head = f"total: {counted(hits, 'line', 'lines')} in {len(found):,} of "
         click.echo(output.with_others(head + counted(len(done.results), "session", "sessions"), done.others))
-    sys.exit(batch.worst((done.exit_code, 0 if found else 1)))
+    sys.exit(done.exit_code)

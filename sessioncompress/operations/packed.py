@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,6 @@ from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import ListedSession, Selection
-from sessioncompress.operations.show import working_folder
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found, folders, is_folder
 from sessioncompress.store import packing
@@ -80,10 +80,13 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
 
 def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
     """Yield the sessions that are packed in the agents' folders, and from the working folder upward."""
-    here = working_folder()
-    roots = [*table.agent_roots(), *(each for above in (here, *here.parents) for each in table.below(above))]
+    above: list[Path] = []
+    # The working folder may have been deleted.
+    with suppress(FileNotFoundError):
+        above = [Path.cwd(), *Path.cwd().parents]
+    roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
     yield from packed_in(filter(is_folder, roots))
-    for each in chain.from_iterable(map(packing.packs_in, (here, *here.parents))):
+    for each in chain.from_iterable(map(packing.packs_in, above)):
         if isinstance(each, Pack):
             yield from (Packed(each, entry) for entry in each.index.entries if entry.state is State.PACKED)
 

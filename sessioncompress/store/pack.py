@@ -33,7 +33,7 @@ _FRAME: Final = 3 << 20
 _LONGEST_FRAME: Final = 32 << 20
 """Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
 _SHORTEST_REPEAT: Final = 256
-"""Bytes. Shorter ones from far before take the place of longer ones: forks of one session then take eight times more."""
+"""Bytes. Shorter ones from far before take the place of longer ones: then forks of one session take far more."""
 _PIECE: Final = 1 << 18
 _LONGEST_INDEX: Final = 64 << 20
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})

@@ -149,7 +149,7 @@ def test_the_document(agents: Path) -> None:
     codex = next(each for each in whole["sessions"] if each["agent"] == "codex")
     assert set(codex) == {
         *("path", "agent", "project", "id", "size"),
-        *("modified", "compressed", "couldSave", "reason"),
+        *("modified", "compressed", "couldSave", "reason", "packed"),
     }
     assert codex["modified"].endswith("Z")
     assert codex["project"] == "/tmp"

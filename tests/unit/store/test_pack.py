@@ -40,7 +40,7 @@ def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | Non
 
 def entry(**given: Any) -> Entry:
     """Return an entry of an index."""
-    texts = {key: "" for key in ("id", "agent", "project", "title", "begun", "modified")}
+    texts: dict[str, Any] = dict.fromkeys(("id", "agent", "project", "title", "begun", "modified"), "")
     return Entry(**(texts | {"state": State.PACKED, "turns": 1, "frame": 0, "members": ()} | given))
 
 
@@ -114,7 +114,8 @@ def test_forks_take_little(tmp_path: Path) -> None:
     """Each begins with all of one session."""
     parent = random.Random(1).randbytes(1 << 20)
     children = {f"{number}.jsonl": parent + b"%d" % number for number in range(10)}
-    alone = packed(tmp_path / "alone", {"p.jsonl": parent})[0] if (tmp_path / "alone").mkdir() is None else Path()
+    (tmp_path / "alone").mkdir()
+    alone = packed(tmp_path / "alone", {"p.jsonl": parent})[0]
     together = packed(tmp_path, {"p.jsonl": parent, **children})[0]
     assert together.stat().st_size < 1.2 * alone.stat().st_size
 

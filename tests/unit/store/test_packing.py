@@ -12,7 +12,7 @@ import pytest
 from sessioncompress.errors import InUse, IsALink, Refused
 from sessioncompress.operations.packed import meant_by, unpack_sessions
 from sessioncompress.store import packing
-from sessioncompress.store.pack import State
+from sessioncompress.store.pack import Source, State
 from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
 from tests.unit.store.tools import disk
 
@@ -197,7 +197,7 @@ def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
     settings = folder.parent / "settings.json"
     settings.write_bytes(b'{"hooks": {}}')
     with packing.alone(folder), packing.NewPack(folder, "planted", 10) as new, settings.open("rb") as file:
-        added = new.add([packing.Source("settings.json", file.fileno(), 13)], "")
+        added = new.add([Source("settings.json", file.fileno(), 13)], "")
         assert added is not None
         entry = made.index.entries[0]
         planted = new.commit([type(entry)(**{**_fields(entry), "frame": added[0], "members": added[1]})])
