@@ -244,6 +244,8 @@ def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) ->
 
 def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
     with open_session(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
+        # One that was packed before a kill may have something left beside it.
+        _refuse_unless_whole(session, store_of(session.path, head.policy))
         packing.take_out(pack, entry, session)
     return replace(_stats(head, str(pack.archive), "packed"), size=entry.size)
 

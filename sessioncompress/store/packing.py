@@ -369,10 +369,12 @@ def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Pa
         try:
             # The archive is read in its order; the session gets its name last.
             for member in (first, *others):
-                drafts[member] = _draft(pack, entry, member, reader)
-            check(drafts[first])
+                if not is_same(pack.root / member.path, member):
+                    drafts[member] = _draft(pack, entry, member, reader)
+            check(drafts.get(first, pack.place(entry)))
             for member in (*others, first):
-                _put_in_place(drafts[member], pack.root / member.path, member)
+                if member in drafts:
+                    _put_in_place(drafts[member], pack.root / member.path, member)
         finally:
             for draft in drafts.values():
                 disk.remove(draft)

@@ -178,6 +178,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("compress", f"--log log.jsonl {session}"),
         ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
+        ("search", f"the {session}"),
+        ("pack", session),
+        ("unpack", session),
         ("clean", session),
     ):
         if name == "clean":

@@ -93,17 +93,36 @@ def test_a_kill_at_any_call(plain: Path, packed: Path, tmp_path: Path, name: str
     while True:
         folder = copied(begun, tmp_path / "played")
 
-        def work(folder: Path = folder, number: int = number) -> None:
-            with disk(kill_at(number)):
-                command(folder)
-
-        if in_a_child(work) != signal.SIGKILL:
+        if in_a_child(lambda: _killed(command, folder, number)) != signal.SIGKILL:  # noqa: B023 - called at once
             break
         check_nothing_is_lost(folder, was)
         check_it_ends(folder, was)
         shutil.rmtree(folder)
         number += 1
     assert number > 20
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_kill_of_the_run_after_a_kill(plain: Path, packed: Path, tmp_path: Path, name: str) -> None:
+    """Two in a row: of `pack` the next run, too, or an `unpack`, and the other way round."""
+    was, begun, command = state(plain), plain if name == "pack" else packed, COMMANDS[name]
+    every = effort(16, 8, 3)
+    for number in range(every // 2, calls_of(begun, tmp_path / "counted", command), every):
+        for then in (pack, unpack):
+            again, lived = every // 3, False
+            while not lived:
+                folder = copied(begun, tmp_path / "played")
+                assert in_a_child(lambda: _killed(command, folder, number)) == signal.SIGKILL  # noqa: B023 - called at once
+                lived = in_a_child(lambda: _killed(then, folder, again)) != signal.SIGKILL  # noqa: B023 - as above
+                check_nothing_is_lost(folder, was)
+                check_it_ends(folder, was)
+                shutil.rmtree(folder)
+                again += every
+
+
+def _killed(command: Callable[[Path], object], folder: Path, number: int) -> None:
+    with disk(kill_at(number)):
+        command(folder)
 
 
 @pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])
@@ -114,7 +133,7 @@ def test_an_error_at_any_call(
 ) -> None:
     """As with a kill."""
     was, begun, command = state(plain), plain if name == "pack" else packed, COMMANDS[name]
-    for number in range(calls_of(begun, tmp_path / "counted", command)):
+    for number in range(0, calls_of(begun, tmp_path / "counted", command), effort(5, 3, 1)):
         folder = copied(begun, tmp_path / "played")
         with disk(failing_at(number, code, ever_after=ever_after)):
             run(command, folder)
