@@ -22,7 +22,7 @@ from summary import summary
 
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations import report
+from sessioncompress.operations import wording
 from sessioncompress.operations.batch import worst
 from sessioncompress.operations.compact import CompactStats
 from sessioncompress.pipeline.summary import CompressionStats, Status
@@ -131,7 +131,7 @@ def run(environ: Mapping[str, str]) -> int:
         first, told = compact(inputs)
         compacted = [stats for stats in compacted_of(told) if stats.status not in _SAID_BY_COMMAND]
         for each in compacted:
-            print(report.compact_line(each), flush=True)
+            print(wording.compact_line(each), flush=True)
         if first == USAGE:
             return first
         # A summary makes a session larger: that is not looked at.
@@ -141,7 +141,7 @@ def run(environ: Mapping[str, str]) -> int:
         done = stats_of(document)
         for stats in done:
             if stats.status not in _SAID_BY_COMMAND:
-                print(report.line(stats), flush=True)
+                print(wording.line(stats), flush=True)
     after = on_disk(inputs.paths)
     if told:
         keep(told, "compact-json", environ)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable, smaller
 from sessioncompress.operations.compact import CompactStats
-from sessioncompress.operations.report import kb, smaller
 from sessioncompress.pipeline.summary import CompressionStats, Status
 
 MOST_ROWS = 200
@@ -45,7 +44,7 @@ def _row(stats: CompressionStats) -> str:
     if stats.status is not Status.COMPRESSED:
         return f"| {name} | | | | | {stats.status.value}: {_text(stats.reason)} |"
     sizes = (kb(stats.original_size), kb(stats.compressed_size), smaller(stats.original_size, stats.compressed_size))
-    return f"| {name} | {' | '.join(sizes)} | {kb(stats.backup_size)} | {stats.status.value} |"
+    return f"| {name} | {' | '.join(sizes)} | {kb(stats.store_size)} | {stats.status.value} |"
 
 
 def _counts(done: Sequence[CompressionStats], rows: int) -> str:

@@ -1,7 +1,7 @@
-"""Writes the generated parts of the reference pages and of the README; with --check, says which pages are out of date.
+"""Writes what is made from the code: parts of the reference pages and of the README, the policy's schema, the man page.
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. All other text of a page is written by
-hand and stays.
+With --check it says which files are out of date. A generated part of a page stands between `<!-- generated: NAME -->`
+and `<!-- end -->`. All other text of a page is written by hand and stays.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import click  # noqa: E402
+import msgspec  # noqa: E402
 
 from sessioncompress import PRESETS, compact_session  # noqa: E402
 from sessioncompress.cli.main import main as command_line  # noqa: E402
+from sessioncompress.core import VERSION  # noqa: E402
 from sessioncompress.formats.table import AGENTS, TABLE  # noqa: E402
-from sessioncompress.policy.file import KEYS, to_mapping  # noqa: E402
+from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, to_mapping  # noqa: E402
+from sessioncompress.policy.model import Policy  # noqa: E402
 
 COMMANDS = HERE / "reference" / "commands.md"
 CONFIGURATION = HERE / "reference" / "configuration.md"
@@ -29,6 +32,8 @@ FORMATS = HERE / "reference" / "formats.md"
 COMPACT = HERE / "how-to" / "compact.md"
 README = HERE.parent / "README.md"
 PAGES = (COMMANDS, CONFIGURATION, FORMATS, COMPACT, README)
+SCHEMA = HERE.parent / "sessioncompress" / "policy" / "compression.schema.json"
+MAN = HERE / "man" / "sessioncompress.1"
 EXAMPLE = HERE.parent / "fixtures" / "pi-anthropic.jsonl"
 _PART = re.compile(r"(?<=^<!-- generated: )([\w-]+)( -->\n)(.*?)(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 
@@ -56,7 +61,8 @@ MEANINGS: Mapping[str, str] = {
     "backupDir": "The folder for stores, relative to the session's folder. It is created if it is missing. "
     "`null`: `.sessioncompress` beside the session.",
     "commitOriginals": "`true`: let git see the originals.",
-    "quietSeconds": "Refuse a session that changed within this many seconds.",
+    "quietSeconds": "Refuse a session that changed within this many seconds. Sessions that `--all`, `--agent` or "
+    "`--project` chose are skipped instead, and for them the default is 60.",
     "idleSeconds": "Skip a session that changed within this many seconds: its provider may still hold it in its "
     "prompt cache, and a rewritten history would void that cache.",
     "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
@@ -92,15 +98,7 @@ MEANINGS: Mapping[str, str] = {
     "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this.",
 }
 """What each key of the policy does."""
-
-
-def flat(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a policy file by their dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in policy.items():
-        inner = value if isinstance(value, dict) else {"": value}
-        found |= {f"{key}.{name}".rstrip("."): each for name, each in inner.items()}
-    return found
+PRESET_MEANING = "The base that the other keys change. `--preset` wins over it."
 
 
 def commands() -> dict[str, click.Command]:
@@ -113,7 +111,7 @@ def commands() -> dict[str, click.Command]:
 def signature(option: click.Option) -> str:
     """Return an option as it is typed, with a word for its value."""
     if option.is_flag:
-        return option.opts[0]
+        return ", ".join(option.opts)
     return f"{option.opts[0]} {option.metavar or _word(option.type)}"
 
 
@@ -148,8 +146,8 @@ def command_part(name: str) -> str:
     usage = f"sessioncompress {name} [OPTIONS] {_arguments(command)}".rstrip()
     lines = ["", "```text", usage, "```", "", " ".join((command.help or "").split()), ""]
     lines += ["| option | meaning |", "|---|---|"]
-    options = [each for each in command.params if isinstance(each, click.Option) and "--help" not in each.opts]
-    lines += [f"| `{signature(each)}` | {_meaning(each)} |" for each in options]
+    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    lines += [f"| `{signature(each).replace(', ', '`, `')}` | {_meaning(each)} |" for each in options]
     return "\n".join([*lines, "", ""])
 
 
@@ -159,10 +157,75 @@ def keys_part() -> str:
     defaults = flat(to_mapping(PRESETS["balanced"]))
     if unknown := defaults.keys() ^ MEANINGS.keys():
         raise SystemExit(f"MEANINGS in {__file__} must have exactly the policy's keys; see {', '.join(unknown)}")
+    lines.append(f'| `{PRESET}` | `"balanced"` | yes | {PRESET_MEANING} |')
     for key, value in defaults.items():
         near = "yes" if KEYS[key.partition(".")[0]].only_user is None else "no"
         lines.append(f"| `{key}` | `{json.dumps(value)}` | {near} | {MEANINGS[key]} |")
     return "\n".join([*lines, "", ""])
+
+
+def schema() -> str:
+    """Return the JSON Schema of a policy file: what the loader accepts."""
+    made = msgspec.json.schema(Policy)
+    sections = {"": made["$defs"].pop("Policy")}
+    for name, key in KEYS.items():
+        if key.section is not None:
+            sections[name] = sections[""]["properties"][name] = made["$defs"].pop(key.section.__name__)
+    del sections[""]["properties"]["atRest"]
+    for outer, section in sections.items():
+        section |= {"additionalProperties": False, "title": outer or SECTION}
+        del section["description"]  # that of the class
+        for name, value in section["properties"].items():
+            dotted = f"{outer}.{name}".lstrip(".")
+            if dotted in MEANINGS:
+                own = " Only in a file of your own." if not outer and KEYS[name].only_user else ""
+                value["description"] = f"{MEANINGS[dotted]}{own}"
+    preset = {"description": PRESET_MEANING, "enum": list(PRESETS), "default": "balanced"}
+    sections[""]["properties"] = {PRESET: preset, **sections[""]["properties"]}
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{homepage()}/{SCHEMA.name}",
+        "title": "A policy of sessioncompress",
+        "type": "object",
+        "required": [SECTION],
+        "properties": {"$schema": {"description": "This schema, for editors."}, SECTION: sections[""]},
+        "$defs": made["$defs"],
+    }
+    # Patterns are those of Python; in a schema they are those of JavaScript.
+    return json.dumps(document, indent=2).replace('"\\\\A', '"^').replace('\\\\Z"', '$"') + "\n"
+
+
+def homepage() -> str:
+    """Return the project's address, which stands in pyproject.toml alone."""
+    project = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return str(project["urls"]["Homepage"]).rstrip("/")
+
+
+def man() -> str:
+    """Return the man page: the commands with their options, as their help says them."""
+    lines = [f'.TH SESSIONCOMPRESS 1 "" "sessioncompress {VERSION}" "User Commands"', ".SH NAME"]
+    lines += [_troff(f"sessioncompress - {_one_line(command_line.help)}"), ".SH SYNOPSIS"]
+    lines += [".B sessioncompress", r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]", ".SH COMMANDS"]
+    for name, command in commands().items():
+        lines += [f".SS sessioncompress {_troff(name)} [OPTIONS] {_troff(_arguments(command))}".rstrip()]
+        lines += [_troff(_one_line(command.help))]
+        for each in command.params:
+            if isinstance(each, click.Option):
+                lines += [".TP", rf"\fB{_troff(signature(each))}\fR", _troff(_meaning(each).replace("`", ""))]
+        lines += [".PP", _troff(_one_line(command.epilog))]
+    lines += [".SH FILES", ".TP", "compression.json", "The policy; 'sessioncompress config path' says which counts."]
+    lines += [".SH SEE ALSO", _troff(homepage())]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _troff(text: str) -> str:
+    """Escape what troff reads as a command, and keep hyphens what a user can paste."""
+    text = text.replace("\\", r"\e").replace("-", r"\-")
+    return rf"\&{text}" if text.startswith((".", "'")) else text
 
 
 def presets_part() -> str:
@@ -179,10 +242,12 @@ def presets_part() -> str:
 
 def formats_part() -> str:
     """Return the table of the formats: whose they are, what kind of file, and the versions that CI resumes."""
-    lines = ["", "| name | agent | sessions | resumed in CI with |", "|---|---|---|---|"]
+    lines = ["", "| name | also | agent | sessions | resumed in CI with |", "|---|---|---|---|---|"]
     for row in sorted(TABLE, key=lambda row: row.name):
         said = row.said
-        lines.append(f"| `{row.name}` | {said.agents} {said.since} | {said.kind} | {said.resumed} |".replace("  ", " "))
+        also = ", ".join(f"`{name}`" for name in row.also)
+        line = f"| `{row.name}` | {also} | {said.agents} {said.since} | {said.kind} | {said.resumed} |"
+        lines.append(line.replace("  ", " "))
     return "\n".join([*lines, "", ""])
 
 
@@ -218,7 +283,9 @@ def parts(page: Path) -> Mapping[str, Callable[[], str]]:
 
 
 def made(page: Path) -> str:
-    """Return a page with its generated parts as they should be. Exits where a part is missing, or of nothing."""
+    """Return a file with its generated parts as they should be. Exits where a part is missing, or of nothing."""
+    if page in WHOLE:
+        return WHOLE[page]()
     text = page.read_text(encoding="utf-8")
     makers = parts(page)
     found = [match[1] for match in _PART.finditer(text)]
@@ -227,9 +294,13 @@ def made(page: Path) -> str:
     return _PART.sub(lambda match: f"{match[1]}{match[2]}{makers[match[1]]()}", text)
 
 
+WHOLE = {SCHEMA: schema, MAN: man}
+"""Files of which nothing is written by hand."""
+
+
 def out_of_date() -> list[Path]:
-    """Return the pages that are not what this makes."""
-    return [page for page in PAGES if page.read_text(encoding="utf-8") != made(page)]
+    """Return the files that are not what this makes."""
+    return [page for page in (*PAGES, *WHOLE) if not page.exists() or page.read_text(encoding="utf-8") != made(page)]
 
 
 def main() -> int:

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable, written_time
+from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations.branch import BranchStats, Place, places, summarize_branch
-from sessioncompress.operations.report import kb
 from sessioncompress.pipeline.summary import Status, to_json
 
 SCHEMA = "sessioncompress.branch-summary/1"
@@ -38,7 +37,7 @@ def branch_summary(
     as_json: bool,
     **overrides: Any,
 ) -> None:
-    """Leave the branch that a session is on, and put a summary of it where the conversation goes on."""
+    """Leave the branch that a session is on; put a summary of it where the conversation goes on."""
     if lists and (to is not None or dry_run or as_json):
         raise click.UsageError("--list goes with none of --to, --dry-run and --json")
     if to == "":
@@ -57,6 +56,7 @@ def branch_summary(
         output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})
     else:
         click.echo(f"{printable(str(session))}: {_said(stats)}")
+    output.tell_of_undo([stats.run], [session], overrides["backup_dir"])
 
 
 def _row(place: Place) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.sessions import budget_session
 from sessioncompress.pipeline.budget import Action
-from sessioncompress.pipeline.discover import Found, discover
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import BudgetStats, to_json
 
 SCHEMA = "sessioncompress.budget/1"
@@ -48,40 +49,45 @@ def line(stats: BudgetStats) -> str:
     return f"{printable(stats.path)}: {printable(decision)}; {', '.join(parts)}"
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress budget --rule omp session.jsonl")
-@options.PATHS
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress budget --rule omp session.jsonl")
+@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
 @options.RULE
 @options.CONFIG
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
-@options.JSON
 def budget(
-    paths: Sequence[Path],
+    chosen: options.Chosen,
     rule: str | None,
     config: Path | None,
     preset: str | None,
     backup_dir: Path | None,
     form: str | None,
-    as_json: bool,
 ) -> None:
-    """Say how full the model's context window is and what is due; exit 1 where something is. Change nothing."""
+    """Say how full the model's context window is; exit 1 where something is due. Change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir, rule=rule)
 
-    def work(found: Found) -> BudgetStats:
+    def prepare(found: Found) -> Callable[[], BudgetStats]:
         policy = policies.of(found.path)
         options.tell_of_two_stores(found.path, policy)
-        return budget_session(found.path, policy, form=form)
+        return partial(budget_session, found.path, policy, form=form)
 
-    done = output.told(batch.each(discover(paths), work))
-    if as_json:
+    lines = output.Lines(chosen)
+
+    def say(stats: BudgetStats) -> None:
+        if stats.decision == Action.NONE:
+            lines.left(line(stats), stats.decision, stats.reason)
+        else:
+            lines.changed(line(stats), lambda: f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}")
+
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs), say)
+    if chosen.by_options:
+        output.tell_of_opencode(chosen.agent)
+    if chosen.as_json:
         files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in done.results]
         output.echo_json({"schema": SCHEMA, "files": files})
-    else:
-        for stats in done.results:
-            click.echo(line(stats))
-        decided = [stats.decision for stats in done.results]
-        actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
-        output.echo_total(paths, len(decided), f": {', '.join(actions)}", done.others)
+    decided = [stats.decision for stats in done.results]
+    actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
+    lines.end([output.total(len(decided), f": {', '.join(actions)}", done.others)])
     due = any(stats.decision != "none" for stats in done.results)
     sys.exit(batch.worst({done.exit_code, int(due)}))

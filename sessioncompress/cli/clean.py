@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
-from sessioncompress.operations.report import at_stake, kb, links_kept, status_of
+from sessioncompress.operations.stores import stored
+from sessioncompress.operations.wording import at_stake, links_kept, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.pipeline.summary import to_json
@@ -79,13 +80,25 @@ def _file(stats: CleanStats, status: str) -> dict[str, Any]:
     return texts | {name: said[name] for name in _NUMBERS}
 
 
+def _refused(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        what = (
+            "elsewhere this chooses sessions by their age; to delete the originals of runs that are so old, write "
+            f"--originals-older-than {value}. Nothing was done."
+        )
+        raise click.BadParameter(what, ctx, param)
+
+
+_YES = click.option("--yes", is_flag=True, help="Delete, and do not only say what would go.")
+_OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help="What --originals-older-than was.")
+
+
 @click.command(cls=options.Command, epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
-@click.argument("paths", nargs=-1, required=True, type=options.ANY_PATH)
-@click.option("--yes", is_flag=True, help="Do it; without this it only says what would go.")
+@options.choosing(options.DRY_RUN, _YES, options.JSON, gone=True, older_than=_OLDER_THAN)
 @click.option(
-    "--older-than",
+    "--originals-older-than",
     metavar="AGE",
-    callback=options.amount(options.DAYS, "90d"),
+    callback=options.amount(options.AGE, "90d"),
     help="Also delete the originals of sessions whose last run is older, as in 90d.",
 )
 @click.option(
@@ -96,31 +109,30 @@ def _file(stats: CleanStats, status: str) -> dict[str, Any]:
 )
 @options.CONFIG
 @options.THEIR_FOLDER
-@options.JSON
 def clean(
-    paths: Sequence[Path],
-    yes: bool,
-    older_than: int | None,
+    chosen: options.Chosen,
+    originals_older_than: int | None,
     max_size: int | None,
     config: Path | None,
     backup_dir: Path | None,
-    as_json: bool,
 ) -> None:
-    """Delete what runs that ended left behind; originals by a limit, or of a session that you name and that is gone."""
+    """Delete what ended runs left behind; originals by a limit, or of a session that you name and that is gone."""
     policies = options.policies_of(config, backup_dir=backup_dir)
-    holdings, unread = plan_clean(paths, policies.of, Limits(older_than, max_size))
+    dry_run = chosen.dry_run or not chosen.yes
+    found = chosen.sessions(lambda paths, globs: stored(paths, policies.of, globs))
+    holdings, unread = plan_clean(found, policies.of, Limits(originals_older_than, max_size))
     by_session = {each.session: each for each in holdings}
     for each in holdings:
         options.tell_of_two_stores(each.session, each.policy)
-    found = [*unread, *(Found(path, named=True) for path in by_session)]
+    files = [*unread, *(Found(path, named=True) for path in by_session)]
     kin = Kin()
     done = output.told(
-        batch.each(found, lambda each: clean_one(by_session[each.path], kin, dry_run=not yes)),
-        lambda stats: None if as_json else click.echo(line(stats, dry_run=not yes)),
+        batch.each(files, lambda each: clean_one(by_session[each.path], kin, dry_run=dry_run)),
+        lambda stats: None if chosen.as_json else click.echo(line(stats, dry_run=dry_run)),
     )
-    if as_json:
-        output.echo_json(document(done, dry_run=not yes))
+    if chosen.as_json:
+        output.echo_json(document(done, dry_run=dry_run))
     else:
         stores = [each.size for each in holdings if each.size]
-        click.echo(total_line(done.results, len(done.failed), stores, dry_run=not yes))
+        click.echo(total_line(done.results, len(done.failed), stores, dry_run=dry_run))
     sys.exit(done.exit_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.cli.asking import goes_on
+from sessioncompress.cli.tables import file_line
+from sessioncompress.core import text
+from sessioncompress.core.text import less, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.report import compact_line, status_of
-from sessioncompress.pipeline.discover import Found, Globs
+from sessioncompress.operations.wording import compact_line, status_of
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 
 SCHEMA = "sessioncompress.compact/1"
@@ -24,7 +28,9 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
-@options.over_sessions
+@options.choosing(
+    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE
+)
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
     "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
@@ -51,33 +57,22 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 @options.IDLE_SECONDS
 @options.LOG
 @options.FORMAT
-@options.JSON
 def compact(
-    paths: Sequence[Path],
-    agent: str | None,
-    project: Path | None,
-    everything: bool,
-    older_than: int | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    jobs: int | None,
-    dry_run: bool,
-    check: bool,
+    chosen: options.Chosen,
     prints: bool,
     if_due: bool,
     drop_dead: bool,
     config: Path | None,
     preset: str | None,
-    as_json: bool,
     form: str | None,
     **overrides: Any,
 ) -> None:
-    """Replace the old part of sessions, for the model, by a summary in their agent's own form."""
-    found = options.selected(paths, agent, project, everything, older_than, Globs(include, exclude))
-    rehearse = dry_run or check or prints
-    policies = options.policies_of(config, preset, compresses=True, **overrides)
-    listed = options.all_governed(found, policies)
-    if prints and (as_json or len(listed) != 1 or paths != (listed[0].path,)):
+    """Replace the old part of sessions by a summary; in their agent's own form, and for the model alone."""
+    rehearse = chosen.rehearses or prints
+    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
+    run_id = text.run_id(time.time())
+    listed = options.all_governed(chosen.sessions(), policies)
+    if prints and (chosen.as_json or len(listed) != 1 or chosen.paths != (listed[0].path,)):
         raise click.UsageError("--print takes the path of one session, and goes without --json")
 
     if overrides["rule"] is not None and not if_due:
@@ -92,7 +87,7 @@ def compact(
         policy = policies.of(each.path)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
-        return partial(
+        work = partial(
             compact_session,
             each.path,
             policy,
@@ -101,26 +96,41 @@ def compact(
             drop_dead=drop_dead,
             form=form,
             named=each.named,
+            run_id=run_id,
         )
+        return chosen.unless_in_use(work, partial(CompactStats, str(each.path), status=Status.SKIPPED))
+
+    if chosen.asks and not goes_on("Compact", listed, lambda path: policies.of(path).enabled):
+        return
+
+    lines = output.Lines(chosen)
 
     def say(stats: CompactStats) -> None:
-        if prints and stats.summary:
-            click.echo("\n".join(map(printable, stats.summary.split("\n"))))
-        elif not as_json:
-            click.echo(compact_line(stats), err=prints)
+        if prints:
+            summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
+            click.echo(summary, err=not stats.summary)
+        elif stats.is_compacted:
+            lines.changed(compact_line(stats), partial(_short, stats))
+        else:
+            lines.left(compact_line(stats), stats.status.value, stats.reason)
 
-    done = output.told(batch.Archive(listed, prepare, jobs), say)
+    done = output.told(batch.Archive(listed, prepare, chosen.jobs), say)
     written = [stats for stats in done.results if stats.is_compacted]
-    if not paths:
-        output.tell_of_opencode(agent)
-    if as_json:
+    if chosen.by_options:
+        output.tell_of_opencode(chosen.agent)
+    if chosen.as_json:
         output.echo_json(_document(done, dry_run=rehearse))
-    elif len(listed) != 1:
-        head = f"total: {counted(len(written), 'session', 'sessions')}{_total(written, rehearse=rehearse)}"
-        left = [stats.status for stats in done.results]
-        others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
-        click.echo(output.with_others(head, others))
-    sys.exit(batch.worst({done.exit_code} | ({1} if check and written else set())))
+    left = [stats.status for stats in done.results]
+    others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
+    lines.end([output.total(len(written), _total(written, rehearse=rehearse), others)])
+    output.tell_of_undo((stats.run for stats in written), chosen.paths, overrides["backup_dir"])
+    sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
+
+
+def _short(stats: CompactStats) -> str:
+    before, after = stats.tokens_before, stats.tokens_after
+    become = "would become" if stats.status is Status.WOULD_COMPACT else "->"
+    return file_line(stats.path, f"{before:,}", f"{after:,} tokens", less(before, after), become)
 
 
 def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.core import text
+from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.discover import Found, Globs
+from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@options.over_sessions
+@options.choosing(
+    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE
+)
 @options.CONFIG
 @options.PRESET
 @click.option(
@@ -42,31 +47,20 @@ if TYPE_CHECKING:
 @options.LOG
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @options.FORMAT
-@options.JSON
 def compress(
-    paths: Sequence[Path],
-    agent: str | None,
-    project: Path | None,
-    everything: bool,
-    older_than: int | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    jobs: int | None,
-    dry_run: bool,
-    check: bool,
+    chosen: options.Chosen,
     config: Path | None,
     preset: str | None,
-    as_json: bool,
     force: bool,
     form: str | None,
     **overrides: Any,
 ) -> None:
     """Make sessions smaller, in place."""
-    from sessioncompress.operations import report
+    from sessioncompress.operations import wording
 
-    selected = options.selected(paths, agent, project, everything, older_than, Globs(include, exclude))
-    rehearse = dry_run or check
-    policies = options.policies_of(config, preset, compresses=True, **overrides)
+    rehearse = chosen.rehearses
+    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
+    run_id = text.run_id(time.time())
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
         policy = policies.of(found.path)
@@ -79,32 +73,56 @@ def compress(
         ):
             return batch.Settled(skipped)
         from sessioncompress.operations.compress import compress_session
+        from sessioncompress.pipeline.summary import CompressionStats, Status
 
-        return partial(compress_session, found.path, policy, dry_run=rehearse, force=force, form=form, named=named)
+        how: dict[str, Any] = {"dry_run": rehearse, "force": force, "form": form, "named": named, "run_id": run_id}
+        work = partial(compress_session, found.path, policy, **how)
+        return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
 
+    listed = options.all_governed(chosen.sessions(), policies)
+    if chosen.asks:
+        # Imported here: most runs ask nothing.
+        from sessioncompress.cli.asking import goes_on
+
+        if not goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force)):
+            return
+
+    lines = output.Lines(chosen)
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(options.all_governed(selected, policies), prepare, jobs)
+    run = batch.Archive(listed, prepare, chosen.jobs)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
             passed_over += 1
             continue
-        stats = report.stats_of(outcome)
+        stats = wording.stats_of(outcome)
         done.append(stats)
-        if not as_json or outcome.error:
-            click.echo(report.line(stats), err=outcome.error is not None)
-        for text in report.warnings(stats):
-            click.echo(text, err=True)
-    if not paths:
-        output.tell_of_opencode(agent)
-    if as_json:
-        output.echo_json(report.document(done, dry_run=rehearse))
-    else:
-        click.echo(report.total_line(done, passed_over=passed_over))
+        if outcome.error is not None:
+            click.echo(wording.line(stats), err=True)
+        elif stats.is_smaller:
+            lines.changed(wording.line(stats), partial(_short, stats))
+        else:
+            lines.left(wording.line(stats), stats.status.value, stats.reason)
+        for warning in wording.warnings(stats):
+            click.echo(warning, err=True)
+    if chosen.by_options:
+        output.tell_of_opencode(chosen.agent)
+    if chosen.as_json:
+        output.echo_json(wording.document(done, dry_run=rehearse))
+    lines.end(wording.total_lines(done, passed_over=passed_over))
+    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"])
     if run.interrupted:
         codes.add(output.cut_short(run))
-    if check and any(stats.is_smaller for stats in done):
+    if chosen.check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))
+
+
+def _short(stats: CompressionStats) -> str:
+    from sessioncompress.cli.tables import file_line
+    from sessioncompress.operations.wording import arrow
+
+    before, after = stats.original_size, stats.compressed_size
+    return file_line(stats.path, kb(before), kb(after), less(before, after), arrow(stats))

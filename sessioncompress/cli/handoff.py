@@ -23,7 +23,7 @@ from sessioncompress.operations.handoff import Handoff, handoff_session, write_n
 def handoff(
     session: Path, output: Path | None, new: bool, config: Path | None, form: str | None, **overrides: Any
 ) -> None:
-    """Sum up all of a session, as markdown, for another session; the session is not changed."""
+    """Sum up all of a session for another one; as markdown. The session is not changed."""
     if new and output is not None:
         raise click.UsageError("--new names its file itself: it goes without -o")
     policy = options.policies_of(config, **overrides).of(session)

@@ -9,23 +9,34 @@ from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude")
+@click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude-code")
 @click.argument("action", type=click.Choice(["install", "uninstall", "status"]))
-@click.argument("agent", type=click.Choice(AGENTS))
+@click.argument("agent", type=options.Agent(*AGENTS))
 @click.option("--compact", is_flag=True, help="With install: also compact each session that has ended.")
+@options.PRESET
 @click.option("--yes", is_flag=True, help="Write the change without asking.")
-def hook(action: str, agent: str, compact: bool, yes: bool) -> None:
-    """Let an agent compress each session that has ended, and refuse to write markers into files."""
-    from sessioncompress.hooks import install
+def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) -> None:
+    """Let an agent compress each session that ended; and refuse to write markers into files.
 
-    if compact and action != "install":
-        raise click.UsageError("--compact goes with install")
+    The agent is claude-code, codex, gemini, opencode or pi.
+    """
+    from sessioncompress.hooks import install
+    from sessioncompress.hooks.base import COMPRESSED, Ending
+
+    ending = Ending(compact, preset)
+    if ending != COMPRESSED and action != "install":
+        raise click.UsageError(f"{'--compact' if compact else '--preset'} goes with install")
     known = install.agent_named(agent)
+    if ending != COMPRESSED and not known.compresses:
+        raise click.UsageError(
+            f"{known.title} keeps its sessions in a database, which no hook compresses: there is only the guard. "
+            "Compress what it exports"
+        )
     if action == "status":
         for line in install.status(known):
             click.echo(printable(line))
         return
-    change = install.to_install(known, compact=compact) if action == "install" else install.to_uninstall(known)
+    change = install.to_install(known, ending) if action == "install" else install.to_uninstall(known)
     named = known.file()
     name = printable(str(named) if named.absolute() == change.file else f"{named} (which is {change.file})")
     if change.after == change.before:
@@ -40,3 +51,5 @@ def hook(action: str, agent: str, compact: bool, yes: bool) -> None:
     install.write(change)
     done = "installed" if action == "install" else "uninstalled"
     click.echo(f"{name}: {done}; {known.title} heeds it from its next start on")
+    if known.advice and action == "install":
+        click.echo(known.advice)

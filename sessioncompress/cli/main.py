@@ -5,33 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from sessioncompress.cli.help import OneScreen, Row
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _COMMANDS = (
-    "branch-summary",
-    "budget",
-    "clean",
-    "compact",
-    "compress",
-    "forget",
-    "handoff",
-    "hook",
-    "pack",
-    "pre-commit",
-    "restore",
-    "search",
     "sessions",
-    "show",
+    "search",
+    "compress",
+    "restore",
+    "history",
     "stats",
-    "unpack",
+    "report",
+    "diff",
+    "show",
     "verify",
+    "pack",
+    "unpack",
+    "clean",
+    "forget",
+    "compact",
+    "budget",
+    "handoff",
+    "branch-summary",
+    "config",
+    "hook",
+    "pre-commit",
+    "completion",
 )
-"""Each is a module with a function of its name. Only the one that runs is imported."""
+"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported."""
 
 
 @contextmanager
@@ -48,7 +57,7 @@ def _said_printably() -> Iterator[None]:
         raise click.UsageError(printable(said), error.ctx) from error
 
 
-class _Commands(click.Group):
+class _Commands(OneScreen, click.Group):
     """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -63,6 +72,23 @@ class _Commands(click.Group):
         found: click.Command = getattr(import_module(f"sessioncompress.cli.{name}"), name)
         return found
 
+    def rows(self, ctx: click.Context) -> Iterator[Row]:
+        """List the commands first: there are more of them than a screen has lines."""
+        for name in _COMMANDS:
+            command = self.get_command(ctx, name)
+            assert command is not None
+            yield Row("Commands", name, " ".join((command.help or "").split()))
+        yield from super().rows(ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name without importing the commands for their help, which would take too long."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        # Imported here: a run that completes nothing needs none.
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in _COMMANDS if name.startswith(incomplete)]
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
@@ -74,7 +100,9 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands, epilog="Example: sessioncompress sessions", context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(VERSION, prog_name="sessioncompress")
 def main() -> None:
     """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""

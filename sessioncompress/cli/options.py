@@ -6,22 +6,29 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from shlex import quote
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
+from sessioncompress.cli.help import OneScreen
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
-from sessioncompress.errors import SessionCompressError
+from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
-    from sessioncompress.pipeline.discover import Found, Globs
+    from sessioncompress.operations.packed import Packed
+    from sessioncompress.pipeline.discover import Found, Search
     from sessioncompress.policy.model import Policy
 
 
-class Command(click.Command):
+T = TypeVar("T")
+
+
+class Command(OneScreen):
     """Prints an error of ours and exits with its code, or with 130 after an interrupt."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -35,6 +42,18 @@ class Command(click.Command):
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
             sys.exit(process.EXIT_CODE)
+
+
+class ReadOnly(Command):
+    """A command that changes nothing: where nobody reads its output any more, it ends."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with process.ending_with_its_reader():
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.exit(0)
 
 
 class _Path(click.Path):
@@ -51,14 +70,21 @@ class _Path(click.Path):
         super().fail(f"{message} Nothing was done.", param, ctx)
 
 
-class _Format(click.types.StringParamType):
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        # Imported here: most runs need no table of formats.
-        from sessioncompress.formats.table import NAMES
+class Agent(click.types.StringParamType):
+    """An agent, by any of its names, of all or of some."""
 
-        if value not in NAMES:
-            self.fail(f"{value!r} is none of {', '.join(NAMES)}. Nothing was done.", param, ctx)
-        return value
+    def __init__(self, *among: str) -> None:
+        self._among = among
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return what we call the agent."""
+        # Imported here: most runs need no table of formats.
+        from sessioncompress.formats.table import NAMES, agent_named
+
+        try:
+            return agent_named(value, self._among or NAMES)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
@@ -69,25 +95,21 @@ def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, c
             return None
         if found := re.fullmatch(rf"([0-9]{{1,9}})({'|'.join(units)})", value):
             return int(found[1]) * units[found[2]]
-        behind = " or ".join(units)
+        *others, last = units
+        behind = f"{', '.join(others)} or {last}"
         what = f"is no whole number, of nine digits at most, with {behind} behind it, as in {example}"
         if re.fullmatch("[0-9]{1,9}", value):
-            what = f"needs {'a ' if len(units) == 1 else ''}{behind} behind it, as in {example}"
+            what = f"needs {behind} behind it, as in {example}"
         raise click.BadParameter(f"{value!r} {what}", ctx, param)
 
     return read
 
 
-DAYS = {"d": 24 * 3600}
+AGE = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 """The units of an age, in seconds."""
 
 ANY_PATH = _Path(path_type=Path)
 EXISTING = _Path(path_type=Path, exists=True, readable=False)
-PATHS = click.argument("paths", nargs=-1, required=True, type=EXISTING)
-PATHS_OR_GONE = click.argument("paths", nargs=-1, required=True, type=ANY_PATH)
-"""For sessions that may be gone; sessions_with_stores() checks."""
-PATHS_OR_NONE = click.argument("paths", nargs=-1, type=EXISTING)
-"""For commands whose options can select sessions instead."""
 FILES = click.argument("files", nargs=-1, type=_Path(path_type=Path, exists=True, dir_okay=False, readable=False))
 """For files that a program such as pre-commit hands over."""
 CONFIG = click.option(
@@ -114,39 +136,42 @@ FORMAT = click.option(
     "--format",
     "form",
     metavar="NAME",
-    type=_Format(),
+    type=Agent(),
     help="Take the files for sessions of this format, whatever they look like.",
 )
-AGENT = click.option("--agent", metavar="NAME", type=_Format(), help="Only sessions of this agent.")
+AGENT = click.option("--agent", metavar="NAME", type=Agent(), help="Only sessions of this agent.")
 PROJECT = click.option(
     "--project", type=ANY_PATH, metavar="DIR", help="Only sessions begun in this folder, or below it."
 )
 ALL = click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
-CHECK = click.option("--check", is_flag=True, help="Like --dry-run; exit 1 if something would change.")
+YES = click.option("--yes", is_flag=True, help="Do not ask.")
+CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
 QUIET_SECONDS = click.option(
-    "--quiet-seconds", type=click.FloatRange(0), help="Refuse a session that changed within so many seconds."
+    "--quiet-seconds",
+    type=click.FloatRange(0),
+    help="Refuse a session that changed within so many seconds.",
 )
 OLDER_THAN = click.option(
     "--older-than",
     metavar="AGE",
-    callback=amount(DAYS, "7d"),
-    help="Only sessions whose files have not changed for so long, as in 7d.",
+    callback=amount(AGE, "7d"),
+    help="Only sessions unchanged for so long, as in 12h, 7d or 2w.",
 )
 INCLUDE = click.option(
-    "--include", multiple=True, metavar="GLOB", help="Of the files in folders only those with such a path or name."
+    "--include", multiple=True, metavar="GLOB", help="In folders, only files of such a path or name."
 )
 EXCLUDE = click.option(
     "--exclude",
     multiple=True,
     metavar="GLOB",
-    help="None of the files and folders in folders with such a path or name.",
+    help="In folders, nothing of such a path or name.",
 )
 JOBS = click.option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Work on so many files at once; else on as many as there are processors.",
+    help="Work on so many files at once; else on one for each processor.",
 )
 RULE = click.option(
     "--rule",
@@ -159,35 +184,173 @@ IDLE_SECONDS = click.option(
     help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
 )
 LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
+
+
+def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    """Tell click, which takes colors out wherever it prints, for the rest of the command."""
+    del param
+    ctx.color = {"always": True, "never": False}.get(value, False if os.environ.get("NO_COLOR") else None)
+
+
+COLOR = click.option(
+    "--color",
+    metavar="WHEN",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    expose_value=False,
+    callback=_colored,
+    help="Whether to use colors; by itself in a terminal, unless NO_COLOR is set.",
+)
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is known of each session.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
-_OVER_SESSIONS = (
-    PATHS_OR_NONE,
-    AGENT,
-    PROJECT,
-    ALL,
-    OLDER_THAN,
-    INCLUDE,
-    EXCLUDE,
-    JOBS,
-    DRY_RUN,
-    CHECK,
-)
+_MOST_TYPED = 3
+"""Paths that a message repeats."""
 
 
-def over_sessions(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the arguments that choose sessions, as selected() takes them, and that only rehearse."""
-    for option in reversed(_OVER_SESSIONS):
-        command = option(command)
-    return command
+def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
+    """Write the arguments that name some files and the folder of their stores, for a shell."""
+    words = [quote(str(path)) for path in paths] if len(paths) <= _MOST_TYPED else ["PATHS"]
+    return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
+
+
+class Chosen(NamedTuple):
+    """What the user chose: sessions by PATHS or by options, and how a command goes over them; see choosing()."""
+
+    paths: tuple[Path, ...]
+    everything: bool
+    agent: str | None
+    project: Path | None
+    older_than: int | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    jobs: int | None = None
+    dry_run: bool = False
+    check: bool = False
+    as_json: bool = False
+    yes: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def by_options(self) -> bool:
+        """Whether options choose the sessions: the user named none of them, nor a folder."""
+        return not self.paths
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether nothing is to be changed."""
+        return self.dry_run or self.check
+
+    @property
+    def asks(self) -> bool:
+        """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
+        is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        return self.by_options and is_seen and not (self.yes or self.rehearses)
+
+    def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
+        """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
+        from sessioncompress.operations.batch import unless_in_use
+
+        return partial(unless_in_use, work, skipped) if self.by_options else work
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the user named one file."""
+        from sessioncompress.pipeline.discover import is_folder
+
+        return len(self.paths) == 1 and not is_folder(self.paths[0])
+
+    def typed(self, backup_dir: Path | None = None) -> str:
+        """Write the arguments that choose the same sessions again, for a shell."""
+        words = ["--all"] if self.everything else []
+        words += ["--agent", self.agent] if self.agent else []
+        words += ["--project", quote(str(self.project))] if self.project else []
+        return " ".join([*words, *typed(self.paths, backup_dir)])
+
+    def sessions(self, search: Search | None = None) -> Iterator[Found]:
+        """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
+        from sessioncompress.pipeline.discover import Globs, discover, unchanged_for
+
+        search, globs = search or discover, Globs(self.include, self.exclude)
+        if self.by_options:
+            from sessioncompress.operations.sessions import Selection, sessions
+
+            return sessions(Selection(self.agent, self.project, self.older_than, globs), search)
+        found = search(self.paths, globs)
+        return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
+
+    def packed(self) -> Iterator[Packed | SessionCompressError]:
+        """Find the packed sessions that are chosen."""
+        from sessioncompress.operations.packed import selected
+        from sessioncompress.operations.sessions import Selection
+        from sessioncompress.pipeline.discover import Globs
+
+        selection = Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
+        return selected(self.paths, selection)
+
+
+def choosing(
+    *more: Callable[[Any], Any],
+    gone: bool = False,
+    older_than: Callable[[Any], Any] = OLDER_THAN,
+    or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command PATHS, the options that choose sessions, and `more` for what Chosen has; it takes one Chosen.
+
+    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. Where the other options
+    are such that `or_all` says so, no choice is that of all sessions.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_chosen(**values: Any) -> None:
+            chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
+            if not (chosen.paths or chosen.agent or chosen.project) and or_all(values):
+                chosen = chosen._replace(everything=True)
+            _refuse_unless_plain(chosen)
+            command(chosen, **values)
+
+        paths = click.argument("paths", nargs=-1, type=ANY_PATH if gone else EXISTING)
+        given: Callable[..., None] = with_chosen
+        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE, COLOR)):
+            given = option(given)
+        return given
+
+    return decorate
+
+
+def _refuse_unless_plain(chosen: Chosen) -> None:
+    """Raise click's UsageError where nothing is named, or in two ways."""
+    some = chosen.agent is not None or chosen.project is not None
+    if not (chosen.paths or some or chosen.everything):
+        context = click.get_current_context()
+        click.echo(context.get_help(), err=True)
+        click.echo(err=True)
+        raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
+    if chosen.paths and (some or chosen.everything):
+        raise click.UsageError("PATHS go with none of --agent, --project and --all")
+    if some and chosen.everything:
+        raise click.UsageError("--all goes with neither --agent nor --project")
+
+
+QUIET_BY_OPTIONS = 60
+"""Seconds. Nobody has named a session that options choose: an agent may be at work in it."""
 
 
 def policies_of(
-    config: Path | None, preset: str | None = None, *, compresses: bool = False, **overrides: Any
+    config: Path | None,
+    preset: str | None = None,
+    *,
+    compresses: bool = False,
+    chosen: Chosen | None = None,
+    **overrides: Any,
 ) -> Policies:
-    """Make the policies of a command's sessions. Warnings about policy files go to stderr."""
-    return Policies(config, preset, overrides, warn=warn, compresses=compresses)
+    """Make the policies of a command's sessions; `chosen` are those that it changes. Warnings go to stderr."""
+    quiet = QUIET_BY_OPTIONS if chosen and chosen.by_options else 0
+    return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
 
 
 def warn(said: str) -> None:
@@ -195,22 +358,20 @@ def warn(said: str) -> None:
     click.echo(printable(f"warning: {said}"), err=True)
 
 
-def sessions_with_stores(
-    paths: Iterable[Path], policies: Policies, include: tuple[str, ...], exclude: tuple[str, ...]
-) -> list[Found]:
-    """List the sessions for a command that reads stores, after reading the policy of each.
+def with_stores(chosen: Chosen, policies: Policies, *, gone_too: bool = False) -> list[Found]:
+    """List the sessions for a command that reads stores, as compressed() finds them, after reading the policy of each.
 
-    Raises UsageError, and click's error for a path that does not exist and has no store.
+    Raises UsageError, and click's error for a path that does not exist and has no store, unless `gone_too`.
     """
     from sessioncompress.operations.stores import compressed
-    from sessioncompress.pipeline.discover import Globs
     from sessioncompress.store.layout import holds, store_at
 
     context = click.get_current_context()
-    for path in paths:
+    for path in () if gone_too else chosen.paths:
         if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
             EXISTING.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
-    return all_governed(compressed(paths, policies.of, Globs(include, exclude)), policies)
+    found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=gone_too))
+    return all_governed(found, policies)
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
@@ -246,31 +407,3 @@ def show_originals(path: Path, policy: Policy) -> None:
 
     if holds(files := store_at(path, policy)):
         show_to_git(files)
-
-
-def selected(
-    paths: Sequence[Path],
-    agent: str | None,
-    project: Path | None,
-    everything: bool,
-    older_than: int | None,
-    globs: Globs,
-) -> Iterator[Found]:
-    """Find the sessions that a command's paths or options select. Raises click's UsageError where they name none."""
-    some = agent is not None or project is not None
-    if not paths and not (some or everything):
-        context = click.get_current_context()
-        click.echo(context.get_help(), err=True)
-        click.echo(err=True)
-        raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
-    if paths and (some or everything or older_than is not None):
-        raise click.UsageError("PATHS go with none of --agent, --project, --all and --older-than")
-    if some and everything:
-        raise click.UsageError("--all goes with neither --agent nor --project")
-    from sessioncompress.pipeline.discover import discover
-
-    if paths:
-        return discover(paths, globs)
-    from sessioncompress.operations.sessions import Selection, sessions
-
-    return sessions(Selection(agent, project, older_than, globs))

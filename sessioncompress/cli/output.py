@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from msgspec.structs import replace
 
+from sessioncompress.cli import options
 from sessioncompress.core import process
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, printable, reasons_lines
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
+    from sessioncompress.cli.options import Chosen
     from sessioncompress.operations.batch import Archive, Outcome
 
 
@@ -28,19 +31,19 @@ class Done(NamedTuple):
 
 def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _: None) -> Done:
     """Collect the outcomes of files; say each result, with the path as the user typed it; print errors as they come."""
-    from sessioncompress.operations import batch, report
+    from sessioncompress.operations import batch, wording
 
-    done = Done([], [], dict.fromkeys(("failed", "refused", report.PASSED_OVER), 0), 0)
+    done = Done([], [], dict.fromkeys(("failed", "refused", wording.PASSED_OVER), 0), 0)
     codes: set[int] = set()
     said: set[str] = set()
     for outcome in outcomes:
         path = str(outcome.found.path)
         codes.add(outcome.exit_code)
         if outcome.passed_over:
-            done.others[report.PASSED_OVER] += 1
+            done.others[wording.PASSED_OVER] += 1
         elif outcome.error is not None:
             done.failed.append((path, outcome.error))
-            status = report.status_of(outcome.error).value
+            status = wording.status_of(outcome.error).value
             done.others[status] += 1
             if (text := f"{status}: {outcome.error}") not in said:
                 # What is wrong with a policy file is the same for all its sessions.
@@ -63,6 +66,42 @@ def both(one: Done, other: Done) -> Done:
     return Done([*one.results, *other.results], [*one.failed, *other.failed], others, exit_code)
 
 
+class Lines:
+    """Prints the lines of a command over files: of those that changed, and how many others there are, and why.
+
+    Of one file that the user named, and with --verbose of each, all that is known; with --quiet and --json nothing.
+    """
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._silent = chosen.quiet or chosen.as_json
+        self._one = chosen.is_one
+        self._all = self._one or chosen.verbose
+        self._left: list[tuple[str, str]] = []
+
+    def changed(self, whole: str, short: Callable[[], str]) -> None:
+        """Print the line of a file that was changed."""
+        if not self._silent:
+            click.echo(whole if self._all else short())
+
+    def left(self, whole: str, status: str = "", reason: str = "") -> None:
+        """Print the line of a file that stays as it is, or count it by its reason if it has one."""
+        if self._all and not self._silent:
+            click.echo(whole)
+        elif status:
+            self._left.append((status, reason))
+
+    def end(self, total: Iterable[str]) -> None:
+        """Print the counts, and the total; neither where the user named one file."""
+        from sessioncompress.cli.tables import echo_wrapped
+
+        if self._silent or self._one:
+            return
+        # The work is done, and the exit code says how it went.
+        with suppress(BrokenPipeError):
+            for text in (*map(printable, reasons_lines(self._left)), *total):
+                echo_wrapped(text)
+
+
 def cut_short(run: Archive[Any]) -> int:
     """Report what an interrupt left undone; return its exit code."""
     begun = counted(run.left, "file was", "files were")
@@ -75,13 +114,17 @@ def with_others(head: str, others: Mapping[str, int]) -> str:
     return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
 
 
-def echo_total(paths: Sequence[Path], done: int, what: str, others: Mapping[str, int]) -> None:
-    """Print the total of a command over a folder or several paths."""
-    from sessioncompress.pipeline.discover import is_folder
+def total(done: int, what: str, others: Mapping[str, int]) -> str:
+    """Format the total of a command over so many sessions."""
+    head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
+    return with_others(head, others)
 
-    if len(paths) > 1 or any(map(is_folder, paths)):
-        head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
-        click.echo(with_others(head, others))
+
+def tell_of_undo(runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None) -> None:
+    """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
+    if run := next(filter(None, runs), ""):
+        command = ["sessioncompress", "restore", "--run", run, *options.typed(paths, backup_dir)]
+        click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 
 
 def tell_of_opencode(agent: str | None) -> None:
@@ -102,12 +145,12 @@ def echo_json(document: Any) -> None:
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 
 
-def confirmed(question: str, where: Path, state: str) -> bool:
+def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
     """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
     try:
-        return click.confirm(question)
+        return click.confirm(question, err=err)
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             raise KeyboardInterrupt from None
-    click.echo()
+    click.echo(err=err)
     raise UsageError("nobody answers", where=where, state=state, remedy="Use --yes.")

@@ -10,49 +10,35 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations.pack import PackStats, pack_sessions
-from sessioncompress.operations.report import kb
-from sessioncompress.pipeline.discover import Globs, is_folder
+from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.pack/1"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress pack --all --older-than 30d")
-@options.PATHS_OR_NONE
-@options.AGENT
-@options.PROJECT
-@options.ALL
-@options.OLDER_THAN
-@options.INCLUDE
-@options.EXCLUDE
-@options.DRY_RUN
+@options.choosing(options.DRY_RUN, options.YES, options.JSON)
 @options.CONFIG
 @options.QUIET_SECONDS
-@options.JSON
-def pack(
-    paths: Sequence[Path],
-    agent: str | None,
-    project: Path | None,
-    everything: bool,
-    older_than: int | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    dry_run: bool,
-    config: Path | None,
-    as_json: bool,
-    **overrides: Any,
-) -> None:
-    """Put sessions that nobody resumes into archives, one for each project; 'unpack' brings them back."""
+def pack(chosen: options.Chosen, config: Path | None, **overrides: Any) -> None:
+    """Put sessions that nobody resumes into archives, one for each project."""
     from sessioncompress.formats import table
 
-    found = options.selected(paths, agent, project, everything, older_than, Globs(include, exclude))
-    if not paths and older_than is None:
+    if chosen.by_options and chosen.older_than is None:
         raise click.UsageError("without PATHS, --older-than says which sessions nobody resumes, as in 30d")
-    policies = options.policies_of(config, **overrides)
-    roots = [*filter(is_folder, paths)] if paths else [*table.agent_roots()]
-    done = output.told(pack_sessions(found, roots, policies.of, dry_run=dry_run))
+    policies = options.policies_of(config, chosen=chosen, **overrides)
+    found = options.all_governed(chosen.sessions(), policies)
+    if chosen.asks:
+        # Imported here: most runs ask nothing.
+        from sessioncompress.cli.asking import goes_on
+
+        if not goes_on("Pack", found, lambda _: True):
+            return
+    roots = [*table.agent_roots()] if chosen.by_options else [*filter(is_folder, chosen.paths)]
+    done = output.told(pack_sessions(found, roots, policies.of, dry_run=chosen.dry_run))
+    as_json, dry_run = chosen.as_json, chosen.dry_run
     archives = _archives(done.results)
     if as_json:
         output.echo_json(_document(done, archives, dry_run=dry_run))

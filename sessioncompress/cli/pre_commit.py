@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli import options
+from sessioncompress.cli import options, output
+from sessioncompress.core import text
 from sessioncompress.core.text import printable
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
-from sessioncompress.operations import batch, report
+from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import discover, triage
 from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
@@ -225,9 +226,12 @@ def pre_commit(
             return skipped
         from sessioncompress.operations.compress import compress_session
 
-        done = compress_session(path, policy, dry_run=check, named=found.named)
+        done = compress_session(path, policy, dry_run=check, named=found.named, run_id=run_id)
+        runs.append(done.run)
         return replace(done, path=str(path))
 
+    runs: list[str] = []
+    run_id = text.run_id(time.time())
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
     stores = {found.path: store_at(found.path, policy) for found, policy in policies.items() if policy.commit_originals}
     committed = list(stores)
@@ -258,6 +262,7 @@ def pre_commit(
         click.echo(f"They are smaller now: 'git add' them, and commit again.{where}")
     elif check and staged:
         click.echo("Run 'git add' on what is not staged, and commit again.")
+    output.tell_of_undo(runs, files)
     codes |= {int(due), int(check and bool(staged))}
     sys.exit(batch.worst(codes))
 
@@ -268,12 +273,12 @@ def _code(outcome: Outcome[CompressionStats]) -> int:
         return 0
     if outcome.error is not None:
         in_use = isinstance(outcome.error, InUse)
-        click.echo(f"{'skipped' if in_use else report.status_of(outcome.error).value}: {outcome.error}", err=True)
+        click.echo(f"{'skipped' if in_use else wording.status_of(outcome.error).value}: {outcome.error}", err=True)
         return 0 if in_use else outcome.exit_code
     assert outcome.result is not None
-    for text in report.warnings(outcome.result):
-        click.echo(text, err=True)
+    for warning in wording.warnings(outcome.result):
+        click.echo(warning, err=True)
     if not outcome.result.is_smaller:
         return 0
-    click.echo(report.line(outcome.result))
+    click.echo(wording.line(outcome.result))
     return 1

@@ -4,76 +4,120 @@ from __future__ import annotations
 
 import sys
 import time
-from itertools import chain
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable, written_time
+from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, width, with_tilde
+from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations.packed import listed_packed
-from sessioncompress.operations.report import kb
+from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.sessions/1"
-HEADING = f"{'agent':<12} {'size':>12} {'age':>7} {'could save':>12}  {'compressed':<10}  project  session"
+COLUMNS = (
+    Column("agent"),
+    Column("project", may_be_cut=True),
+    Column("age", is_number=True),
+    Column("size", is_number=True),
+    Column("could save", is_number=True),
+    Column("compressed"),
+    Column("session", may_be_cut=True),
+)
 
+_WIDE = 120
+"""Columns of a terminal that has room for the paths of sessions."""
 _DIGEST_SHOWN = 12
 _DIGEST_DIGITS = 64
 _UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
+_SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
+    "saves": lambda each: (-each.could_save, -each.size),
+    "size": lambda each: (-each.size,),
+    "age": lambda each: (each.modified,),
+    "project": lambda each: (each.project, -each.could_save),
+}
 
 
-def line(session: lists.ListedSession) -> str:
-    """Format one session."""
+def row(session: ListedSession, name: Callable[[str], str] = printable) -> list[str]:
+    """Format one session; `name` says how a path is written."""
     seconds = max(time.time() - session.modified, 0)
     unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
-    age = f"{int(seconds // length):,} {unit}"
-    saves = kb(session.could_save) if session.could_save else "-"
-    compressed = "packed" if session.packed else "yes" if session.compressed else "-"
     is_digest = len(session.project) == _DIGEST_DIGITS and "/" not in session.project
-    project = f"sha256:{session.project[:_DIGEST_SHOWN]}" if is_digest else printable(session.project) or "-"
-    head = f"{session.agent:<12} {kb(session.size):>12} {age:>7} {saves:>12}  {compressed:<10}"
-    return f"{head}  {project}  {printable(session.path)}"
+    return [
+        session.agent,
+        f"sha256:{session.project[:_DIGEST_SHOWN]}" if is_digest else name(session.project) or "-",
+        f"{int(seconds // length):,} {unit}",
+        kb(session.size),
+        kb(session.could_save) if session.could_save else "-",
+        "packed" if session.packed else "yes" if session.compressed else "-",
+        name(session.path),
+    ]
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress sessions --project .")
+def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
+    """Print the table of sessions, and their total."""
+    rows = sorted(listed, key=_SORTS[sort])
+    if is_seen():
+        # A narrow terminal has no room for the paths.
+        most = len(COLUMNS) if width() >= _WIDE else len(COLUMNS) - 1
+        cells = [row(each, lambda path: with_tilde(printable(path)))[:most] for each in rows]
+        echo_table(COLUMNS[:most], cells)
+    else:
+        echo_table(COLUMNS, [row(each) for each in rows])
+
+
+def total(listed: Sequence[ListedSession]) -> str:
+    """Format what all sessions come to."""
+    head = f"total: {counted(len(listed), 'session', 'sessions')}"
+    if not listed:
+        return head
+    size, saves = (sum(getattr(each, name) for each in listed) for name in ("size", "could_save"))
+    agents = counted(len({each.agent for each in listed}), "agent", "agents")
+    done = sum(each.compressed for each in listed)
+    packed = sum(each.packed for each in listed)
+    already = f"{done:,} compressed already{f', {packed:,} packed' if packed else ''}"
+    return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves)}, stores included"
+
+
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress sessions --project .")
 @options.AGENT
 @options.PROJECT
 @options.OLDER_THAN
+@click.option(
+    "--sort", type=click.Choice(list(_SORTS)), default="saves", help="What comes first; by itself what saves most."
+)
 @options.JSON
-def sessions(agent: str | None, project: Path | None, older_than: int | None, as_json: bool) -> None:
-    """List the sessions of all agents on this machine, and what could be saved; change nothing."""
+@options.COLOR
+def sessions(agent: str | None, project: Path | None, older_than: int | None, sort: str, as_json: bool) -> None:
+    """List the sessions on this machine, and what could be saved; change nothing."""
     policies = options.policies_of(None)
 
-    def work(found: Found) -> lists.ListedSession:
+    def prepare(found: Found) -> Callable[[], ListedSession]:
         assert isinstance(found, lists.Session)
-        return lists.listed(found, policies.of(found.path))
+        return partial(lists.listed, found, policies.of(found.path))
 
-    if not as_json:
-        click.echo(HEADING)
     selection = lists.Selection(agent, project, older_than)
-    outcomes = chain(batch.each(lists.sessions(selection), work), listed_packed(selection))
-    done = output.told(outcomes, lambda one: None if as_json else click.echo(line(one)))
-    totals = {
-        "sessions": len(done.results),
-        "size": sum(each.size for each in done.results),
-        "compressed": sum(each.compressed for each in done.results),
-        "couldSave": sum(each.could_save for each in done.results),
-        "packed": sum(each.packed for each in done.results),
-    }
+    run = output.told(batch.Archive(lists.sessions(selection), prepare, None))
+    done = output.both(run, output.told(listed_packed(selection)))
+    listed: list[ListedSession] = done.results
     if as_json:
-        listed = [to_json(each) | {"modified": written_time(each.modified)} for each in done.results]
-        output.echo_json({"schema": SCHEMA, "sessions": listed, "totals": totals})
+        totals = {
+            "sessions": len(listed),
+            "size": sum(each.size for each in listed),
+            "compressed": sum(each.compressed for each in listed),
+            "couldSave": sum(each.could_save for each in listed),
+            "packed": sum(each.packed for each in listed),
+        }
+        found = [to_json(each) | {"modified": written_time(each.modified)} for each in listed]
+        output.echo_json({"schema": SCHEMA, "sessions": found, "totals": totals})
     else:
-        head = f"total: {counted(len(done.results), 'session', 'sessions')}"
-        if done.results:
-            agents = counted(len({each.agent for each in done.results}), "agent", "agents")
-            saves = f"a run could save {kb(totals['couldSave'])}, originals included"
-            packed = f" {totals['packed']:,} packed;" if totals["packed"] else ""
-            head += f" of {agents}, {kb(totals['size'])}; {totals['compressed']:,} compressed already;{packed} {saves}"
-        click.echo(output.with_others(head, done.others))
+        echo_list(listed, sort)
+        echo_wrapped(output.with_others(total(listed), done.others))
     output.tell_of_opencode(agent)
     sys.exit(done.exit_code)

@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import options
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import kb, printable
 from sessioncompress.errors import UsageError
 
 _SHOWN_BYTES = 20 * 1024
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
 @click.argument("path", required=False, type=options.EXISTING)
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
@@ -27,7 +27,6 @@ def show(
     ref: str, path: Path | None, everything: bool, lines: str | None, config: Path | None, backup_dir: Path | None
 ) -> None:
     """Print the original that a marker's reference names."""
-    from sessioncompress.operations.report import kb
     from sessioncompress.operations.show import show as find
     from sessioncompress.operations.show import working_folder
 

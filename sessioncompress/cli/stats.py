@@ -3,54 +3,121 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
-from sessioncompress.operations import batch, report
-from sessioncompress.operations.packed import each_packed, packed_in
-from sessioncompress.operations.sessions import SessionStats, inspect_session
-from sessioncompress.pipeline.discover import Found, discover
+from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
+from sessioncompress.core.text import KB, printable
+from sessioncompress.operations import batch, wording
+from sessioncompress.operations.packed import each_packed
+from sessioncompress.operations.sessions import SessionStats, Share, inspect_session
+from sessioncompress.pipeline.discover import Found
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress stats session.jsonl")
-@options.PATHS
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress stats session.jsonl")
+@options.choosing(options.JOBS, options.JSON, options.VERBOSE)
 @options.CONFIG
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
-@options.JSON
 def stats(
-    paths: Sequence[Path],
-    config: Path | None,
-    preset: str | None,
-    backup_dir: Path | None,
-    form: str | None,
-    as_json: bool,
+    chosen: options.Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
 ) -> None:
-    """Show where the bytes of sessions are and what would be saved; change nothing."""
+    """Show where the bytes are, and what would be saved; change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir)
 
-    def work(found: Found) -> SessionStats:
+    def prepare(found: Found) -> Callable[[], SessionStats]:
         policy = policies.of(found.path)
         options.tell_of_two_stores(found.path, policy)
-        done = inspect_session(found.path, policy, form=form)
-        return replace(done, would=replace(done.would, path=str(found.path)))
+        return partial(inspect_session, found.path, policy, form=form)
 
-    def work_packed(place: Path, copy: Path) -> SessionStats:
-        done = inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
-        return replace(done, would=replace(done.would, path=str(place)))
+    def of_copy(place: Path, copy: Path) -> SessionStats:
+        return inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
 
-    done = output.told(chain(batch.each(discover(paths), work), each_packed(packed_in(paths), work_packed)))
-    if as_json:
-        output.echo_json(report.sessions_document(done.results))
-    else:
-        for each in done.results:
-            for text in report.session_lines(each):
-                click.echo(text)
-        output.echo_total(paths, len(done.results), report.sessions_total(done.results), done.others)
+    run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
+    done = output.both(run, output.told(each_packed(chosen.packed(), of_copy)))
+    if chosen.by_options:
+        output.tell_of_opencode(chosen.agent)
+    results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]
+    if chosen.as_json:
+        output.echo_json(wording.sessions_document(results))
+        sys.exit(done.exit_code)
+    if chosen.verbose or chosen.is_one:
+        for each in results:
+            _echo(wording.inspected(each), {("", share.kind, share.tool): share for share in each.shares})
+            if not chosen.is_one:
+                click.echo()
+    if not chosen.is_one:
+        head, *would = wording.inspected_total(results)
+        shares = _added(results)
+        head = output.total(len(results), f", {head}", done.others)
+        _echo([head, *(would if results else [])], shares if chosen.verbose else _largest(shares))
     sys.exit(done.exit_code)
+
+
+_Shares = Mapping[tuple[str, str, str], Share]
+"""Shares by agent, empty where it goes without saying, kind and tool."""
+
+_SHOWN = 0.99
+_OTHERS = "others"
+
+
+def _bytes(share: Share) -> int:
+    return share.protected + share.old + share.dead
+
+
+def _sum(shares: Iterable[Share]) -> Share:
+    shares = list(shares)
+    names = ("blocks", "protected", "old", "dead")
+    return replace(shares[0], **{name: sum(getattr(share, name) for share in shares) for name in names})
+
+
+def _added(all_stats: Sequence[SessionStats]) -> _Shares:
+    """Add up the shares of several sessions."""
+    found: dict[tuple[str, str, str], list[Share]] = {}
+    for each in all_stats:
+        for share in each.shares:
+            found.setdefault((each.format, share.kind, share.tool), []).append(share)
+    return {key: _sum(shares) for key, shares in found.items()}
+
+
+def _largest(shares: _Shares) -> _Shares:
+    """Keep the shares that nearly all bytes are in, and the others as one."""
+    left = (1 - _SHOWN) * sum(map(_bytes, shares.values()))
+    small: list[tuple[str, str, str]] = []
+    for key in sorted(shares, key=lambda each: _bytes(shares[each])):
+        left -= _bytes(shares[key])
+        if left < 0:
+            break
+        small.append(key)
+    if len(small) <= 1:
+        return shares
+    kept = {key: share for key, share in shares.items() if key not in small}
+    return {**kept, (_OTHERS, "", f"{len(small):,} kinds and tools"): _sum(shares[key] for key in small)}
+
+
+def _echo(lines: Sequence[str], shares: _Shares) -> None:
+    """Print the first line, the table of the shares, and the other lines."""
+    head, *others = lines
+    echo_wrapped(head)
+    if shares:
+        numbers = [Column(name, is_number=True) for name in ("blocks", "KB protected", "KB old", "KB dead")]
+        columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
+        rows = []
+        # The others come last, however many they are.
+        ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -_bytes(each[1])))
+        for (agent, kind, tool), share in ordered:
+            sizes = [f"{round(size / KB):,}" for size in (share.protected, share.old, share.dead)]
+            rows.append([agent, kind, printable(tool) or "-", f"{share.blocks:,}", *sizes])
+        # All are of one agent where none is named.
+        first = 0 if any(agent for agent, _, _ in shares) else 1
+        echo_table(columns[first:], [row[first:] for row in rows])
+    elif others:
+        click.echo("  no blocks of 256 bytes or more")
+    for text in others:
+        echo_wrapped(text)

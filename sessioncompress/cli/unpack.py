@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations.packed import UnpackStats, meant_by, unpack_sessions
-from sessioncompress.operations.report import kb
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.unpack/1"
@@ -21,7 +20,7 @@ SCHEMA = "sessioncompress.unpack/1"
 @options.DRY_RUN
 @options.JSON
 def unpack(what: Sequence[str], dry_run: bool, as_json: bool) -> None:
-    """Bring packed sessions back byte for byte: by their ids, titles or paths, or all that were packed in a folder."""
+    """Bring packed sessions back byte for byte, by their ids, titles or paths."""
     if "" in what:
         raise click.UsageError("a name is empty; '.' is the working folder. Nothing was done")
 

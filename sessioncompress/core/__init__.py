@@ -1,3 +1,3 @@
 """Bytes, lines and values: what knows no agent, no policy and no disk."""
 
-VERSION = "0.4.0"
+VERSION = "1.0.0"

@@ -74,14 +74,34 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 class _Raw(io.FileIO):
-    """A stream of the process that takes for written what nobody reads any more."""
+    """A stream of the process that takes for written what nobody reads any more, unless the work ends then."""
+
+    ends_with_its_reader = False
+    """Whether what cannot be written is an error."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Write the bytes, or drop them where the reader has gone."""
         try:
             return super().write(data)
         except BrokenPipeError:
+            if self.ends_with_its_reader:
+                raise
             return memoryview(data).nbytes
+
+
+@contextmanager
+def ending_with_its_reader() -> Iterator[None]:
+    """Raise BrokenPipeError in a block that only reads sessions, as soon as nobody reads stdout."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if not isinstance(raw, _Raw):
+        yield
+        return
+    raw.ends_with_its_reader = True
+    try:
+        yield
+    finally:
+        # What is left in a buffer is dropped.
+        raw.ends_with_its_reader = False
 
 
 def outlive_their_readers() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import calendar
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
@@ -68,9 +68,56 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
+def kb(size: int) -> str:
+    """Format bytes as whole KB of 1,024."""
+    return f"{round(size / KB):,} KB"
+
+
+def less(before: int, after: int) -> str:
+    """Format a reduction for a column: `-64 %`, rounded as smaller() does."""
+    return f"-{int(100 * (before - after) / before)} %" if after < before else "-"
+
+
+def smaller(before: int, after: int) -> str:
+    """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
+    if after >= before:
+        return "not smaller"
+    return f"{int(100 * (before - after) / before)} % smaller"
+
+
 def file_line(name: str, status: str, reason: str) -> str:
     """Write why one file is as it was."""
     return f"{name}: {status}: {reason}"
+
+
+_NUMBER = re.compile(r"([0-9](?:,?[0-9])*+(?:\.[0-9]++)?+)")
+_MOST_REASONS = 8
+
+
+def reasons_lines(reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """Write why files are as they were, by status, and together where reasons differ only in numbers.
+
+    `3 skipped: 2 to 98 KB, under the threshold of 100 KB`. What stands behind a semicolon is left out.
+    """
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
+    for status, reason in reasons:
+        # Words and numbers in turn.
+        parts = _NUMBER.split(reason.partition(";")[0])
+        alike.setdefault((status, *parts[::2]), []).append(parts[1::2])
+    most = sorted(alike.items(), key=lambda each: -len(each[1]))
+    lines = []
+    for (status, first, *words), found in most[:_MOST_REASONS]:
+        numbers = [_span(column) for column in zip(*found, strict=True)]
+        said = "".join(number + word for number, word in zip(numbers, words, strict=True))
+        lines.append(f"{len(found):,} {status}: {first}{said}")
+    if rest := sum(len(found) for _, found in most[_MOST_REASONS:]):
+        lines.append(f"{rest:,} for other reasons")
+    return lines
+
+
+def _span(numbers: Iterable[str]) -> str:
+    by_size = sorted(set(numbers), key=lambda each: float(each.replace(",", "")))
+    return by_size[0] if len(by_size) == 1 else f"{by_size[0]} to {by_size[-1]}"
 
 
 def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
@@ -132,8 +179,22 @@ def written_time(seconds: float) -> str:
     return _WRITTEN % time.gmtime(min(max(seconds, _FIRST), _LAST))[:6]
 
 
+_RUN_FORM = "%04d%02d%02d-%02d%02d%02d-%04x"
+_PARTS = 1 << 16
+"""Of a second: two runs hardly ever begin in the same one."""
+
+
+def run_id(seconds: float) -> str:
+    """Name a run by when it begins, in seconds since 1970: UTC, and parts of a second, so that names sort by time."""
+    seconds = min(max(seconds, _FIRST), _LAST)
+    return _RUN_FORM % (*time.gmtime(seconds)[:6], int(seconds % 1 * _PARTS))
+
+
 def said_time(text: str) -> float | None:
     """Read the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
+    # Imported here because few commands read a time.
+    import calendar
+
     try:
         return calendar.timegm(time.strptime(text, _FORM))
     except ValueError:

@@ -12,18 +12,20 @@ from hashlib import sha256
 from itertools import takewhile
 from sys import intern
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.references import image_data
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import values
+
+if TYPE_CHECKING:
+    from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Summary, Written
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""
@@ -106,6 +108,9 @@ class Reader(ABC):
 
     def said_call(self, name: Any, tool: Any, given: Any) -> Said:
         """Read what a call says: its tool, and what that was given."""
+        # Imported here, as in the formats, because only a checkpoint asks what was said.
+        from sessioncompress.core.checkpoint import Said, Say
+
         tool = values.text(tool)
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
         return Said(Say.CALL, tool=tool, call=values.text(name), purpose=purpose, given=values.fields(given))

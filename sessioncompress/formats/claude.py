@@ -7,17 +7,18 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
-from sessioncompress.formats import claude_checkpoint as checkpoints
 from sessioncompress.formats import claude_screen as screen
 from sessioncompress.formats.base import Entry, Head, Name, line_of, moment
+
+if TYPE_CHECKING:
+    from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 
 _THOUGHTS = ("thinking", "redacted_thinking")
 _PICTURES = ("image", "document")
@@ -63,7 +64,9 @@ class ClaudeReader(base.Reader):
         return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
 
     def said(self, entry: Entry) -> Iterable[Said]:
-        return checkpoints.said(entry, self.said_call)
+        from sessioncompress.formats import claude_checkpoint
+
+        return claude_checkpoint.said(entry, self.said_call)
 
     def _assistant(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
         response = intern(values.text(message.get("id")))
@@ -313,7 +316,9 @@ class ClaudeCode(base.Format):
         return Shape(array("I", path), frozenset(_dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        return checkpoints.checkpoint(session, cut, summary)
+        from sessioncompress.formats import claude_checkpoint
+
+        return claude_checkpoint.checkpoint(session, cut, summary)
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out what stands before the boundary: the agent does so as well when it loads the session.
@@ -346,6 +351,9 @@ class ClaudeCode(base.Format):
             case ["content", int()]:
                 return kind == "tool_result" and values.type_of(old) in _PICTURES and value is not REMOVED
         return False
+
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        return moment(entry.get("timestamp"))
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         return screen.stand_in(path, value)

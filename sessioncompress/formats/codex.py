@@ -6,18 +6,19 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import GrowingPath, Lines
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
-from sessioncompress.formats import codex_checkpoint as checkpoints
 from sessioncompress.formats import codex_items as items
 from sessioncompress.formats.base import Entry, Head, Name, line_of
+
+if TYPE_CHECKING:
+    from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 
 _PAYLOAD = "payload"
 _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
@@ -72,7 +73,9 @@ class RolloutReader(base.Reader):
         return line_of(raw, Role.OTHER)
 
     def said(self, entry: Entry) -> Iterable[Said]:
-        return checkpoints.said(entry)
+        from sessioncompress.formats import codex_checkpoint
+
+        return codex_checkpoint.said(entry)
 
     def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         kind = values.text(item.get("type"))
@@ -298,7 +301,9 @@ class Codex(base.Format):
         return model.Shape(array("I", live.path), frozenset(base.dead(lines, live.path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        return checkpoints.checkpoint(session, cut, summary)
+        from sessioncompress.formats import codex_checkpoint
+
+        return codex_checkpoint.checkpoint(session, cut, summary)
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out the items of the old part. Events stay: Codex lists and shows a session by them."""
@@ -326,6 +331,9 @@ class Codex(base.Format):
 
     def text_part(self, text: str) -> Any:
         return {"type": "input_text", "text": text}
+
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        return base.moment(entry.get("timestamp"))
 
     def answer(self, entry: Entry) -> Answer | None:
         payload = values.fields(entry.get(_PAYLOAD))

@@ -284,6 +284,9 @@ class Gemini(base.Format):
         data = values.fields(values.fields(part).get("inlineData"))
         return values.text(data.get("mimeType")), values.text(data.get("data"))
 
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        return base.moment(entry.get("timestamp"))
+
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a message of the model says of its request, or one of the agent of what failed."""
         at = base.moment(entry.get("timestamp"))

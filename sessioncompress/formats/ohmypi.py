@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sessioncompress.core.checkpoint import NewSession, Summary, Written
 from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
-from sessioncompress.formats import pi, pi_checkpoint, values
+from sessioncompress.formats import pi, values
 from sessioncompress.formats.base import Cleared, Entry, Head
+
+if TYPE_CHECKING:
+    from sessioncompress.core.checkpoint import NewSession, Summary, Written
 
 _ARGUMENTS: JsonPath = ("data", "args")
 _PRUNED: JsonPath = ("message", "prunedAt")
@@ -65,6 +67,8 @@ class OhMyPi(pi.FamilyFormat):
         return {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
 
     def handoff(self, session: Written, path: str, text: str) -> NewSession:
+        from sessioncompress.formats import pi_checkpoint
+
         live = self.shape(session.lines).live
         return pi_checkpoint.handoff(session, live, path, text, attribution="agent")
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
 from sessioncompress.core.splice import REMOVED, within
-from sessioncompress.formats import base, pi_checkpoint, values
+from sessioncompress.formats import base, values
 from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
+
+if TYPE_CHECKING:
+    from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Summary, Written
 
 _LONGEST_COMPARED = 32 * 1024
 _MOST_COMPARED = 16
@@ -89,6 +91,8 @@ class PiReader(base.Reader):
         return []
 
     def said(self, entry: Entry) -> Iterator[Said]:
+        from sessioncompress.formats import pi_checkpoint
+
         return pi_checkpoint.said(entry, self.said_call)
 
     def _result(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
@@ -170,7 +174,7 @@ class PiReader(base.Reader):
         facts = _THINKS if thoughts else PLAIN
         if ties or repeats or payload is not None:
             facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
-        reads = 0 if message.get("stopReason") in pi_checkpoint.STOPS else characters + io + values.CALL * len(calls)
+        reads = 0 if message.get("stopReason") in values.STOPS else characters + io + values.CALL * len(calls)
         return line_of(raw, Role.ASSISTANT, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
 
@@ -232,6 +236,8 @@ class FamilyFormat(base.Format):
         return super().shape(lines) if _is_list(lines) else base.tree_shape(lines)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        from sessioncompress.formats import pi_checkpoint
+
         _refuse_list(session.lines)
         live = self.shape(session.lines).live
         return pi_checkpoint.compaction(session, live, cut, summary, self.noted_beside(summary))
@@ -245,6 +251,8 @@ class FamilyFormat(base.Format):
         return base.tree_leaves(lines)
 
     def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
+        from sessioncompress.formats import pi_checkpoint
+
         _refuse_list(session.lines)
         return pi_checkpoint.branch_summary(session, self.shape(session.lines).live, left, target, summary)
 
@@ -286,7 +294,7 @@ class FamilyFormat(base.Format):
         if entry.get("type") != "message" or message.get("role") != "assistant":
             return None
         stop, error = values.text(message.get("stopReason")), ""
-        if stop in pi_checkpoint.STOPS:
+        if stop in values.STOPS:
             error = values.text(message.get("errorMessage")) or stop
         recorded = values.fields(message.get("usage"))
         sent, made, read, wrote = map(recorded.get, ("input", "output", "cacheRead", "cacheWrite"))
@@ -334,9 +342,13 @@ class Pi(FamilyFormat):
     tools = frozenset({*PiReader.purposes, "edit", "grep", "find", "ls"})
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
+        from sessioncompress.formats import pi_checkpoint
+
         return pi_checkpoint.dropping(session, self.shape(session.lines).live, cut, made)
 
     def handoff(self, session: Written, path: str, text: str) -> NewSession:
+        from sessioncompress.formats import pi_checkpoint
+
         return pi_checkpoint.handoff(session, self.shape(session.lines).live, path, text)
 
 

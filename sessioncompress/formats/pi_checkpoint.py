@@ -21,9 +21,6 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
 
-STOPS = ("error", "aborted")
-"""Why a message ends that holds no whole answer: the next request goes without it."""
-
 _SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummary")
 """The entries, and in some versions the messages, that are summaries."""
 
@@ -93,7 +90,7 @@ def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Ite
 
 
 def _answered(message: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
-    for _, part in values.parts(message.get("content")) if message.get("stopReason") not in STOPS else ():
+    for _, part in values.parts(message.get("content")) if message.get("stopReason") not in values.STOPS else ():
         if part.get("type") == "toolCall":
             yield call(part.get("id"), part.get("name"), part.get("arguments"))
         elif part.get("type") == "text" and (text := values.part_text(part)):

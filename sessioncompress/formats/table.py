@@ -7,7 +7,7 @@ module itself is imported before anything is known of a file, so it imports noth
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import islice, takewhile
@@ -35,9 +35,12 @@ class _Said(Struct, frozen=True):
 
 
 class _Row(Struct, frozen=True):
-    """One agent: the name of its format, and the class that knows it, behind its module."""
+    """One agent: its names, and the class that knows its format, behind its module."""
 
     name: str
+    """What we call the agent everywhere, and what its format is called."""
+    also: tuple[str, ...]
+    """What people and the agents' own commands and packages call it."""
     made_by: str
 
     sign: tuple[str, str | None]
@@ -79,6 +82,7 @@ class _Row(Struct, frozen=True):
 TABLE = (
     _Row(
         "pi",
+        ("pi-mono", "pi-coding-agent", "gitclaw"),
         "pi.Pi",
         ("type", "session"),
         _Said("pi, GitClaw", "0.74.2, 0.87.1; 1.5.2 reads them back"),
@@ -89,6 +93,7 @@ TABLE = (
     ),
     _Row(
         "oh-my-pi",
+        ("omp", "ohmypi"),
         "ohmypi.OhMyPi",
         ("type", "session"),
         _Said("oh-my-pi", "18.2.0"),
@@ -104,6 +109,7 @@ TABLE = (
     ),
     _Row(
         "openclaw",
+        ("clawdbot", "moltbot"),
         "pi.OpenClaw",
         ("type", "session"),
         _Said("OpenClaw", "its sessions are pi's", since="up to about 2026.3"),
@@ -117,6 +123,7 @@ TABLE = (
     ),
     _Row(
         "claude-code",
+        ("claude", "claudecode", "cc"),
         "claude.ClaudeCode",
         ("parentUuid", None),
         _Said("Claude Code", "2.1.100, 2.1.329", "JSON lines; those of its subagents too"),
@@ -129,6 +136,7 @@ TABLE = (
     ),
     _Row(
         "codex",
+        ("codex-cli",),
         "codex.Codex",
         ("type", "session_meta"),
         _Said("Codex CLI", "0.169.0", "JSON lines: rollouts that begin with `session_meta`"),
@@ -137,6 +145,7 @@ TABLE = (
     ),
     _Row(
         "gemini",
+        ("gemini-cli",),
         "gemini.Gemini",
         ("projectHash", None),
         _Said("Gemini CLI", "0.61.0", "JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions"),
@@ -147,6 +156,7 @@ TABLE = (
     ),
     _Row(
         "opencode",
+        ("open-code",),
         "opencode.OpenCode",
         ("info", None),
         _Said("OpenCode", "1.18.33, after `opencode import`", "one JSON document, as `opencode export` writes it"),
@@ -155,6 +165,7 @@ TABLE = (
     ),
     _Row(
         "gencode",
+        ("gen",),
         "gencode.GenCode",
         ("metadata", None),
         _Said("gencode", "not: it is on no registry any more", "one JSON document", since="0.4"),
@@ -165,6 +176,7 @@ TABLE = (
     # It names no agent: it has no first keys, since a file that is only met may be anything.
     _Row(
         "openai-chat",
+        ("openai", "chat"),
         "openai_chat.Chat",
         ("role", None),
         _Said(
@@ -234,11 +246,22 @@ def recognizing(head: Head) -> tuple[Format, ...]:
 
 
 def format_named(name: str) -> Format:
-    """Look a format up by its name. Raises UsageError where there is none."""
-    found = next((row for row in TABLE if row.name == name), None)
-    if found is None:
-        raise UsageError(f"{name!r} is no format", remedy=f"Name one of {', '.join(NAMES)}.")
-    return _made(found)
+    """Look a format up by any name of its agent. Raises UsageError where there is none."""
+    known = agent_named(name)
+    return _made(next(row for row in TABLE if row.name == known))
+
+
+def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
+    """Look up what we call an agent by any name of it. Raises UsageError with the nearest name of those `among`."""
+    names = {each: row.name for row in TABLE for each in (row.name, *row.also) if row.name in among}
+    if found := names.get(name.lower()):
+        return found
+    # Imported here: only an error needs it.
+    import difflib
+
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    meant = f"; did you mean {names[near[0]]}?" if near else ""
+    raise UsageError(f"{name!r} is none of {', '.join(among)}{meant}", state="Nothing was done.")
 
 
 @cache
@@ -248,6 +271,8 @@ def _made(row: _Row) -> Format:
     return made
 
 
+KEEPER = "pi"
+"""Whose sessions an agent writes that keeps its state in a project."""
 _BELOW = (".GITCLAW/state/sessions", "state/sessions")
 _STORAGE = ("session", "message", "part")
 
@@ -258,14 +283,18 @@ def agent_folders() -> Iterator[Path]:
         yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
-def agent_roots() -> Iterator[Path]:
-    """List the folders, there or not, below which all of those lie: what may not be read there is not passed over."""
-    roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in _homes())
+def agent_roots(agent: str | None = None) -> Iterator[Path]:
+    """List the folders, there or not, below which all of those lie, or those of one agent.
+
+    What may not be read there is not passed over.
+    """
+    homes = _homes(agent)
+    roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in homes)
     yield from dict.fromkeys(roots)
 
 
-def _homes() -> Iterator[tuple[Path, str]]:
-    for row in TABLE:
+def _homes(agent: str | None = None) -> Iterator[tuple[Path, str]]:
+    for row in TABLE if agent is None else [row for row in TABLE if row.name == agent]:
         for variable, usual, pattern in row.folders:
             if named := os.environ.get(variable) or usual:
                 yield _expanded(named), pattern

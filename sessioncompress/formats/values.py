@@ -28,6 +28,8 @@ vendor; the third is what pi itself reckons with."""
 
 FILE_KEYS = ("path", "file_path", "filePath")
 PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
+STOPS = ("error", "aborted")
+"""Why a message of pi or a relative ends that holds no whole answer: the next request goes without it."""
 
 
 def given(written: str) -> Any:

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-AGENTS = ("claude", "pi")
-"""The modules of the agents whose hooks can be installed. Each has `HOOKS`, see `base`."""
+AGENTS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode", "pi": "pi"}
+"""The agents whose hooks can be installed, as formats/table.py names them, and their modules, which have `HOOKS`."""

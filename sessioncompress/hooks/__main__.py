@@ -30,17 +30,17 @@ def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
             stdout.write(answer(stdin.read()))
             stdout.flush()
         elif what == "ended":
-            from sessioncompress.hooks.base import COMPACT
+            from sessioncompress.hooks.base import Ending
             from sessioncompress.hooks.ended import start
 
-            start(stdin.read(), compact=COMPACT in arguments[1:])
+            start(stdin.read(), Ending.of(arguments[1:]))
         elif what == "compress":
             from pathlib import Path
 
-            from sessioncompress.hooks.base import COMPACT
+            from sessioncompress.hooks.base import Ending
             from sessioncompress.hooks.ended import compress
 
-            compress(Path(arguments[1]), compact=COMPACT in arguments[2:])
+            compress(Path(arguments[1]), Ending.of(arguments[2:]))
         else:
             raise ValueError(f"there is no hook {what!r}")  # noqa: TRY301 - it ends in the log like the others
     except (_TimeUpError, Exception) as error:  # noqa: BLE001 - the agent goes on whatever it is

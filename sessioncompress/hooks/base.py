@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -44,26 +46,70 @@ class Piece(NamedTuple):
     text: str
 
 
+GUARD = ("guard",)
+"""The arguments of the hook before a tool runs."""
+
+_ENDED = "ended"
+_COMPACT = "--compact"
+_PRESET = "--preset"
+
+
+class Ending(NamedTuple):
+    """What is done with a session that ended."""
+
+    compact: bool = False
+    """Compact it before it is compressed."""
+    preset: str | None = None
+    """The base of its policy."""
+
+    def options(self) -> tuple[str, ...]:
+        """Build the options of the hook, and of the process that it starts."""
+        compact = (_COMPACT,) if self.compact else ()
+        return (*compact, _PRESET, self.preset) if self.preset else compact
+
+    def words(self) -> tuple[str, ...]:
+        """Build the arguments of the hook of a session's end."""
+        return (_ENDED, *self.options())
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Ending:
+        """Read the options among these words."""
+        named = dict(pairwise(words)).get(_PRESET)
+        return cls(_COMPACT in words, named)
+
+
+COMPRESSED = Ending()
+"""Compressed, with the policy that its folder has."""
+
+
+def ending_in(commands: Iterable[Sequence[str]]) -> Ending:
+    """Read what our hooks do with a session that ended."""
+    return next((Ending.of(words) for words in commands if _ENDED in words), COMPRESSED)
+
+
 class AgentHooks(Protocol):
     """One agent's settings. `text` is the content of its file, None if there is none; nothing here touches the file."""
 
     title: str
     """The agent's name in messages."""
 
+    compresses: bool
+    """Whether a session that ended is compressed. Else there is only the guard."""
+
+    advice: str
+    """What the user does after an installation; empty if nothing."""
+
     def file(self) -> Path:
         """Locate the settings. Raises FileFailed if no home is known."""
 
-    def programs(self, text: str) -> list[str]:
-        """List the programs that our hooks in the text start; empty without hooks of ours."""
+    def commands(self, text: str) -> list[tuple[str, ...]]:
+        """List the commands of our hooks in the text, each with its program first; empty without hooks of ours."""
 
-    def is_current(self, text: str, *, compact: bool) -> bool:
+    def is_current(self, text: str, ending: Ending) -> bool:
         """Tell whether our hooks, and no others of ours, are in the text just as `added` inserts them."""
 
-    def added(self, text: str | None, *, compact: bool) -> list[Piece]:
-        """List what to insert into a text without our hooks; `compact`: sessions that ended are compacted too.
-
-        Raises Refused.
-        """
+    def added(self, text: str | None, ending: Ending) -> list[Piece]:
+        """List what to insert into a text without our hooks. Raises Refused."""
 
     def taken_out(self, text: str) -> str | None:
         """Remove our hooks when there is no record of their insertion. Raises Refused."""
@@ -74,15 +120,6 @@ class AgentHooks(Protocol):
 
 _OPTIONS = ("-P", "-m", "sessioncompress.hooks")
 """`-P`: the agent starts hooks in a project's folder, whose modules must not shadow Python's."""
-
-
-COMPACT = "--compact"
-"""Behind the hook of a session's end: compact it before it is compressed."""
-
-
-def ended(*, compact: bool) -> tuple[str, ...]:
-    """Build the arguments of the hook of a session's end."""
-    return ("ended", COMPACT) if compact else ("ended",)
 
 
 def command(*arguments: str) -> tuple[str, ...]:
@@ -98,10 +135,10 @@ def shell_line(*arguments: str) -> str:
     return f"{shlex.join(command(*arguments))} || true"
 
 
-def program_of(line: str) -> str | None:
-    """Name the Python that a shell line of ours starts; None if the line is not ours."""
+def command_in(line: str) -> tuple[str, ...] | None:
+    """Read the command of a shell line of ours, the Python first; None if the line is not ours."""
     try:
         words = shlex.split(line)
     except ValueError:
         return None
-    return words[0] if tuple(words[1 : 1 + len(_OPTIONS)]) == _OPTIONS else None
+    return tuple(words) if tuple(words[1 : 1 + len(_OPTIONS)]) == _OPTIONS else None

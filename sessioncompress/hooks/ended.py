@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sessioncompress.core import text
 from sessioncompress.errors import NOT_CHANGED, InUse, SessionCompressError, failing
 from sessioncompress.hooks import base
-from sessioncompress.hooks.base import COMPACT
+from sessioncompress.hooks.base import COMPRESSED, Ending
 
 if TYPE_CHECKING:
     from sessioncompress.policy.model import Policy
@@ -26,7 +28,7 @@ MOST_SECONDS = 600
 _POLL_SECONDS = 0.25
 
 
-def start(raw: bytes, *, compact: bool = False) -> None:
+def start(raw: bytes, ending: Ending = COMPRESSED) -> None:
     """Start the process for the session that the agent names (`transcript_path`), and do not wait for it."""
     # Imported here: the guard, which runs before each write, does without.
     import subprocess
@@ -35,10 +37,9 @@ def start(raw: bytes, *, compact: bool = False) -> None:
     if not isinstance(session, str) or not Path(session).exists():
         base.note_in_log("ended", f"the agent names no session that is there: {session}")
         return
-    more = (COMPACT,) if compact else ()
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
         # By its absolute path: pi names one as its --session-dir does.
-        base.command("compress", os.path.abspath(session), *more),  # noqa: PTH100 - must not resolve links
+        base.command("compress", os.path.abspath(session), *ending.options()),  # noqa: PTH100 - must not resolve links
         # In a process session of its own, so that the end of the agent does not end it; and not in anyone's folder.
         start_new_session=True,
         cwd="/",
@@ -48,20 +49,21 @@ def start(raw: bytes, *, compact: bool = False) -> None:
     )
 
 
-def compress(session: Path, *, compact: bool = False) -> None:
-    """Compress a session and its subagents' once nobody writes to them any more; with `compact` compact it before.
+def compress(session: Path, ending: Ending = COMPRESSED) -> None:
+    """Compress a session and its subagents' once nobody writes to them any more, and compact it before if asked for.
 
     The sessions of subagents are never gone on with.
     """
     from sessioncompress.formats.table import subagents
     from sessioncompress.policy.sources import Policies
 
-    policies = Policies(warn=lambda said: base.note_in_log("compress", said))
+    policies = Policies(preset=ending.preset, warn=lambda said: base.note_in_log("compress", said))
     deadline = time.monotonic() + MOST_SECONDS
+    run_id = text.run_id(time.time())
     for each in (session, *subagents(session)):
         for name, work in (("compact", _compacted), ("compress", _compressed)):
-            if name == "compress" or (compact and each == session):
-                base.note_in_log(name, _done(work, each, policies, deadline))
+            if name == "compress" or (ending.compact and each == session):
+                base.note_in_log(name, _done(partial(work, run_id=run_id), each, policies, deadline))
 
 
 def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies, deadline: float) -> str:
@@ -79,21 +81,22 @@ def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies
         return str(error)
 
 
-def _compacted(session: Path, policy: Policy) -> str:
+def _compacted(session: Path, policy: Policy, run_id: str) -> str:
     """Compact a session where the policy's rule says so, or without one wherever it holds enough."""
     from sessioncompress.operations.compact import compact_session
-    from sessioncompress.operations.report import compact_line
+    from sessioncompress.operations.wording import compact_line
     from sessioncompress.policy.model import Rule
 
-    return compact_line(compact_session(session, policy, if_due=policy.budget.rule is not Rule.SIZE, named=False))
+    is_ruled = policy.budget.rule is not Rule.SIZE
+    return compact_line(compact_session(session, policy, if_due=is_ruled, named=False, run_id=run_id))
 
 
-def _compressed(session: Path, policy: Policy) -> str:
+def _compressed(session: Path, policy: Policy, run_id: str) -> str:
     from sessioncompress.operations.compress import compress_session
-    from sessioncompress.operations.report import line
+    from sessioncompress.operations.wording import line
     from sessioncompress.pipeline import triage
 
-    return line(triage.skip(session, policy, force=False) or compress_session(session, policy))
+    return line(triage.skip(session, policy, force=False) or compress_session(session, policy, run_id=run_id))
 
 
 def _until_quiet(session: Path, deadline: float) -> None:

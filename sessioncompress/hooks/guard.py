@@ -1,8 +1,9 @@
 """Before a tool runs: refuse to write a marker as if it were content.
 
-    {"tool_name", "tool_input", "transcript_path"}  ->  {"hookSpecificOutput": {"permissionDecision": "deny", ...}}
+    {"tool_name", "tool_input", "transcript_path"}  ->  {"hookSpecificOutput": {"permissionDecision": "deny", ...}, ...}
 
-This is the format of Claude Code, which our hooks for other agents use too. No answer lets the tool run. A call without
+This is the format of Claude Code, which Codex and our hooks for other agents use too. Gemini CLI reads `decision` and
+`reason` beside it. No answer lets the tool run. A call without
 a marker must cost next to nothing, so that everything else is imported where it is used.
 """
 
@@ -16,8 +17,13 @@ from sessioncompress.core import marker
 if TYPE_CHECKING:
     from pathlib import Path
 
-_TAKEN_AWAY = frozenset({"old_string", "oldText"})
+_OLD = "old_string"
+_TAKEN_AWAY = frozenset({_OLD, "oldText", "oldString"})
 """The keys of text that an edit removes: a marker there is in the file already."""
+
+_PATCH = "*** Begin Patch"
+_ADDED = "+"
+"""Begins a line that a patch adds; all others of its lines are in the file already, or go."""
 
 _TOO_DEEP = (
     "Not written: the arguments are nested too deep to be looked at, and hold what looks like a marker for text "
@@ -45,8 +51,8 @@ def answer(raw: bytes) -> bytes:
     from sessioncompress.hooks import base
 
     session = call.get("transcript_path")
-    ours = known(found, Path(session)) if isinstance(session, str) else []
-    tool = f"{call.get('tool_name')} in {session}"
+    ours = known(found, Path(session)) if isinstance(session, str) and session else known_here(found)
+    tool = f"{call.get('tool_name')} in {session or 'a session that is no file'}"
     if not ours:
         base.note_in_log("guard", f"let through {tool}: no store here knows {found[0]}")
         return b""
@@ -65,7 +71,7 @@ def _denied(why: str) -> bytes:
     import json
 
     said = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
-    return json.dumps({"hookSpecificOutput": said}).encode()
+    return json.dumps({"decision": "block", "reason": why, "hookSpecificOutput": said}).encode()
 
 
 def new_markers(given: Any) -> list[str]:
@@ -77,7 +83,10 @@ def new_markers(given: Any) -> list[str]:
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
+    if isinstance(value, str) and value.lstrip().startswith(_PATCH):
+        for line in value.splitlines():
+            yield ("" if line.startswith(_ADDED) else _OLD), line
+    elif isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):
         for inner, each in value.items():
@@ -118,6 +127,29 @@ def known(found: Sequence[str], session: Path) -> list[str]:
         return ours
     bare = [each for each, refs in named.items() if not refs]
     return _put_in(bare, session, store.journal) if bare else []
+
+
+def known_here(found: Sequence[str]) -> list[str]:
+    """List the markers whose original `sessioncompress show` prints from the working folder.
+
+    An agent that keeps its sessions in a database names none. The ones that were compressed came from files.
+    """
+    from sessioncompress.errors import SessionCompressError, UsageError
+    from sessioncompress.operations.show import show
+    from sessioncompress.policy.sources import Policies
+
+    own = Policies(warn=lambda _: None).own
+
+    def is_known(ref: str) -> bool:
+        try:
+            return bool(show(ref, policy=own))
+        except UsageError:
+            return False
+        except SessionCompressError:
+            # It is named there, and cannot be read.
+            return True
+
+    return [each for each in found if any(map(is_known, marker.references(each)))]
 
 
 def _put_in(bare: Sequence[str], session: Path, file: Path) -> list[str]:

@@ -15,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
-from sessioncompress.hooks.base import AgentHooks, log_file
+from sessioncompress.hooks import AGENTS
+from sessioncompress.hooks.base import COMPRESSED, AgentHooks, Ending, ending_in, log_file
 from sessioncompress.store import disk, layout
 
 
@@ -71,17 +72,17 @@ class FileChange(Struct, frozen=True):
 
 def agent_named(name: str) -> AgentHooks:
     """Import the hooks of an agent in the table."""
-    found: AgentHooks = import_module(f"{__package__}.{name}").HOOKS
+    found: AgentHooks = import_module(f"{__package__}.{AGENTS[name]}").HOOKS
     return found
 
 
-def to_install(agent: AgentHooks, *, compact: bool = False) -> FileChange:
+def to_install(agent: AgentHooks, ending: Ending = COMPRESSED) -> FileChange:
     """Plan to install our hooks as this version writes them, in place of older ones, or of others of ours."""
     file, text = read(agent)
-    if text is not None and agent.is_current(text, compact=compact):
+    if text is not None and agent.is_current(text, ending):
         return FileChange(file, text, text, load(file))
     base, folders = _without(agent, file, text), load(file).folders
-    pieces = sorted(agent.added(base, compact=compact), reverse=True)
+    pieces = sorted(agent.added(base, ending), reverse=True)
     after = base or ""
     for at, new in pieces:
         after = after[:at] + new + after[at:]
@@ -117,7 +118,7 @@ def read(agent: AgentHooks) -> tuple[Path, str | None]:
 
 
 def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
-    if text is None or not agent.programs(text):
+    if text is None or not agent.commands(text):
         return text
     exact, pieces = text, load(file).pieces
     for piece in pieces:
@@ -126,7 +127,7 @@ def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
             return agent.taken_out(text)
         exact = exact.replace(piece, "")
     with suppress(Refused):
-        if pieces and (not exact or not agent.programs(exact)):
+        if pieces and (not exact or not agent.commands(exact)):
             return exact or None
     return agent.taken_out(text)
 
@@ -155,16 +156,19 @@ def write(change: FileChange) -> None:
 def status(agent: AgentHooks) -> Iterator[str]:
     """Describe our hooks in an agent's file. Raises Refused and FileFailed."""
     file, text = read(agent)
-    programs = agent.programs(text) if text is not None else []
-    if text is None or not programs:
+    commands = agent.commands(text) if text is not None else []
+    if text is None or not commands:
         yield f"{agent.title}: not installed ({file})"
         return
-    compacts = agent.is_current(text, compact=True)
-    same = compacts or agent.is_current(text, compact=False)
-    yield f"{agent.title}: installed in {file}" + ("" if same else _OTHER)
-    if compacts:
+    ending = ending_in(commands)
+    yield f"{agent.title}: installed in {file}" + ("" if agent.is_current(text, ending) else _OTHER)
+    if ending.compact:
         yield "a session that ended is compacted before it is compressed"
-    for program in dict.fromkeys(programs):
+    if ending.preset:
+        yield f"a session that ended is compressed with the preset {ending.preset}"
+    if not agent.compresses:
+        yield "no session is compressed, since the agent keeps none in a file: only the guard runs"
+    for program in dict.fromkeys(words[0] for words in commands):
         there = os.access(program, os.X_OK)
         yield f"they start {program}, which {'is there' if there else 'is not there: install them again'}"
     if off := agent.switched_off(text):

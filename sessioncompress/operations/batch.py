@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TextIO, TypeVar
 
 from sessioncompress.core import VERSION, process
-from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.errors import FileFailed, InUse, IsALink, NotASession, SessionCompressError, failed
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -81,6 +81,17 @@ def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome
     """Do the work for every file in order, and yield each outcome at once."""
     for found in files:
         yield outcome_of(found, lambda: work(found))  # noqa: B023 - called before the next one
+
+
+def unless_in_use(work: Callable[[], T], skipped: Callable[..., T]) -> T:
+    """Do the work on a session that the user did not name; one that its agent is at work on is left to the next run.
+
+    `skipped` makes the result of that, with a `reason`.
+    """
+    try:
+        return work()
+    except InUse as error:
+        return skipped(reason=error.what)
 
 
 def worst(codes: Iterable[int]) -> int:
@@ -212,7 +223,7 @@ class Schedule(Iterator[int]):
 _FIRST, _AGAIN = 1.0, 0.1
 _FIRST_LINE = _NEXT_LINE = 5.0
 """Seconds. Shorter runs show no progress."""
-_BAR = 20
+_BAR, _LEAST_BAR = 20, 10
 _MB = 1024 * 1024
 _MINUTE = 60
 
@@ -239,19 +250,28 @@ class Progress:
         now = monotonic()
         if self._stream is None or now < self._next:
             return
-        text = said(self._done_files, self._files, self._done, self._size, now - self._begun)
+        parts = said(self._done_files, self._files, self._done, self._size, now - self._begun)
         if not self._terminal:
             self._next = now + _NEXT_LINE
-            self._write(text + "\n")
+            self._write(", ".join(parts) + "\n")
             return
         self._next = now + _AGAIN
         # Imported here because most runs end before there is anything to show.
         from shutil import get_terminal_size
 
-        full = _BAR * self._done // max(self._size, 1)
-        line = f"[{'#' * full}{'.' * (_BAR - full)}] {text}"[: get_terminal_size().columns - 1]
+        line = self._fitting(parts, get_terminal_size().columns - 1)
         self._write("\r" + line.ljust(self._shown))
         self._shown = len(line)
+
+    def _fitting(self, parts: Sequence[str], room: int) -> str:
+        """Put a bar before as many of the parts as leave room for it."""
+        for number in range(len(parts), 0, -1):
+            text = ", ".join(parts[:number])
+            bar = min(room - len(text) - len("[] "), _BAR)
+            if bar >= _LEAST_BAR:
+                full = bar * self._done // max(self._size, 1)
+                return f"[{'#' * full}{'.' * (bar - full)}] {text}"
+        return parts[0][: max(room, 0)]
 
     def hide(self) -> None:
         """Clear the terminal's line before other output."""
@@ -266,8 +286,8 @@ class Progress:
             self._stream.flush()
 
 
-def said(done_files: int, files: int, done: int, size: int, seconds: float) -> str:
-    """Format the progress, the rate, and the time that the rest will take."""
+def said(done_files: int, files: int, done: int, size: int, seconds: float) -> list[str]:
+    """Format the progress in parts, what matters most first: the share, the time that the rest will take, the rest."""
     share = 100 * done // size if size else 100
     parts = [f"{share} %", f"{done_files:,} of {files:,} files", f"{done / _MB:,.1f} of {size / _MB:,.1f} MB"]
     if done and seconds:
@@ -276,8 +296,9 @@ def said(done_files: int, files: int, done: int, size: int, seconds: float) -> s
         left = f"{minutes} min {rest} s" if minutes else f"{rest} s"
         if hours:
             left = f"{hours} h {minutes} min"
-        parts += [f"{done / _MB / seconds:,.1f} MB/s", f"{left} left"]
-    return ", ".join(parts)
+        parts[1:1] = [f"{left} left"]
+        parts.append(f"{done / _MB / seconds:,.1f} MB/s")
+    return parts
 
 
 def results(

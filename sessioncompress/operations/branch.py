@@ -22,6 +22,7 @@ from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store.records import Command
 
 _RULE = "branch"
 """What stands in the journal where a compaction names its rule."""
@@ -36,7 +37,7 @@ class BranchStats(Struct, frozen=True, rename="camel"):
     """What `branch-summary` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
-    where they have none. `messages_left` are those that the model no longer reads.
+    where they have none. `messages_left` are those that the model no longer reads. `run` is the id of a run that wrote.
     """
 
     path: str
@@ -52,6 +53,7 @@ class BranchStats(Struct, frozen=True, rename="camel"):
     leaf: str = ""
     to: str = ""
     fork: str = ""
+    run: str = ""
     exit_code: int = 0
     summary: str = ""
 
@@ -136,7 +138,12 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
         leaves = form.leaves(lines)
     size, before = session.session.size, tokens_of(read)
     stats = BranchStats(
-        session.where, form.name, size_before=size, size_after=size, tokens_before=before, tokens_after=before
+        session.where,
+        form.name,
+        size_before=size,
+        size_after=size,
+        tokens_before=tokens_of(read, session.each),
+        tokens_after=tokens_of(read, session.each),
     )
     stats = replace(stats, leaf=lines.ids[live[-1]])
     if not to and _ends_with_summary(session):
@@ -157,14 +164,15 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
             stats,
             status=Status.WOULD_SUMMARIZE if dry_run else Status.SUMMARIZED,
             size_after=draft.size,
-            tokens_after=after,
-            tokens_summary=text.estimate(len(summary.text)),
+            tokens_after=tokens_of(draft.read, session.each),
+            tokens_summary=text.estimate(len(summary.text), session.each),
             messages_left=messages_of(read, frozenset(left.old)),
             summary=summary.text,
         )
         if dry_run:
             return stats
-        return replace(stats, size_after=session.commit(draft, summary, _RULE, (before, after)))
+        size = session.commit(draft, summary, _RULE, (before, after), Command.BRANCH)
+        return replace(stats, size_after=size, run=session.run_id)
 
 
 def _target(session: Opened, leaves: Sequence[int], to: str) -> int:

@@ -30,17 +30,21 @@ from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRec
 
 
 class Checkpoints:
-    """The lines of a session that are those of a checkpoint of ours, as they were written.
+    """The lines of a session that are those of checkpoints of ours, as they were written.
 
-    `taken` are the records of the checkpoints that stand there, `altered` those of which a line was changed since.
+    `taking` are the records of those that are to go, `taken` those of them that stand there, and `altered` those of
+    which a line was changed since.
     """
 
-    def __init__(self, session: OpenSession, journal: Journal, form: Format | None) -> None:
+    def __init__(
+        self, session: OpenSession, journal: Journal, form: Format | None, taking: Sequence[CheckpointRecord]
+    ) -> None:
         self._session = session
         self._spans: list[tuple[int, int]] = []
         self._hanging = Hanging(form, journal)
         head, strange = HEAD.encode(), False
-        wanted = {bytes.fromhex(line) for record in journal.checkpoints for line in record.lines}
+        wanted = {bytes.fromhex(line) for record in taking for line in record.lines}
+        others = {bytes.fromhex(line) for record in journal.checkpoints for line in record.lines} - wanted
         there: set[str] = set()
         position = 0
         with session.reader() as file:
@@ -54,13 +58,13 @@ class Checkpoints:
                     there.add(digest.hex())
                     self._spans.append((start, position))
                     self._hanging.note(raw)
-                else:
+                elif digest not in others:
                     strange = strange or head in raw
-        self.taken = [each for each in journal.checkpoints if there.intersection(each.lines)]
+        self.taken = [each for each in taking if there.intersection(each.lines)]
         self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1
         """The byte before which an LF is ours: lines of ours, and nothing else, stand from there on."""
         # Without a trace of it, it was taken out, or never came into the session.
-        gone = [each for each in journal.checkpoints if not each.ended and not there.issuperset(each.lines)]
+        gone = [each for each in taking if not each.ended and not there.issuperset(each.lines)]
         self.altered = [each for each in gone if strange or there.intersection(each.lines)]
         self.copied = strange and bool(self.taken) and not self.altered
         """Whether a summary stands in a line of another program, too."""
@@ -103,13 +107,17 @@ def not_as_written(altered: Sequence[CheckpointRecord]) -> str:
 
 
 def refuse_if_rewritten(
-    session: OpenSession, journal: Journal, originals: Path, left: bytes, ended: Sequence[CheckpointRecord]
+    session: OpenSession,
+    taking: Sequence[CheckpointRecord],
+    originals: Path,
+    left: bytes,
+    ended: Sequence[CheckpointRecord],
 ) -> None:
     """Raise Refused where a summary of ours stands in a document that was written anew, so that nothing can go back.
 
     `left` and `ended` are what out_of_document() returned.
     """
-    standing = [each for each in journal.checkpoints if each.removed and not each.ended]
+    standing = [each for each in taking if each.removed and not each.ended]
     if HEAD.encode() in left and len(ended) < len(standing):
         raise Refused(
             "it cannot be restored exactly: another program has written the document anew since compact took messages "
@@ -121,11 +129,13 @@ def refuse_if_rewritten(
         )
 
 
-def out_of_document(raw: bytes, journal: Journal, originals: Path) -> tuple[bytes, list[CheckpointRecord]]:
-    """Take the checkpoints out of a document, the newest first; say which were taken."""
+def out_of_document(
+    raw: bytes, taking: Sequence[CheckpointRecord], originals: Path
+) -> tuple[bytes, list[CheckpointRecord]]:
+    """Take checkpoints out of a document, the newest first; say which were taken."""
     ended = []
     with OriginalsReader(originals) as reader:
-        for record in reversed(journal.checkpoints):
+        for record in reversed(taking):
             # Also of one that ended: the run that took it out may have been killed before the session changed.
             if record.removed is None:
                 continue
@@ -145,11 +155,11 @@ def out_of_document(raw: bytes, journal: Journal, originals: Path) -> tuple[byte
 def before_checkpoints(session: OpenSession, journal: Journal, originals: Path) -> Iterator[Piece] | None:
     """Read a session as it was before its checkpoints; None where nothing left it for one."""
     if any(each.dropped for each in journal.checkpoints):
-        return Unwound(session, journal, originals, None).pieces()
+        return Unwound(session, journal, originals, None, journal.checkpoints).pieces()
     document = None
     if any(each.removed for each in journal.checkpoints):
         document = jsonl.document_of(session.reader, session.size)
-    before = None if document is None else jsonl.cut(out_of_document(document.raw, journal, originals)[0])
+    before = None if document is None else jsonl.cut(out_of_document(document.raw, journal.checkpoints, originals)[0])
     return None if before is None else before.pieces()
 
 

@@ -20,7 +20,7 @@ from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.operations import stores
 from sessioncompress.operations.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import Found, is_folder
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, git, recover
@@ -29,7 +29,7 @@ from sessioncompress.store.damage import refuse_if_of_another
 from sessioncompress.store.layout import Store, sessions_named, size_of, store_of
 from sessioncompress.store.lock import open_session
 
-_DAY = 24 * 3600
+_HOUR = 3600
 _AS_IT_WAS = "Its store is as it was."
 _DEAD_RUN = "a run that has ended left it"
 _NOT_THERE = "the session is not there"
@@ -98,51 +98,50 @@ class Holding(NamedTuple):
 
 
 def plan_clean(
-    paths: Sequence[Path], policy_of: Callable[[Path], Policy], limits: Limits
+    sessions: Iterable[Found], policy_of: Callable[[Path], Policy], limits: Limits
 ) -> tuple[list[Holding], list[Found]]:
-    """Decide for every store under the paths; also return the files and folders that could not be read.
+    """Decide for the stores of sessions, as stored() finds them; also return what could not be read.
 
-    Changes nothing. Raises UsageError if a path does not exist and has no store.
+    Changes nothing. Raises UsageError if a session that is named does not exist and has no store.
     """
-    found = list(_holdings(paths, policy_of))
+    found = list(_holdings(list(sessions), policy_of))
     held = [each for each in found if isinstance(each, Holding)]
     withheld = _withheld(each for each in held if not each.exists)
     decided = [_decide(each, limits, withheld.get(each.session)) for each in held]
     return _fit(decided, limits.max_size), [each for each in found if isinstance(each, Found)]
 
 
-def _holdings(paths: Sequence[Path], policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
-    """Yield the stores of the sessions that the paths mean, each once, and what cannot be read with its error."""
-    named = {_place(path) for path in paths if not is_folder(path)}
+def _holdings(sessions: Sequence[Found], policy_of: Callable[[Path], Policy]) -> Iterator[Holding | Found]:
+    """Yield the stores of the sessions, each once, and what cannot be read with its error."""
+    named = {_place(each.path) for each in sessions if each.named and each.error is None}
     # Of thousands of sessions in a folder it is listed once: a command that removes what is left looks again.
     left_in = cache(sessions_named)
     seen: set[Path] = set()
-    for path in paths:
-        for found in stores.sessions_of(path, policy_of) if is_folder(path) else [Found(path, named=True)]:
-            session, place = found.path, _place(found.path)
-            if found.error is not None:
-                yield found
-            if found.error is not None or place in seen:
-                continue
-            seen.add(place)
-            try:
-                policy = policy_of(session)
-                store = store_of(place, policy)
-                folder.refuse_folders(store)
-                with failing(session, state=""):
-                    size = reading.size_of_store(store)
-                    left_over = place.name in left_in(store.work) and bool(stores.remains(place, store))
-                if size or left_over:
-                    stores.refuse_unless_there(session, gone_too=True)
-                exists = os.path.lexists(place)
-            except SessionCompressError as error:
-                yield Found(session, named=True, error=error)
-                continue
+    for found in sessions:
+        session, place = found.path, _place(found.path)
+        if found.error is not None:
+            yield found
+        if found.error is not None or place in seen:
+            continue
+        seen.add(place)
+        try:
+            policy = policy_of(session)
+            store = store_of(place, policy)
+            folder.refuse_folders(store)
+            with failing(session, state=""):
+                size = reading.size_of_store(store)
+                left_over = place.name in left_in(store.work) and bool(stores.remains(place, store))
             if size or left_over:
-                yield Holding(session, place in named, policy, store, exists, size, left_over)
-            elif place in named and not exists:
-                what = "it does not exist, and it has no store"
-                raise UsageError(what, where=session, state="Nothing was done.")
+                stores.refuse_unless_there(session, gone_too=True)
+            exists = os.path.lexists(place)
+        except SessionCompressError as error:
+            yield Found(session, named=True, error=error)
+            continue
+        if size or left_over:
+            yield Holding(session, place in named, policy, store, exists, size, left_over)
+        elif place in named and not exists:
+            what = "it does not exist, and it has no store"
+            raise UsageError(what, where=session, state="Nothing was done.")
 
 
 def _place(path: Path) -> Path:
@@ -191,7 +190,9 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
     age = time.time() - holding.last_run
     if age <= limits.older_than:
         return holding
-    return _by_limit(holding, Cause.AGE, f"its last run was {int(age / _DAY):,} days ago")
+    hours = int(age / _HOUR)
+    ago = text.counted(hours // 24, "day", "days") if hours // 24 else text.counted(hours, "hour", "hours")
+    return _by_limit(holding, Cause.AGE, f"its last run was {ago} ago")
 
 
 def _told(holding: Holding) -> Holding:

@@ -19,6 +19,7 @@ from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
+from sessioncompress.store.records import Command
 
 MANUAL = "manual"
 """Why a run acted that was asked to, whatever the budget."""
@@ -37,7 +38,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `tokens_since` and `messages_since` count what came since the last
-    run, None without one. `summary` is the text, where it was asked for.
+    run, None without one. `run` is the id of a run that wrote. `summary` is the text, where it was asked for.
     """
 
     path: str
@@ -57,6 +58,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     trigger: str = ""
     tokens_since: int | None = None
     messages_since: int | None = None
+    run: str = ""
     exit_code: int = 0
     summary: str = ""
     budget: BudgetStats | None = None
@@ -76,12 +78,13 @@ def compact_session(
     drop_dead: bool = False,
     form: str | None = None,
     named: bool = True,
+    run_id: str = "",
 ) -> CompactStats:
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
     What goes and how long the summary is says `policy.compact`. With `if_due` only where the rule of `policy.budget`
     asks for a summary, and a run of compress would not do. With `drop_dead` the lines for which the summary stands
-    leave the session, and are kept with the originals. `form` and `named` as in compress_session(); what was
+    leave the session, and are kept with the originals. `form`, `named` and `run_id` as in compress_session(); what was
     found in a folder and cannot have a checkpoint is skipped. Raises SessionCompressError with the session unchanged:
     Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by.
     """
@@ -91,7 +94,7 @@ def compact_session(
     if if_due:
         refuse_size(path, policy)
     with (
-        opened(path, policy, writing=not dry_run, form=form, named=named) as session,
+        opened(path, policy, writing=not dry_run, form=form, named=named, run_id=run_id) as session,
         log.noting(session.session.path, policy, dry_run=dry_run) as note,
     ):
         budget = None
@@ -118,7 +121,7 @@ def refuse_size(path: Path, policy: Policy) -> None:
 
 def _to_log(stats: CompactStats) -> dict[str, Any]:
     told = to_json(stats)
-    record = {key: told[key] for key in ("path", "format", "status", "reason")}
+    record = {key: told[key] for key in ("path", "format", "status", "reason", "run")}
     record |= {"originalSize": stats.size_before, "compressedSize": stats.size_after}
     record |= log.judgment(stats.budget) if stats.budget else {}
     return record | {key: told[key] for key in _TOLD}
@@ -168,23 +171,24 @@ class _Compaction:
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
                 size_after=draft.size,
                 lines_dropped=draft.dropped,
-                tokens_after=tokens,
-                tokens_summary=text.estimate(len(summary.text)),
+                tokens_after=tokens_of(draft.read, session.each),
+                tokens_summary=text.estimate(len(summary.text), session.each),
                 messages_kept=messages_of(read, frozenset(found.kept)),
                 splits_turn=found.splits,
                 summary=summary.text,
             )
-            if (saved := before - tokens) < rules.min_saved_tokens:
+            if (saved := stats.tokens_before - stats.tokens_after) < rules.min_saved_tokens:
                 least = f"minSavedTokens {rules.min_saved_tokens:,}"
                 return self._unchanged(f"it would save {saved:,} tokens, less than {least}")
             if dry_run:
                 return stats
-            return replace(stats, size_after=session.commit(draft, summary, rules.keep, (before, tokens)))
+            size = session.commit(draft, summary, rules.keep, (before, tokens), Command.COMPACT)
+            return replace(stats, size_after=size, run=session.run_id)
 
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.part.journal.runs
         read, run = session.read, runs[-1] if runs else None
-        size, tokens, messages = session.session.size, tokens_of(read), messages_of(read)
+        size, tokens, messages = session.session.size, tokens_of(read, session.each), messages_of(read)
         since = None if run is None or run.restored else EVERY[known_lines(read, run) :]
         return CompactStats(
             session.where,
@@ -198,7 +202,7 @@ class _Compaction:
             messages_kept=messages,
             strategy=self._rules.keep,
             trigger=self._budget.reason if self._budget else MANUAL,
-            tokens_since=None if since is None else tokens_of(read, among=since),
+            tokens_since=None if since is None else tokens_of(read, session.each, since),
             messages_since=None if since is None else messages_of(read, since),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from sessioncompress.core import text
 from sessioncompress.operations import log
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.incremental import NotFinished, Part, behind
@@ -22,7 +24,7 @@ from sessioncompress.store.layout import Store, has_leftovers, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import check, recover
 
-_TEXTS = ("path", "format", "status", "reason")
+_TEXTS = ("path", "format", "status", "reason", "run")
 _NUMBERS = ("originalSize", "compressedSize", "tokensBefore", "tokensAfter", "messagesChanged")
 _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
 
@@ -35,13 +37,15 @@ def compress_session(
     force: bool = False,
     form: str | None = None,
     named: bool = True,
+    run_id: str = "",
 ) -> CompressionStats:
     """Compress a session in place, or with `dry_run` only find out what that would do.
 
     `force` lifts the size threshold and `min_saved_kb`, nothing else. `form` names the format and overrides the
     detection; lines that are not understood as such stay. With `named`, the user named this file: it is refused if it
     is no session, even if the policy skips it. Otherwise it was found in a folder, and is also refused if nothing
-    shows its agent. Raises SessionCompressError (see errors.py) with the session unchanged.
+    shows its agent. `run_id` is one of core.text.run_id() for all sessions of a run; without it this session has its
+    own. Raises SessionCompressError (see errors.py) with the session unchanged.
     """
     path = Path(path)
     if (skipped := triage.skip(path, policy, force=force, form=form)) is not None:
@@ -49,7 +53,7 @@ def compress_session(
             with open_session(path, writing=False) as session:
                 reading.refuse_unless_session(session, form)
         return skipped
-    asked = Asked(policy, dry_run=dry_run, force=force, form=form)
+    asked = Asked(policy, run_id or text.run_id(time.time()), dry_run, force, form)
     with (
         open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
@@ -63,7 +67,8 @@ def rehearse_open(
     session: OpenSession, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
 ) -> CompressionStats:
     """Do a dry run over an open session, read as a whole."""
-    return _compress_whole(session, store, Asked(policy, dry_run=True, force=force, form=form), named=True)
+    asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=force, form=form)
+    return _compress_whole(session, store, asked, named=True)
 
 
 def judge_open(

@@ -30,6 +30,7 @@ from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.summary import LINES
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
@@ -37,7 +38,7 @@ from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader, Place
-from sessioncompress.store.records import CheckpointRecord, RunRecord, readable, sealed
+from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
 _EXTRACTIVE = "extractive"
@@ -49,7 +50,9 @@ _SHARE_OF_OLD = 20
 
 
 @contextmanager
-def opened(path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool) -> Iterator[Opened]:
+def opened(
+    path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool, run_id: str = ""
+) -> Iterator[Opened]:
     """Open a session that is to be summed up, locked where lines are to be added to it.
 
     Raises SessionCompressError with the session unchanged.
@@ -60,17 +63,19 @@ def opened(path: Path, policy: Policy, *, writing: bool, form: str | None, named
         (recover if writing else check)(session, store, journal.lengths)
         part = Part(session, reading.read_session(session, journal, form, named=named), journal)
         refuse_in_merge(part)
-        yield Opened(part, store, policy)
+        yield Opened(part, store, policy, run_id or text.run_id(time.time()))
 
 
 class Opened:
     """An open session, as it is read."""
 
-    def __init__(self, part: Part, store: Store, policy: Policy) -> None:
-        self.part, self.store, self.policy = part, store, policy
+    def __init__(self, part: Part, store: Store, policy: Policy, run_id: str) -> None:
+        self.part, self.store, self.policy, self.run_id = part, store, policy, run_id
         self.session, self.form, self.read = part.session, part.known.form, part.known.survey
         self.where = str(part.session.path)
         self._journal, self._known = part.journal, part.known
+        self.each = characters_per_token(part.known.newest.model)
+        """The characters of a token, for what is reported; what goes by the policy counts four."""
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
@@ -194,7 +199,7 @@ class Opened:
             draft.check(self._known, cut, self.where)
             yield draft
 
-    def commit(self, draft: Draft, summary: Summary, rule: str, tokens: tuple[int, int]) -> int:
+    def commit(self, draft: Draft, summary: Summary, rule: str, tokens: tuple[int, int], command: Command) -> int:
         """Put a draft in the session's place, with a record of what was added; return the size of the session then.
 
         `tokens` are those of what the model reads, before and after.
@@ -217,6 +222,8 @@ class Opened:
             records=(0, 0),
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
+            id=self.run_id,
+            command=command,
         )
         record = CheckpointRecord(
             self.form.name,

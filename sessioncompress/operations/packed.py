@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
@@ -248,16 +248,25 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
             raise
 
 
-def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
-    """Yield the packed sessions that are selected, for the list."""
+def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
+    """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
     project = Path(os.path.realpath(selection.project)) if selection.project else None
     seen: set[Path] = set()
-    for each in packed_anywhere():
+    for each in packed_in(paths) if paths else packed_anywhere():
         if not isinstance(each, Packed):
-            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+            yield each
         elif each.place not in seen and each.pack.holds(each.entry) and _selects(selection, project, each.entry):
             seen.add(each.place)
+            yield each
+
+
+def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
+    """Yield the packed sessions that are selected, for the list."""
+    for each in selected((), selection):
+        if isinstance(each, Packed):
             yield Outcome(Found(each.place, named=False), _listed(each))
+        else:
+            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
 
 
 def _listed(each: Packed) -> ListedSession:
@@ -277,7 +286,7 @@ def _listed(each: Packed) -> ListedSession:
 
 
 def _selects(selection: Selection, project: Path | None, entry: Entry) -> bool:
-    if selection.agent not in (None, entry.agent):
+    if selection.agent not in (None, entry.agent) or not selection.globs.takes(entry.path):
         return False
     if selection.older_than is not None and time.time() - entry.members[0].mtime_ns / 1e9 < selection.older_than:
         return False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,13 +19,13 @@ from sessioncompress.errors import IsALink, NotASession, SessionCompressError, f
 from sessioncompress.formats import table
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse_open
 from sessioncompress.pipeline import reading, triage
-from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, is_folder
+from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import store_at, store_of
-from sessioncompress.store.lock import open_session
+from sessioncompress.store.layout import Store, store_at, store_of
+from sessioncompress.store.lock import OpenSession, open_session
 
 
 class Selection(Struct, frozen=True):
@@ -50,25 +50,30 @@ class Session(Found, frozen=True):
     modified: float = 0
 
 
-def sessions(selection: Selection) -> Iterator[Found]:
+def sessions(selection: Selection, search: Search = discover) -> Iterator[Found]:
     """Yield the selected sessions, folder by folder, and a Found with an error for what cannot be read.
 
     Searches the agents' folders, and those of GitClaw in the selection's project or upward from the working folder.
-    Other files are passed over: agents keep much else there.
+    Other files are passed over: agents keep much else there. What `search` finds although it is gone, or names although
+    it is no session, has a store, and is yielded as it was found.
     """
     if selection.project:
         selection = replace(selection, project=Path(os.path.realpath(selection.project)))
     met: set[str] = set()
     for folder, keeper in _places(selection.project):
-        for found in discover([folder], selection.globs) if is_folder(folder) else ():
+        for found in search([folder], selection.globs) if is_folder(folder) else ():
             real = os.path.realpath(found.path)
             if real in met:
                 continue
             met.add(real)
+            if not os.path.lexists(found.path):
+                if _may_be_gone(folder, keeper, selection):
+                    yield found
+                continue
             try:
                 one: Found | None = _looked_at(found, keeper, selection)
             except (NotASession, IsALink):
-                continue
+                one = found if found.named and found.error is None else None
             except SessionCompressError as error:
                 one = Found(found.path, named=False, error=error)
             if one is not None:
@@ -90,13 +95,21 @@ def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
             yield folder, keeper
 
 
+def _may_be_gone(folder: Path, keeper: Path | None, selection: Selection) -> bool:
+    """Tell whether a session that is gone is selected, by the folder that was searched: nothing else tells of it."""
+    kept_by = selection.agent is None or (
+        folder in table.agent_roots(selection.agent) if keeper is None else selection.agent == table.KEEPER
+    )
+    return kept_by and selection.older_than is None and selection.project in (None, keeper)
+
+
 def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Session | None:
     """Read a session's properties; None if it is not selected. Raises SessionCompressError."""
     if found.error is not None:
         raise found.error
     with failing(found.path):
         status = found.path.lstat()
-    if selection.older_than is not None and time.time() - status.st_mtime < selection.older_than:
+    if selection.older_than is not None and is_younger(status, selection.older_than):
         return None
     form, name = reading.whose(found.path)
     if selection.agent not in (None, form.name):
@@ -121,7 +134,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
 class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
 
-    `compressed`: the last run over it was no restore. `packed`: it is in a pack. `modified` is in seconds since 1970.
+    `compressed`: a run over it is in place. `packed`: it is in a pack. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -140,7 +153,7 @@ def listed(session: Session, policy: Policy) -> ListedSession:
     """Do a dry run over a session for the list. Raises SessionCompressError."""
     would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
     saves = would.is_smaller
-    runs = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal).runs
+    journal = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal)
     return ListedSession(
         path=str(session.path),
         agent=session.agent,
@@ -148,8 +161,8 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         id=session.id,
         size=session.size,
         modified=session.modified,
-        compressed=bool(runs) and not runs[-1].restored,
-        could_save=would.original_size - would.compressed_size - would.backup_added if saves else 0,
+        compressed=bool(journal.standing.numbers),
+        could_save=would.original_size - would.compressed_size - would.store_added if saves else 0,
         reason="" if saves else would.reason,
     )
 
@@ -171,11 +184,48 @@ class SessionStats(Struct, frozen=True, rename="camel"):
     path: str
     format: str
     size: int
-    backup_size: int
+    store_size: int
     lines: int
     turns: int
     shares: tuple[Share, ...]
     would: CompressionStats
+
+
+class Inspected(NamedTuple):
+    """An open session as it was measured: its statistics, and the reading and the journal behind them."""
+
+    stats: SessionStats
+    view: View
+    known: reading.Known
+    journal: journals.Journal
+
+
+def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> Inspected:
+    """Measure the blocks of an open session and do a dry run over it. Raises SessionCompressError."""
+    # The dry run comes first, so that the session is not held twice.
+    would = rehearse_open(session, store, policy, form)
+    journal = journals.load(store.journal)
+    known = reading.read_session(session, journal, form)
+    view = View(known.survey, policy, known.form, Ours((journal,)))
+    shares: dict[tuple[str, str], Share] = {}
+    for number, standing in enumerate(view.standing):
+        for block in view.lines[number].blocks:
+            if not block.marked:
+                key = (block.kind.value, block.tool)
+                share = shares.get(key, Share(*key))
+                added = {standing.value: getattr(share, standing.value) + block.size}
+                shares[key] = replace(share, blocks=share.blocks + 1, **added)
+    stats = SessionStats(
+        path=str(session.path),
+        format=known.form.name,
+        size=session.size,
+        store_size=reading.size_of_store(store),
+        lines=len(known.survey.lines),
+        turns=turns_of(known.survey),
+        shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
+        would=would,
+    )
+    return Inspected(stats, view, known, journal)
 
 
 def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:
@@ -184,29 +234,7 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
     Raises SessionCompressError.
     """
     with open_session(Path(path), writing=False) as session:
-        # The dry run comes first, so that the session is not held twice.
-        store = store_of(session.path, policy)
-        would = rehearse_open(session, store, policy, form)
-        known = reading.read_session(session, journals.load(store.journal), form)
-        view = View(known.survey, policy, known.form, Ours())
-        shares: dict[tuple[str, str], Share] = {}
-        for number, standing in enumerate(view.standing):
-            for block in view.lines[number].blocks:
-                if not block.marked:
-                    key = (block.kind.value, block.tool)
-                    share = shares.get(key, Share(*key))
-                    added = {standing.value: getattr(share, standing.value) + block.size}
-                    shares[key] = replace(share, blocks=share.blocks + 1, **added)
-        return SessionStats(
-            path=str(session.path),
-            format=known.form.name,
-            size=session.size,
-            backup_size=reading.size_of_store(store),
-            lines=len(known.survey.lines),
-            turns=turns_of(known.survey),
-            shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
-            would=would,
-        )
+        return inspect_open(session, store_of(session.path, policy), policy, form).stats
 
 
 def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:

@@ -97,6 +97,12 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
     )
 
 
+def stored(paths: Iterable[Path], policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
+    """Yield the sessions with a store in and below folders, as sessions_of() finds them, and the files as they are."""
+    for path in paths:
+        yield from sessions_of(path, policy_of, globs) if is_folder(path) else [Found(path, named=True)]
+
+
 def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
     """Yield the sessions in and below a folder that have a store there, or in the backup folder.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -28,16 +28,24 @@ _SEVERAL = 2
 
 
 class Unwound:
-    """A session with its checkpoints taken out, the newest first, and with the lines that left it for them.
+    """A session with checkpoints taken out, the newest first, and with the lines that left it for them.
 
-    What was added since stays. `taken` are the records of the checkpoints that stand there; `altered` those that are
-    there no longer as written. Raises Unreadable where the lines that left cannot be read.
+    `taking` are the records of those that are to go, the newest of the journal. What was added since stays. `taken` are
+    the records of those that stand there; `altered` those that are there no longer as written. Raises Unreadable where
+    the lines that left cannot be read.
     """
 
-    def __init__(self, session: OpenSession, journal: Journal, originals: Path, form: Format | None) -> None:
+    def __init__(
+        self,
+        session: OpenSession,
+        journal: Journal,
+        originals: Path,
+        form: Format | None,
+        taking: Sequence[CheckpointRecord],
+    ) -> None:
         self._session, self._journal, self._originals, self._form = session, journal, originals, form
         self._rehung: dict[tuple[str, ...], set[str]] = {}
-        known = journal.checkpoints
+        known = list(taking)
         self.taken: list[CheckpointRecord] = []
         # Usually all stand there, and one pass shows it.
         if any(each.ended for each in known) or not self._is(known[::-1]):

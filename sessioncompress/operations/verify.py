@@ -18,7 +18,7 @@ from sessioncompress.operations.checkpoints import (
     refuse_if_rewritten,
     with_removed,
 )
-from sessioncompress.operations.restore import way_out
+from sessioncompress.operations.put_back import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
@@ -81,13 +81,12 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         if any(each.removed for each in journal.checkpoints) and (
             document := document_of(session.reader, session.size)
         ):
-            refuse_if_rewritten(
-                session, journal, store.originals, *out_of_document(document.raw, journal, store.originals)
-            )
+            out = out_of_document(document.raw, journal.checkpoints, store.originals)
+            refuse_if_rewritten(session, journal.checkpoints, store.originals, *out)
         rewritten, missing = reading.find(session, journal)
         missing = with_removed(session, journal, store.originals, rewritten, missing)
         if any(each.dropped for each in journal.checkpoints):
-            Unwound(session, journal, store.originals, None).refuse_if_stuck()
+            Unwound(session, journal, store.originals, None, journal.checkpoints).refuse_if_stuck()
         checked = _originals(session, store, journal, rewritten)
         if changed := altered(session, journal, rewritten, missing, store.originals, form):
             raise Damaged(

@@ -22,9 +22,8 @@ from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.core.lines import EVERY, Survey, messages_of, tokens_of, turns_of
-from sessioncompress.core.model import Answer
-from sessioncompress.core.text import CHARACTERS_PER_TOKEN, KB, estimate
-from sessioncompress.pipeline.summary import TURNS, BudgetStats, all_messages, known_lines, noted
+from sessioncompress.core.text import KB
+from sessioncompress.pipeline.summary import TURNS, BudgetStats, all_messages, is_since, known_lines, noted
 from sessioncompress.pipeline.usage import ANY, Answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord
@@ -228,13 +227,13 @@ def judged(
 ) -> BudgetStats:
     """Judge a session, or what follows the part of it that `run`, its newest run, finished.
 
-    `pruning_saves` says how many tokens of four characters pruning would save the model; only some rules ask. With
+    `pruning_saves` says how many tokens pruning would save the model; only some rules ask. With
     `to_compact` the question is whether a checkpoint is due.
     """
     if run is not None and run.restored:
         run = None
     newest = next((each for each in reversed(answers.answers) if each.usage), None)
-    is_stale = newest is not None and (answers.behind is None or not _is_since(newest, run))
+    is_stale = newest is not None and (answers.behind is None or not is_since(newest, run))
     recorded = newest.usage.context if newest and newest.usage else None
     model = next((each.model for each in reversed(answers.answers) if each.model), "")
     each = characters_per_token(model)
@@ -257,9 +256,9 @@ def judged(
         since_seconds=None if ran_at is None else max(time.time() - ran_at, 0),
         as_left=as_left,
         # A run since then has changed what the next request holds.
-        error=last.error if last is not None and _is_since(last, run) else "",
-        pruning_saves=lambda: estimate(pruning_saves() * CHARACTERS_PER_TOKEN, each),
-        cut_short=last is not None and last.cut_short and _is_since(last, run),
+        error=last.error if last is not None and is_since(last, run) else "",
+        pruning_saves=pruning_saves,
+        cut_short=last is not None and last.cut_short and is_since(last, run),
     )
     action, reason = (decide_on_compacting if to_compact else decide)(situation, policy)
     return BudgetStats(
@@ -281,10 +280,3 @@ def judged(
         messages_since=situation.since_messages,
         seconds_since=situation.since_seconds,
     )
-
-
-def _is_since(answer: Answer, run: RunRecord | None) -> bool:
-    if run is None:
-        return True
-    at = text.said_time(run.at)
-    return at is not None and answer.at > at * 1000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -58,6 +59,10 @@ class Found(Struct, frozen=True):
     error: SessionCompressError | None = None
 
 
+Search = Callable[[Sequence[Path], Globs], Iterable[Found]]
+"""Finds what some files and folders mean to a command."""
+
+
 def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found]:
     """Yield the files that the paths mean, each once, in the order of the paths and of their names.
 
@@ -81,6 +86,25 @@ def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found
             if key not in seen:
                 seen.add(key)
                 yield replace(found, named=True) if key in named else found
+
+
+def unchanged_for(found: Iterable[Found], seconds: float) -> Iterator[Found]:
+    """Yield the files that have not changed for so long, and what cannot be read. What is gone has no age."""
+    for each in found:
+        try:
+            younger = is_younger(each.path.lstat(), seconds)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            # Its opening says what is wrong.
+            younger = False
+        if each.error is not None or not younger:
+            yield each
+
+
+def is_younger(status: os.stat_result, seconds: float) -> bool:
+    """Tell whether a file changed within so many seconds."""
+    return time.time() - status.st_mtime < seconds
 
 
 def handed(files: Iterable[Path]) -> Iterator[Found]:

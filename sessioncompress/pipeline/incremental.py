@@ -26,7 +26,7 @@ from sessioncompress.core.splice import literal
 from sessioncompress.errors import NOT_CHANGED, InUse
 from sessioncompress.formats.base import Format, Reader
 from sessioncompress.formats.table import NAMELESS, NAMES, REVISED, format_named
-from sessioncompress.pipeline.reading import Known, RewrittenLines, read_line, unchangeable
+from sessioncompress.pipeline.reading import Known, RewrittenLines, newest, read_line, unchangeable
 from sessioncompress.pipeline.rewrite import IN_USE
 from sessioncompress.pipeline.summary import boundary_of
 from sessioncompress.policy.file import differences
@@ -158,7 +158,7 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
     read = Survey(lines, form.shape(lines), session.size, prefix)
     if not goes_on(read):
         return None
-    known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True)
+    known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True, newest=newest(session, read, form))
     return Part(session, known, journal, found.hexdigest())
 
 

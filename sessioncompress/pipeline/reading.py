@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
 from collections import Counter
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.core import jsonl
-from sessioncompress.core.jsonl import GAP, Piece
+from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import PLAIN, Facts, Line, Role
+from sessioncompress.core.model import PLAIN, Answer, Facts, Line, Role
 from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
 from sessioncompress.formats.table import AGENTS, FIRST_BYTES, NAMELESS, detect, format_named, head_of, recognizing
+from sessioncompress.pipeline.usage import newest_answer, speaking
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, size_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -134,6 +136,10 @@ class RewrittenLines(Mapping[int, LineRecord]):
                 self.rows[number] = row
             yield number, raw, whole
 
+    def keep(self, is_wanted: Callable[[int], bool]) -> None:
+        """Keep the lines of some records, by the records' rows."""
+        self.rows = {number: row for number, row in self.rows.items() if is_wanted(row)}
+
     def __getitem__(self, number: int) -> LineRecord:
         return self._journal.placed(self.rows[number])
 
@@ -198,10 +204,22 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
     return found, journal.not_there(there)
 
 
+def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that may say something of a request, from the newest one back, up to where the path leaps on."""
+    start, behind = session.size, len(read.lines)
+    for number in speaking(read):
+        if number >= behind:
+            return
+        start -= sum(line.size for line in read.lines[number:behind])
+        behind = number
+        yield number, os.pread(session.fd, read.lines[number].size, start)
+
+
 class Known(NamedTuple):
     """A session as it was read: its format, its id, its lines, and which of them the journal knows as rewritten.
 
-    `seen` is whether it looks like one of that format, which a user may have named.
+    `seen` is whether it looks like one of that format, which a user may have named. `newest` is the newest answer on
+    the live path, as newest() finds it.
     """
 
     form: Format
@@ -209,6 +227,7 @@ class Known(NamedTuple):
     survey: Survey
     rewritten: RewrittenLines
     seen: bool
+    newest: Answer
 
 
 def size_of_store(store: Store) -> int:
@@ -257,7 +276,10 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
 
 def head_in(session: OpenSession) -> Head:
     """Read the first lines of a session, or the messages of a document and what stands around them."""
-    document = jsonl.document_of(session.reader, session.size)
+    return _head(session, jsonl.document_of(session.reader, session.size))
+
+
+def _head(session: OpenSession, document: Document | None) -> Head:
     if document is not None:
         return head_of((document.raw[start:end] for start, end in document.spans), document.outer)
     with session.reader() as file:
@@ -320,14 +342,29 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
 
     Raises NotASession, too, where nobody `named` the file, and it names no agent itself.
     """
-    head = head_in(session)
+    document = jsonl.document_of(session.reader, session.size)
+    head = _head(session, document)
     known = format_of(session, form, head)
     if not (form or named):
         refuse_nameless(session, known)
     rewritten = RewrittenLines(journal)
-    stream = jsonl.pieces_of(session.reader, session.size)
+    stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
-    return Known(known, known.named(head).id, found, rewritten, seen=not form or known.recognizes(head))
+    seen = not form or known.recognizes(head)
+    return Known(known, known.named(head).id, found, rewritten, seen, newest(session, found, known, document))
+
+
+def newest(session: OpenSession, read: Survey, form: Format, document: Document | None = None) -> Answer:
+    """Find the newest model on the live path of what was read, and what it recorded; see newest_answer()."""
+    if document is not None:
+        raw, spans = document.raw, document.spans
+        lines = ((number, raw[slice(*spans[number])]) for number in speaking(read))
+        return newest_answer(read, form, lines, form.noted(document.outer))
+    if read.before.size + sum(line.size for line in read.lines) == session.size:
+        return newest_answer(read, form, _from_the_end(session, read))
+    # A line sets messages, which stand in it.
+    messages = {number: raw for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if whole}
+    return newest_answer(read, form, ((number, messages.get(number, b"")) for number in speaking(read)))
 
 
 def read_answers(session: OpenSession, known: Known) -> Answers:

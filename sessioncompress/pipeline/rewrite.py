@@ -235,6 +235,8 @@ class Applied:
             for key in record.identities():
                 self.ours.add(key)
         is_new = before is None or (self._keeps and before.place is None)
+        # What a restore took back is recorded anew: it is a change of this run now.
+        is_new = is_new or (row is not None and not self._journal.stands(row))
         if not is_new and blocks:
             # By the records of blocks is known how many equal lines there are: is there none for this one?
             if rewritten not in self._known_numbers:

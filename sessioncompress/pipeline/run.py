@@ -24,13 +24,14 @@ from sessioncompress.pipeline.plan import Plan, in_question, plan
 from sessioncompress.pipeline.previews import names_of_results
 from sessioncompress.pipeline.rewrite import Applied, rewrite
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal, clash
 from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, LineRecord, RunRecord, readable, sealed
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, LineRecord, RunRecord, readable, sealed
 
 
 def judge(
@@ -97,9 +98,13 @@ _LITTLE = 0.25
 
 
 class Asked(NamedTuple):
-    """What is asked of a run: a policy, only to rehearse, to save however little (`force`), to read as one format."""
+    """What is asked of a run: a policy, only to rehearse, to save however little (`force`), to read as one format.
+
+    `run_id` is that of the command's run over all its sessions.
+    """
 
     policy: Policy
+    run_id: str
     dry_run: bool = False
     force: bool = False
     form: str | None = None
@@ -133,6 +138,8 @@ class Run:
         self._asked = asked
         self._policy = policy
         self._where = str(part.session.path)
+        self._each = characters_per_token(self._known.newest.model)
+        """The characters of a token."""
         self._ours = Ours((self._journal,))
         self._originals: OriginalsReader | None = None
         self._strangers = self._strange_calls = 0
@@ -239,6 +246,8 @@ class Run:
             modified=self._session.stat.st_mtime_ns,
             start=self._journal.size,
             prefix=prefix,
+            id=self._asked.run_id,
+            command=Command.COMPRESS,
         )
         run = readable(run, self._store.journal)
         journal_size = applied.records.size + sum(map(len, sealed((), run)))
@@ -289,13 +298,13 @@ class Run:
             status=Status.WOULD_COMPRESS if self._asked.dry_run else Status.COMPRESSED,
             reason=summary.advice(view, protected) if explained else "",
             compressed_size=attempt.finished.size,
-            backup_size=before.backup_size + attempt.added,
+            store_size=before.store_size + attempt.added,
             originals_size=attempt.finished.originals_size,
-            backup_added=attempt.added,
+            store_added=attempt.added,
             **summary.replaced(applied.counts),
             redundancies_eliminated=applied.redundancies,
-            tokens_after=tokens_of(view.survey._replace(lines=applied.lines)),
-            tokens_uncached=summary.uncached(view, attempt.plan, applied),
+            tokens_after=tokens_of(view.survey._replace(lines=applied.lines), self._each),
+            tokens_uncached=summary.uncached(view, attempt.plan, applied, self._each),
             removable_bytes=removable,
             removed_bytes=applied.removed,
             protected_bytes=protected,
@@ -313,7 +322,7 @@ class Run:
         if unread and clash(self._store, sealed(applied.records.encode(), run)):
             raise NotFinished
         committed = sink.commit(sealed(applied.records.encode(), run))
-        return replace(stats, compressed_size=committed.size)
+        return replace(stats, compressed_size=committed.size, run=run.name)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""
@@ -332,13 +341,13 @@ class Run:
         """Count the session as it is. Markers older than the journal are no imitations of ours."""
         found, before, journal = view.survey, view.survey.before, self._journal
         markers, in_calls = summary.imitated(found, view.ours)
-        tokens = tokens_of(found)
+        tokens = tokens_of(found, self._each)
         return CompressionStats(
             self._where,
             format=view.form.name,
             original_size=found.size,
             compressed_size=found.size,
-            backup_size=journal.size + journal.store_size,
+            store_size=journal.size + journal.store_size,
             originals_size=journal.store_size,
             lines=before.lines + len(found.lines),
             lines_not_understood=before.strange + found.lines.not_understood(),
@@ -348,6 +357,7 @@ class Run:
             turns=turns_of(found),
             tokens_before=tokens,
             tokens_after=tokens,
+            tokens_recorded=summary.recorded_now(self._known.newest, journal),
         )
 
     def _newer(self, in_calls: int) -> int:

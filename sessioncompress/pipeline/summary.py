@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from sessioncompress.compressors import KINDS, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Survey, messages_of, tokens_of
-from sessioncompress.core.model import Kind, Standing
-from sessioncompress.core.text import KB, estimate, json_safe
+from sessioncompress.core.model import Answer, Kind, Standing
+from sessioncompress.core.text import KB, estimate, json_safe, said_time
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.rewrite import Applied
 from sessioncompress.policy.model import PRESETS
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.records import RunRecord
 
 
@@ -30,6 +31,7 @@ class Status(StrEnum):
     SUMMARIZED = "summarized"
     WOULD_SUMMARIZE = "would-summarize"
     RESTORED = "restored"
+    WOULD_RESTORE = "would-restore"
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"
     REFUSED = "refused"
@@ -70,13 +72,15 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
 
 
 class CompressionStats(Struct, frozen=True, rename="camel"):
-    """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates.
+    """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates for its model.
 
-    `backup_size` is that of the store, `originals_size` that of the originals in it, `backup_added` what this run added
+    `store_size` is that of the store, `originals_size` that of the originals in it, `store_added` what this run added
     to it. `others_replaced` counts the blocks of kinds that have no number of their own. `tokens_uncached` are those of
     `tokens_after` behind the first message that changed: the next request sends them without the provider's prompt
-    cache. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
-    `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    cache. `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded
+    nothing since the last run or compaction. `removable_bytes` are those of all blocks over their kind's threshold
+    outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
+    `run` is the id of a run that wrote, by which a restore takes it back.
     """
 
     path: str
@@ -85,9 +89,9 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     reason: str = ""
     original_size: int = 0
     compressed_size: int = 0
-    backup_size: int = 0
+    store_size: int = 0
     originals_size: int = 0
-    backup_added: int = 0
+    store_added: int = 0
     tool_calls_compressed: int = 0
     tool_results_compressed: int = 0
     thinking_blocks_removed: int = 0
@@ -98,6 +102,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     tokens_before: int = 0
     tokens_after: int = 0
     tokens_uncached: int = 0
+    tokens_recorded: int | None = None
     removable_bytes: int = 0
     removed_bytes: int = 0
     protected_bytes: int = 0
@@ -109,6 +114,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     imitated_in_calls: int = 0
     markers_without_journal: int = 0
     turns: int = 0
+    run: str = ""
     exit_code: int = 0
     budget: BudgetStats | None = None
 
@@ -166,8 +172,24 @@ def noted(run: RunRecord, what: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def uncached(view: View, planned: Plan, applied: Applied) -> int:
-    """Estimate what the next request sends that its provider's cache no longer holds.
+def is_since(answer: Answer, run: RunRecord | None) -> bool:
+    """Tell whether an answer came after a run; where one of them has no time, it did not."""
+    if run is None:
+        return True
+    at = said_time(run.at)
+    return at is not None and answer.at > at * 1000
+
+
+def recorded_now(newest: Answer, journal: Journal) -> int | None:
+    """Look up what the agent recorded of a session as it is now; None where it recorded nothing since the last run."""
+    run = journal.runs[-1] if journal.runs else None
+    if run is not None and run.restored and not journal.has_checkpoint:
+        run = None
+    return newest.usage.context if newest.usage and is_since(newest, run) else None
+
+
+def uncached(view: View, planned: Plan, applied: Applied, each: float) -> int:
+    """Estimate what the next request sends that its provider's cache no longer holds, in tokens of so many characters.
 
     A cache holds the beginning of a request, up to the first message that differs; a mirror is in no request.
     """
@@ -178,7 +200,7 @@ def uncached(view: View, planned: Plan, applied: Applied) -> int:
     }
     read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
     first = next((at for at, number in enumerate(read) if number in changed), len(read))
-    return estimate(sum(applied.lines[number].reads for number in read[first:]))
+    return estimate(sum(applied.lines[number].reads for number in read[first:]), each)
 
 
 def boundary_of(view: View) -> int:

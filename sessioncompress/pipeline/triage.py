@@ -40,7 +40,7 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
         reason=reason,
         original_size=size,
         compressed_size=size,
-        backup_size=originals + (size_of(files.journal) or 0),
+        store_size=originals + (size_of(files.journal) or 0),
         originals_size=originals,
     )
 

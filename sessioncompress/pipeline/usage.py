@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -143,6 +144,47 @@ def _names(model: str) -> list[str]:
 
 def _fits(names: Iterable[str], pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
+
+
+_MOST_READ = 64
+"""Entries, from the newest one back. Behind as many without a model, or without a usage, none is looked for."""
+
+_SILENT = frozenset({Role.USER, Role.RESULT, Role.BLANK, Role.OPAQUE})
+"""What says nothing of a request."""
+
+
+_MOST_LOOKED_AT = 256
+
+
+def speaking(read: Survey) -> Iterator[int]:
+    """Yield the newest lines of the live path that may say something of a request, from the newest one back."""
+    roles = read.lines.roles
+    return islice((number for number in reversed(read.shape.live) if roles[number] not in _SILENT), _MOST_LOOKED_AT)
+
+
+def newest_answer(
+    read: Survey, form: Format, lines: Iterable[tuple[int, bytes]], noted: Mapping[int, Answer] = MappingProxyType({})
+) -> Answer:
+    """Find the newest model and the newest usage among a session's `lines`, given from the newest one back.
+
+    A few lines are parsed, for what answers() finds in all. What was recorded before a compaction is no usage of what
+    the next request holds. `noted` is what stands around the messages, where the session is a document.
+    """
+    model, usage, at, left = "", None, 0, _MOST_READ
+    may_count = True
+    for number, raw in lines:
+        may_count = may_count and read.lines.roles[number] is not Role.CHECKPOINT
+        answer = noted.get(number)
+        if any(mark in raw for mark in form.answer_marks):
+            answer = form.answer(parse(raw) or {})
+        if answer is None:
+            continue
+        model, left = model or answer.model, left - 1
+        if may_count and usage is None and answer.usage:
+            usage, at = answer.usage, answer.at
+        if not left or (model and (usage or not may_count)):
+            break
+    return Answer(model=model, usage=usage, at=at)
 
 
 _SPEAKING = frozenset({Role.ASSISTANT, Role.CHECKPOINT})

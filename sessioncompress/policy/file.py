@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from sessioncompress.core.text import json_safe
 from sessioncompress.policy import model
-from sessioncompress.policy.model import BALANCED, OnlyUser, Policy, must_be, wrong
+from sessioncompress.policy.model import BALANCED, PRESETS, OnlyUser, Policy, must_be, wrong
 
 Held = TypeVar("Held", bound=model.Section)
 
 SECTION = "session"
+PRESET = "preset"
+"""The key that names the base of all other keys."""
 OF_PRESETS = ("atRest",)
 """Keys that only presets set, as the journal names them."""
 _GONE: Mapping[str, str] = {
@@ -57,7 +59,6 @@ Counts = Callable[[str, Key, Any], bool]
 """Tells of a key, by its dotted name, whether its value counts."""
 
 _LONGEST_SHOWN = 80
-_NO_PRESET = "; a preset is chosen with --preset"
 
 
 def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any] | None, str]:
@@ -72,18 +73,28 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
         raise wrong(f"the policy is no JSON: {error}", file) from error
     if not isinstance(document, dict):
         raise wrong(f"the policy is {_written(document)}, but must be an object", file)
-    if any(key.lower() == "preset" for key in document):
-        raise wrong(f'the policy has a key "preset"{_NO_PRESET}', file)
     no_section = f'the policy has no object "{SECTION}"'
     if SECTION in document and not isinstance(document[SECTION], dict):
         raise wrong(no_section, file)
-    keys = [key for key in document if key in KEYS or (key != SECTION and key.lower() == SECTION)]
+    ours_elsewhere = {*KEYS, PRESET}
+    keys = [key for key in document if key in ours_elsewhere or (key != SECTION and key.lower() == SECTION)]
     named = ", ".join(f'"{key}"' for key in keys)
     are = "is" if len(keys) == 1 else "are"
     outside = f'{named} {are} not heeded: keys stand in an object "{SECTION}"' if keys else ""
     if SECTION not in document and ours:
         raise wrong(f"{no_section}; {outside}" if outside else no_section, file)
     return document.get(SECTION), outside
+
+
+def preset_in(section: Mapping[str, Any], file: Path) -> str | None:
+    """Read which preset a section names, None if none. Raises UsageError."""
+    if PRESET not in section:
+        return None
+    name = section[PRESET]
+    if not isinstance(name, str) or name not in PRESETS:
+        known = " or ".join(f'"{each}"' for each in PRESETS)
+        raise wrong(f'the policy\'s "{SECTION}.{PRESET}" is {_written(name)}, but must be {known}', file)
+    return name
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,12 +110,15 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def from_mapping(base: Held, section: Any, file: Path, counts: Counts, where: str = SECTION) -> Held:
     """Apply a section to the base, except for values that do not count; `where` is the section's dotted name.
 
-    Raises UsageError with the file, the key and the nearest key.
+    The base is the preset's: the key that names one is passed over. Raises UsageError with the file, the key and the
+    nearest key.
     """
     if not isinstance(section, dict):
         raise wrong(f'the policy\'s "{where}" is {_written(section)}, but must be an object', file)
     keys, changes = keys_of(type(base)), dict[str, Any]()
     for name, value in section.items():
+        if name == PRESET and where == SECTION:
+            continue
         dotted = f"{where}.{name[:_LONGEST_SHOWN]}"
         if name not in keys:
             if dotted in _GONE:
@@ -125,8 +139,6 @@ def from_mapping(base: Held, section: Any, file: Path, counts: Counts, where: st
 
 
 def _hint(key: str, keys: Mapping[str, Key]) -> str:
-    if key.lower() == "preset":
-        return _NO_PRESET
     sections = {name: inner for name, each in keys.items() if (inner := each.section)}
     outer, dot, inner_key = key.partition(".")
     if dot and outer in sections:
@@ -135,7 +147,7 @@ def _hint(key: str, keys: Mapping[str, Key]) -> str:
     import difflib
 
     places = {each: f"{name}.{each}" for name, those in sections.items() for each in keys_of(those)}
-    places |= {each: each for each in keys}
+    places |= {each: each for each in (*keys, *([PRESET] if sections else []))}
     near = difflib.get_close_matches(key, places, n=1, cutoff=0.4)
     return f'; did you mean "{places[near[0]]}"?' if near else ""
 
@@ -145,14 +157,28 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
     return {key: value for key, value in json_safe(to_builtins(policy)).items() if key not in OF_PRESETS}
 
 
+def schema_address() -> str:
+    """Read the address of the JSON Schema of a policy file, which is shipped beside this module."""
+    schema = orjson.loads(Path(__file__).with_name("compression.schema.json").read_bytes())
+    return str(schema["$id"])
+
+
+def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the keys of a section, as to_mapping() makes it, by their dotted names."""
+    found = dict[str, Any]()
+    for key, value in mapping.items():
+        found |= {f"{key}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {key: value}
+    return found
+
+
 @lru_cache(maxsize=1)
 def differences(policy: Policy) -> Mapping[str, Any]:
     """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
 
-    Without the log's path, which changes nothing in a session.
+    Without the log's path and the quiet time, which change nothing in a session.
     """
     differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
-    return {key: value for key, value in differing.items() if key != "logFile"}
+    return {key: value for key, value in differing.items() if key not in ("logFile", "quietSeconds")}
 
 
 def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Find the policy of a session.
 
 From the weakest to the strongest: the preset, the user's own configuration, the file named with `--config` or else the
-nearest `compression.json`, the options. A file found near a session is data from whoever made that folder. It may
+nearest `compression.json`, the options. The preset is the one of `--preset`, else of the strongest file that names one.
+A file found near a session is data from whoever made that folder. It may
 choose how much is compressed. `model.OnlyUser` marks what it may not set.
 """
 
@@ -11,11 +12,13 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from sessioncompress.errors import UsageError
 from sessioncompress.policy.model import BALANCED, PRESETS, UNCHANGED, OnlyUser, Policy, with_options, wrong
@@ -39,6 +42,23 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NON
 Section = Mapping[str, Any]
 
 
+class Source(NamedTuple):
+    """A file that counts for a session; `near` is whether it was found near it, and not named by the user."""
+
+    file: Path
+    section: Section
+    near: bool = False
+
+
+class Setting(NamedTuple):
+    """A key of a session's policy, by its dotted name, and what says so: "default", "preset", "option" or "file"."""
+
+    key: str
+    value: Any
+    by: str
+    file: Path | None = None
+
+
 def policy_for(session: Path, config: Path | None = None, preset: str | None = None) -> Policy:
     """Find the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
     # Imported here: the commands have their own way to warn.
@@ -51,7 +71,8 @@ class Policies:
     """The policies of the sessions of one command: each file is read, and warned of, once.
 
     `options` are those of the command line; None and False were not given. A command that does not compress
-    (`compresses`) ignores what a file near a session must not say about compressing.
+    (`compresses`) ignores what a file near a session must not say about compressing. `quiet_seconds` count where no
+    file and no option says how many.
     """
 
     def __init__(
@@ -62,80 +83,129 @@ class Policies:
         *,
         warn: Callable[[str], None],
         compresses: bool = True,
+        quiet_seconds: float = 0,
     ) -> None:
         self._config = config
         self._preset = preset
         self._options = options or {}
         self._warn = warn
         self._compresses = compresses
+        self._quiet_seconds = quiet_seconds
         self._policies: dict[Path, Policy] = {}
         self._found: dict[Path, Section | None] = {}
 
     def of(self, session: Path) -> Policy:
         """Find the policy for a session. Raises UsageError."""
-        # What a path passes on its way up and down again is not above the session.
-        folder = Path(os.path.realpath(session.parent)) if ".." in session.parts else session.parent.absolute()
+        folder = _folder_of(session)
         if folder not in self._policies:
-            self._policies[folder] = with_options(self._from_files(folder), self._options)
+            self._policies[folder] = with_options(self._from(self._sources(folder)), self._options)
         return self._policies[folder]
 
     @cached_property
     def own(self) -> Policy:
         """The preset and the user's configuration, without the files near sessions. Raises UsageError."""
-        base = BALANCED if self._preset is None else PRESETS.get(self._preset)
-        if base is None:
-            what, remedy = f"there is no preset {shortened(self._preset)}", f"Presets are {', '.join(PRESETS)}."
-            raise UsageError(what, state=UNCHANGED, remedy=remedy)
-        file, section = self._user
-        return self._applied(section, base, file) if section else base
+        return self._from(self._user)
+
+    def settings(self, session: Path) -> list[Setting]:
+        """List the keys of a session's policy, with the preset before them, and what says each. Raises UsageError."""
+        from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, to_mapping
+
+        sources = self._sources(_folder_of(session))
+        preset, file = self._base(sources)
+        by = "option" if self._preset else "file" if file else "default"
+        settings = [Setting(PRESET, preset, by, file)]
+        values, of_preset, default = (flat(to_mapping(each)) for each in (self.of(session), PRESETS[preset], BALANCED))
+        for key, value in values.items():
+            may = [each for each in sources if not (each.near and KEYS[key.partition(".")[0]].only_user)]
+            file = next((each.file for each in reversed(may) if _says(each.section, f"{SECTION}.{key}")), None)
+            by = "file" if file else "preset" if of_preset[key] != default[key] else "default"
+            settings.append(Setting(key, value, by, file))
+        return settings
+
+    def places(self, session: Path) -> list[tuple[Path, str]]:
+        """List the files that are looked for, the weakest first, each with what became of it. Raises UsageError."""
+        folder = _folder_of(session)
+        counting = {each.file for each in self._sources(folder)}
+        places = []
+        for file in (user_file(), *([self._config] if self._config else _candidates(folder))):
+            if file is not None:
+                there = "counts" if file in counting else "passed over" if os.path.lexists(file) else "not there"
+                places.append((file, there))
+                if file in counting and file != user_file():
+                    break
+        return places
 
     @cached_property
-    def _user(self) -> tuple[Path, Section | None]:
-        """The user's configuration: its file and section."""
+    def _user(self) -> tuple[Source, ...]:
+        """The user's configuration, if there is one."""
         file = user_file() if _may_have_configuration() else None
-        return (file, self._trusted(file, forbidden=_WRITABLE_BY_OTHERS, ours=True)) if file else (Path(), None)
+        section = self._trusted(file, forbidden=_WRITABLE_BY_OTHERS, ours=True) if file else None
+        return (Source(file, section),) if file and section is not None else ()
 
     @cached_property
-    def _named(self) -> Policy:
+    def _named(self) -> Source:
         assert self._config is not None
         try:
             status = os.stat(self._config)
         except OSError as error:
             raise wrong(f"the policy cannot be read: {error.strerror}", self._config) from error
-        return self._applied(self._read(self._config, status, ours=True) or {}, self.own, self._config)
+        return Source(self._config, self._read(self._config, status, ours=True) or {})
 
-    def _from_files(self, folder: Path) -> Policy:
+    def _sources(self, folder: Path) -> tuple[Source, ...]:
+        """Find the files that count in a folder, the weakest first."""
         if self._config is not None:
-            return self._named
-        for above in (folder, *folder.parents):
-            for file in (above / FILE_NAME, above / _ALSO_IN / FILE_NAME):
-                if file not in self._found:
-                    self._found[file] = self._trusted(file)
-                if (section := self._found[file]) is not None:
-                    return self._applied(section, self.own, file, near=True)
-        return self.own
+            return (*self._user, self._named)
+        for file in _candidates(folder):
+            if file not in self._found:
+                self._found[file] = self._trusted(file)
+            if (section := self._found[file]) is not None:
+                return (*self._user, Source(file, section, near=True))
+        return self._user
 
-    def _applied(self, section: Section, base: Policy, file: Path, *, near: bool = False) -> Policy:
-        """Apply a file to the base. Raises UsageError if a file `near` a session sets what only the user may set."""
-        # Imported here because most sessions have no such file.
+    def _base(self, sources: Iterable[Source]) -> tuple[str, Path | None]:
+        """Choose the preset, and the file that names it. Raises UsageError."""
+        chosen, file = "balanced", None
+        for each in sources:
+            # Imported here because most sessions have no such file.
+            from sessioncompress.policy.file import preset_in
+
+            if (name := preset_in(each.section, each.file)) is not None:
+                chosen, file = name, each.file
+        if self._preset is None:
+            return chosen, file
+        if self._preset not in PRESETS:
+            what, remedy = f"there is no preset {shortened(self._preset)}", f"Presets are {', '.join(PRESETS)}."
+            raise UsageError(what, state=UNCHANGED, remedy=remedy)
+        return self._preset, None
+
+    def _from(self, sources: Sequence[Source]) -> Policy:
+        policy = PRESETS[self._base(sources)[0]]
+        if self._quiet_seconds:
+            policy = replace(policy, quiet_seconds=self._quiet_seconds)
+        for each in sources:
+            policy = self._applied(each, policy)
+        return policy
+
+    def _applied(self, source: Source, base: Policy) -> Policy:
+        """Apply a file to the base. Raises UsageError if one near a session sets what only the user may set."""
         from sessioncompress.policy.file import from_mapping
 
         forbidden: dict[str, OnlyUser] = {}
 
         def counts(name: str, key: Key, value: Any) -> bool:
-            if not near or key.only_user is None:
+            if not source.near or key.only_user is None:
                 return True
             option = key.only_user.option.removeprefix("--").replace("-", "_")
             if (
                 (self._compresses or key.only_user.by_all)
                 and value != getattr(BALANCED, key.field)
                 and self._options.get(option) in (None, False)
-                and not _says(self._user[1] or {}, name)
+                and not any(_says(each.section, name) for each in self._user)
             ):
                 forbidden[name] = key.only_user
             return False
 
-        policy = from_mapping(base, section, file, counts)
+        policy = from_mapping(base, source.section, source.file, counts)
         if not forbidden:
             return policy
         this, them = ("this key", "it") if len(forbidden) == 1 else ("these keys", "them")
@@ -144,7 +214,7 @@ class Policies:
         where = user_file() or "your own configuration"
         raise UsageError(
             f"the policy's {told}, which a file found near a session may not",
-            where=file,
+            where=source.file,
             state=UNCHANGED,
             remedy=f"Remove {this} there. If you want {them}, give {options}, name a file with --config, or set {them} "
             f"in {where}.",
@@ -192,6 +262,18 @@ def user_file() -> Path | None:
     file = user_config_path(_PROGRAM) / "config.json"
     # A relative one would be found in the folder that the command runs in, which may be anybody's.
     return file if file.is_absolute() else None
+
+
+def _folder_of(session: Path) -> Path:
+    # What a path passes on its way up and down again is not above the session.
+    return Path(os.path.realpath(session.parent)) if ".." in session.parts else session.parent.absolute()
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    """Yield where a policy near the sessions in a folder may lie, the nearest first."""
+    for above in (folder, *folder.parents):
+        yield above / FILE_NAME
+        yield above / _ALSO_IN / FILE_NAME
 
 
 def _may_have_configuration() -> bool:

@@ -9,7 +9,7 @@ import os
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -23,6 +23,7 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunRecord
+from sessioncompress.store.runs import IS_RUN, Standing
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -33,8 +34,6 @@ ONE_SIDE = (
 )
 """What to do where the files of a store do not go together."""
 _NOTHING: Mapping[str, Any] = {}
-_RUN = re.compile(rb'"type": ?"run"')
-"""Also as other programs write JSON: whoever mended a journal by hand may have used one."""
 _NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
 _CONTENT = b"xxh3"
 _RUN_BEGINS = b'{"type":"run"'
@@ -87,6 +86,14 @@ class Journal:
         self._owners = array("I")
         self._ended = (0, 0)
         """How many line and block records the runs added."""
+        self._ends = array("I")
+        """How many line records there were at the end of each run."""
+        self._made_by: dict[tuple[str, ...], int] = {}
+        """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
+        self.standing = Standing()
+        for number, run in enumerate(self.runs):
+            self.standing.add(number, run)
+            self._ends.append(0)
 
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
@@ -104,6 +111,7 @@ class Journal:
             if known >= 0:
                 del self.checkpoints[known]
             self.checkpoints.append(record._replace(dropped=tuple(self._dropped)))
+            self._made_by[record.lines] = len(self.runs)
             self._dropped.clear()
         elif len(self._lines) == self._ended[0]:
             raise ValueError("a block without its line")
@@ -266,6 +274,18 @@ class Journal:
         """All ids that runs noted: another session may have lain at the path before this one."""
         return tuple(dict.fromkeys(run.session_id for run in self.runs if run.session_id))
 
+    def run_of(self, row: int) -> int:
+        """Find the number of the run that added a line record."""
+        return bisect_right(self._ends, row)
+
+    def stands(self, row: int) -> bool:
+        """Tell whether no restore took back the run that added a line record."""
+        return self.run_of(row) in self.standing.numbers
+
+    def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
+        """Find the checkpoints that some runs wrote."""
+        return [each for each in self.checkpoints if self._made_by[each.lines] in runs]
+
     @property
     def restored(self) -> bool:
         """Whether the last run was a restore."""
@@ -299,8 +319,10 @@ class Journal:
         if len(self.runs) > 1:
             # What the first and the last run say of themselves is asked for; of any other only what it added.
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
+        self.standing.add(len(self.runs), run)
         self.runs.append(run)
         self._ended = self.counts
+        self._ends.append(self._ended[0])
         self.store_size = run.store_size
 
 
@@ -328,7 +350,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     position = committed = 0
     for raw in records.raw_records(file):
         position += len(raw)
-        if _RUN.search(raw) and raw.endswith(b"\n"):
+        if IS_RUN.search(raw) and raw.endswith(b"\n"):
             committed = position
         if end is not None and position >= end:
             break

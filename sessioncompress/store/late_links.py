@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Sequence
@@ -171,7 +170,7 @@ def _key() -> bytes:
         draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
         fd = disk.create(draft)
         try:
-            disk.write_all(fd, secrets.token_bytes(_KEY_BYTES))
+            disk.write_all(fd, os.urandom(_KEY_BYTES))
             disk.system.fsync(fd)
             # Another process may have been first: then its key counts.
             with suppress(FileExistsError):
@@ -182,7 +181,7 @@ def _key() -> bytes:
             disk.remove(draft)
         return _read(path)
     except (OSError, FileFailed):
-        return secrets.token_bytes(_KEY_BYTES)
+        return os.urandom(_KEY_BYTES)
 
 
 def _read(path: Path) -> bytes:

@@ -11,8 +11,10 @@ A block record belongs to the line record before it, and dropped ones to the che
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -46,6 +48,25 @@ _TIMES = range(-(1 << 63), 1 << 63)
 """Nanoseconds since 1970 that a record holds: the years 1677 to 2262. A file system may give a file others."""
 _LONGEST_ID = 1024
 """Characters. No agent's id of a session is nearly as long."""
+
+
+class Command(StrEnum):
+    """What a run did to a session, as its record says it."""
+
+    COMPRESS = "compress"
+    COMPACT = "compact"
+    BRANCH = "branch-summary"
+    RESTORE = "restore"
+    RESTORE_RUN = "restore --run"
+    RESTORE_LINES = "restore --keep-checkpoints"
+    RESTORE_MARKERS = "restore --from-markers"
+
+
+_LONGEST_TIME = 20
+"""Characters of a run's time as we write it."""
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+_NAME = re.compile(r"[0-9]{0,8}-[0-9]{0,6}(?:-[0-9a-f]{4})?")
+_COMMAND = re.compile(r"[a-z -]{1,40}")
 
 _PREFIX = (
     "format",
@@ -137,6 +158,9 @@ class RunRecord(NamedTuple):
     `modified` is the session's modification time, in nanoseconds since 1970, `prefix` the part of it that is finished,
     so that the next run need not read it again, and `start` the byte of the journal at which the run's records begin.
     A run that restored has none of them.
+
+    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here. A
+    run that restored says in `undoes` the names of the runs that it took back; None where all.
     """
 
     at: str
@@ -154,10 +178,23 @@ class RunRecord(NamedTuple):
     modified: int = 0
     start: int = 0
     prefix: Prefix = NO_PREFIX
+    id: str = ""
+    command: str = ""
+    undoes: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """What a user calls the run: its id, or its time where an older version gave it none."""
+        digits = "".join(filter("0123456789".__contains__, self.at[:_LONGEST_TIME]))
+        return self.id or f"{digits[:8]}-{digits[8:14]}"
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
-        record: dict[str, Any] = {"type": "run", "at": self.at, "version": self.version, "policy": dict(self.policy)}
+        record: dict[str, Any] = {"type": "run", "at": self.at}
+        record |= {key: value for key, value in (("id", self.id), ("command", self.command)) if value}
+        if self.undoes is not None:
+            record["undoes"] = self.undoes
+        record |= {"version": self.version, "policy": dict(self.policy)}
         record |= {"originalSize": self.original_size, "compressedSize": self.compressed_size}
         record |= {"storeSize": self.store_size, "boundary": self.boundary, "stats": dict(self.stats)}
         if self.restored:
@@ -312,7 +349,7 @@ def readable(run: RunRecord, journal: Path) -> RunRecord:
 
 
 def _run_record(record: Mapping[str, Any]) -> RunRecord:
-    counts, stats = record.get("records"), dict(record["stats"])
+    counts, stats, undoes = record.get("records"), dict(record["stats"]), record.get("undoes")
     # Later runs count on these two.
     for name in ("turns", UNKNOWN_IN_CALLS):
         _count(stats.get(name, 0))
@@ -332,7 +369,15 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         modified=_count(record.get("modifiedNs", 0), _TIMES),
         start=_count(record.get("journalStart", 0)),
         prefix=_prefix(record.get("prefix")),
+        id=_matching(_ID, record.get("id")),
+        command=_matching(_COMMAND, record.get("command")),
+        undoes=tuple(_matching(_NAME, each) for each in undoes) if isinstance(undoes, list) else None,
     )
+
+
+def _matching(pattern: re.Pattern[str], value: Any) -> str:
+    """Read a name of ours; what another program wrote there instead counts as none."""
+    return value if isinstance(value, str) and pattern.fullmatch(value) else ""
 
 
 def _count(value: Any, allowed: range = _COUNTS) -> int:

@@ -6,14 +6,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES
-from tests.agents.standin import Request, StandIn
+from tests.agents.sessions import ROOT
+from tests.agents.standin import Reply, Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 60
@@ -80,11 +81,16 @@ def placed(session: Path, workdir: Path) -> Placed:
     return Placed(home, workdir.parent, rollout, name, _model(session))
 
 
-def go_on(there: Placed, most: int = 9_000_000) -> list[Request]:
-    """Go on with a rollout where it was placed, and return the requests; from `most` tokens on Codex compacts it."""
-    with StandIn() as stand_in:
+def go_on(
+    there: Placed, most: int = 9_000_000, *, first: Reply | None = None, options: Sequence[str] = ()
+) -> list[Request]:
+    """Go on with a rollout where it was placed, and return the requests; from `most` tokens on Codex compacts it.
+
+    `first` answers the first request.
+    """
+    with StandIn(first=first) as stand_in:
         _configure(there, stand_in.url, most)
-        arguments = ["exec", "resume", "--skip-git-repo-check", there.name, PROMPT]
+        arguments = ["exec", *options, "resume", "--skip-git-repo-check", there.name, PROMPT]
         done = _start(arguments, there.home, there.cwd, stand_in.url)
     if not stand_in.requests or done.returncode:
         sent = [request.path for request in stand_in.requests]
@@ -92,6 +98,30 @@ def go_on(there: Placed, most: int = 9_000_000) -> list[Request]:
     if stand_in.strangers:
         raise ResumeError(f"Codex wanted to reach {stand_in.strangers}")
     return stand_in.requests
+
+
+def trust_hooks(there: Placed) -> None:
+    """Trust all hooks, as a user does with `/hooks`."""
+    start = [str(program()), "app-server"]
+    own = {"PATH": os.defpath, "HOME": str(there.home), "CODEX_HOME": str(there.home)}
+    hidden = subprocess.DEVNULL
+    with subprocess.Popen(start, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=hidden) as server:
+        given_to, said = server.stdin, server.stdout
+        assert given_to is not None
+        assert said is not None
+
+        def answer(number: int, method: str, **given: Any) -> Any:
+            asked = {"id": number, "method": method, "params": given}
+            given_to.write(json.dumps(asked).encode() + b"\n")
+            given_to.flush()
+            return next(each["result"] for each in map(json.loads, said) if each.get("id") == number)
+
+        answer(1, "initialize", clientInfo={"name": "tests", "version": "1"})
+        (found,) = answer(2, "hooks/list", cwds=[str(there.cwd)])["data"]
+        state = {each["key"]: {"trusted_hash": each["currentHash"]} for each in found["hooks"]}
+        edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
+        answer(3, "config/batchWrite", edits=[edit])
+        server.kill()
 
 
 def _payloads(session: Path, kind: str) -> Iterator[Mapping[str, Any]]:
@@ -150,6 +180,7 @@ def _start(arguments: list[str], home: Path, cwd: Path, url: str) -> subprocess.
         cwd=cwd,
         env={
             "PATH": os.defpath,
+            "PYTHONPATH": str(ROOT),
             "HOME": str(home),
             "CODEX_HOME": str(home),
             "HTTP_PROXY": url,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES, node, program
 from tests.agents.resuming import PROMPT, request_of, requests_of
-from tests.agents.standin import Request
+from tests.agents.standin import Reply, Request
 
 VERSION = "0.61.0"
 PLACEHOLDER = "skip_thought_signature_validator"
@@ -37,6 +38,27 @@ def resume(session: Path, folder: Path) -> Request:
     The folder is the same for every session that is compared: the agent tells the model where it is.
     """
     return request_of(f"Gemini CLI {VERSION}", *_started(session, folder, {}), _environment)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A session where the agent looks for it."""
+
+    home: Path
+    cwd: Path
+    session: Path
+    command: tuple[str, ...]
+
+
+def placed(session: Path, folder: Path) -> Placed:
+    """Put a copy of a session into this folder, which is emptied first; its agent may write files."""
+    command, home, cwd = _started(session, folder, {})
+    return Placed(home, cwd, copy_in(folder, session.suffix), (*command, "--approval-mode", "yolo"))
+
+
+def go_on(there: Placed, first: Reply) -> list[Request]:
+    """Go on with a session where it was placed, and return the requests; `first` answers the first one."""
+    return requests_of(f"Gemini CLI {VERSION}", there.command, there.home, there.cwd, _environment, first)
 
 
 def resume_compressing(session: Path, folder: Path, threshold: float) -> list[Request]:

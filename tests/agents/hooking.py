@@ -19,12 +19,13 @@ POLICY = {"sizeThresholdKB": 0, "minSavedKB": 0, "turnThresholdBeforeCompress": 
 """A fixture is to be compressed, however small it is."""
 
 
-def hook(action: str, agent: str, home: Path, *options: str, **environment: str) -> None:
-    """Run `sessioncompress hook` as a user with that home would."""
+def hook(action: str, agent: str, home: Path, *options: str, **environment: str) -> str:
+    """Run `sessioncompress hook` as a user with that home would; return what it said."""
     start = [sys.executable, "-P", "-m", "sessioncompress", "hook", action, agent, "--yes", *options]
     own = {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": str(ROOT), **environment}
     done = subprocess.run(start, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def small_pays(folder: Path) -> None:
@@ -50,4 +51,5 @@ def reference_after(session: Path, home: Path) -> str:
 def said_back(requests: Iterable[Request]) -> str:
     """Return what the model gets to read after its call."""
     *_, last = requests
-    return json.dumps(last.body["messages"][-1])
+    said = next(last.body[key] for key in ("messages", "input", "contents") if key in last.body)
+    return json.dumps(said[-1])

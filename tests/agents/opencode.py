@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES
-from tests.agents.standin import Request, StandIn
+from tests.agents.standin import Reply, Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 180
@@ -41,16 +41,25 @@ def resume(session: Path, workdir: Path) -> Request:
 
 
 def resume_often(
-    session: Path, workdir: Path, times: int, *, window: int = 10_000_000, auto: bool = False
+    session: Path,
+    workdir: Path,
+    times: int,
+    *,
+    window: int = 10_000_000,
+    auto: bool = False,
+    first: Reply | None = None,
+    prepare: Callable[[Path], None] = lambda home: None,
 ) -> list[Request]:
     """Import a session, and resume it so often with one more prompt; return the requests that OpenCode sent.
 
-    `auto` lets it compact the session itself, which may take more requests; the session is exported then.
+    `auto` lets it compact the session itself, which may take more requests; the session is exported then. `first`
+    answers the first request, with a call; `prepare` is given the home before anything starts.
     """
     document = json.loads(session.read_bytes())
     provider, model = _model(document)
-    with StandIn() as stand_in:
+    with StandIn(first=first) as stand_in:
         home = _home(workdir / "opencode-home")
+        prepare(home)
         config = _config(document, provider, model, stand_in.url)
         config["compaction"]["auto"] = auto
         config["provider"][provider]["models"][model]["limit"]["context"] = window
@@ -67,7 +76,7 @@ def resume_often(
                 arguments = [str(program()), "export", name]
                 subprocess.run(arguments, cwd=home / "work", env=environment, stdout=file, check=True, timeout=SECONDS)
     failed = next((done for done in runs if done.returncode), None)
-    if (len(stand_in.requests) != times and not auto) or failed:
+    if (len(stand_in.requests) != times + (first is not None) and not auto) or failed:
         sent = [request.path for request in stand_in.requests]
         said = f"exit {failed.returncode}: {(failed.stdout + failed.stderr)[-2000:]}" if failed else ""
         raise ResumeError(f"OpenCode sent {sent} {said}")

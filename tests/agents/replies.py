@@ -63,6 +63,22 @@ def responses(model: str, usage: int) -> Iterator[bytes]:
     yield from (_named(event | {"sequence_number": number}) for number, event in enumerate(events))
 
 
+def responses_call(item: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+    """Return what answers `POST /responses` with a call: an item of type `function_call` or `custom_tool_call`."""
+    whole = {"id": "fc_standin", "status": "completed", "call_id": "call_standin", **item}
+
+    def reply(model: str, usage: int) -> Iterator[bytes]:
+        response = {"id": "resp_call", "object": "response", "model": model, "status": "in_progress", "output": []}
+        counts = {"input_tokens": usage, "output_tokens": 9, "total_tokens": usage + 9}
+        details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        done = response | {"status": "completed", "output": [whole], "usage": counts | details}
+        yield _named({"type": "response.created", "response": response, "sequence_number": 0})
+        yield _named({"type": "response.output_item.done", "output_index": 0, "item": whole, "sequence_number": 1})
+        yield _named({"type": "response.completed", "response": done, "sequence_number": 2})
+
+    return reply
+
+
 def chat(model: str, usage: int) -> Iterator[bytes]:
     """Answer `POST /chat/completions`."""
     chunk = {"id": "chatcmpl-standin", "object": "chat.completion.chunk", "created": 0, "model": model}
@@ -74,9 +90,32 @@ def chat(model: str, usage: int) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
+def chat_call(name: str, given: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+    """Return what answers `POST /chat/completions` with a call."""
+    function = {"name": name, "arguments": json.dumps(given)}
+    delta = {
+        "role": "assistant",
+        "tool_calls": [{"index": 0, "id": "call_0", "type": "function", "function": function}],
+    }
+
+    def reply(model: str, usage: int) -> Iterator[bytes]:
+        chunk = {"id": "chatcmpl-call", "object": "chat.completion.chunk", "created": 0, "model": model}
+        yield _data(chunk | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        yield _data(chunk | {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+        yield b"data: [DONE]\n\n"
+
+    return reply
+
+
 def gemini(model: str, usage: int) -> Iterator[bytes]:
     """Answer `POST /models/...:streamGenerateContent`."""
     yield _data(_gemini(model, usage))
+
+
+def gemini_call(name: str, given: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+    """Return what answers `POST /models/...:streamGenerateContent` with a call."""
+    part = {"functionCall": {"name": name, "args": given}}
+    return lambda model, usage: iter([_data(_gemini(model, usage, part))])
 
 
 def gemini_whole(model: str, usage: int) -> Iterator[bytes]:
@@ -89,8 +128,8 @@ def code_assist(model: str, usage: int) -> Iterator[bytes]:
     yield _data({"response": _gemini(model, usage)})
 
 
-def _gemini(model: str, usage: int) -> dict[str, Any]:
-    content = {"role": "model", "parts": [{"text": TEXT}]}
+def _gemini(model: str, usage: int, part: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    content = {"role": "model", "parts": [part or {"text": TEXT}]}
     counts = {"promptTokenCount": usage, "candidatesTokenCount": 9, "totalTokenCount": usage + 9}
     candidate = {"content": content, "finishReason": "STOP", "index": 0}
     return {"candidates": [candidate], "usageMetadata": counts, "modelVersion": model, "responseId": "standin"}

@@ -194,7 +194,7 @@ def test_what_git_can_bring_back_keeps_its_originals(
     content = (repository.folder / NAME).read_bytes()
     put_away(repository)
     assert not (repository.folder / NAME).exists()
-    asked = [["."], ["--older-than", "0d", "."], ["--max-size", "0KB", "."], [".", NAME], [NAME]]
+    asked = [["."], ["--originals-older-than", "0d", "."], ["--max-size", "0KB", "."], [".", NAME], [NAME]]
     done = [command(repository, "clean", "--yes", *paths, days=31 * days) for days, paths in enumerate(asked)]
     (repository.folder / NAME).parent.mkdir(exist_ok=True)
     (repository.folder / NAME).write_bytes(content)
@@ -271,7 +271,7 @@ def no_repository_where_the_environment_names_one(repository: Repository) -> Non
 def test_where_git_does_not_answer_nothing_goes(repository: Repository, harm: Callable[[Repository], None]) -> None:
     """It may have the session; only `forget` does not ask."""
     harm(repository)
-    for asked in ([NAME], ["--older-than", "0d", "."]):
+    for asked in ([NAME], ["--originals-older-than", "0d", "."]):
         done = command(repository, "clean", "--yes", *asked, days=31)
         assert done.exit_code == 0, done.stderr
         assert "git may have it, but does not answer" in done.stdout

@@ -169,7 +169,7 @@ def test_a_clean_up(stranger: Stranger) -> None:
     path = stranger.folder / NAME
     assert stranger.command("compress", str(path)).exit_code == 0
     path.unlink()
-    for arguments in (["--older-than", "0d", "."], [str(path)]):
+    for arguments in (["--originals-older-than", "0d", "."], [str(path)]):
         done = stranger.command("clean", "--yes", *arguments)
         assert not stranger.runs(), done.stdout
         assert done.exit_code == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -205,8 +206,8 @@ def test_only_where_a_summary_is_due(here: Path) -> None:
     result = run("compact", "--if-due", here)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert " tokens for the model (9 of 48 messages kept" in lines[0]
-    assert lines[1].startswith(f"{small}: skipped: ")
+    assert re.fullmatch(rf"{due}: [\d,]+ -> [\d,]+ tokens \(-\d+ %\)", lines[0])
+    assert lines[1].startswith("1 skipped: ")
     assert lines[1].endswith(" tokens are not over the threshold of 10,000 (rule omp)")
     assert lines[2].startswith("total: 1 session compacted: ")
     assert lines[2].endswith("; 1 skipped")

@@ -95,7 +95,7 @@ def test_a_name_that_is_none_is_an_error_of_the_caller(tmp_path: Path) -> None:
     """With the names that there are."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(PiSession().opening().bytes())
-    with pytest.raises(UsageError, match="'nobody' is no format") as error:
+    with pytest.raises(UsageError, match="'nobody' is none of") as error:
         compress_session(path, EAGER, form="nobody")
     assert all(name in str(error.value) for name in NAMES)
 

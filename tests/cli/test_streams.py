@@ -1,4 +1,4 @@
-"""Who reads the output may go away at any time: the work is done all the same, and the exit code is that of the work."""
+"""Who reads the output may go away at any time: what writes is done all the same, what only reads ends."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture
 
 NAMES = ("a.jsonl", "b.jsonl", "c.jsonl")
+_TOTAL = ("  sessions", "  with the stores", "  of those changed", "  replaced")
 
 
 @pytest.fixture
@@ -61,10 +62,43 @@ def test_what_is_read_is_whole(folder: Path) -> None:
     """Where there is a reader nothing is lost, and characters are written as before."""
     name = "\u00e9\u6f22.jsonl"
     (folder / "a.jsonl").rename(folder / name)
-    command = [sys.executable, "-m", "sessioncompress", "compress", "."]
+    command = [sys.executable, "-m", "sessioncompress", "compress", "-v", "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, check=True)
-    assert [line.partition(b": ")[0].decode() for line in done.stdout.splitlines()] == [*NAMES[1:], name, "total"]
+    assert [line.partition(b": ")[0].decode() for line in done.stdout.splitlines()] == [
+        *NAMES[1:],
+        name,
+        "total",
+        *_TOTAL,
+    ]
     assert done.stderr == b""
+
+
+def test_what_only_reads_ends_with_its_reader(folder: Path) -> None:
+    """Without an error, and without the work that nobody will see."""
+    command = [sys.executable, "-c", _LOOKS_IN, "verify", "-v", "--jobs", "1", *NAMES]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, b"looked into 1\n")
+
+
+_LOOKS_IN = """
+import sys
+from sessioncompress.__main__ import run
+from sessioncompress.cli import verify
+real, number = verify.verify_session, 0
+def counting(*given, **more):
+    global number
+    number += 1
+    return real(*given, **more)
+verify.verify_session = counting
+try:
+    run()
+finally:
+    print("looked into", number, file=sys.stderr)
+"""
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])

@@ -159,7 +159,11 @@ class Place:
 
 
 def alike(shown: str, printed: str) -> bool:
-    """Say whether an output is what a page shows of it, but for numbers that differ by a little."""
+    """Say whether an output is what a page shows of it, but for spaces and numbers that differ by a little.
+
+    How wide a table is, its terminal says.
+    """
+    shown, printed = (" ".join(each.split()) for each in (shown, printed))
     if re.sub(r"[\d,]+", "", shown) != re.sub(r"[\d,]+", "", printed):
         return False
     pairs: Iterator[tuple[str, str]] = zip(numbers(shown), numbers(printed), strict=True)

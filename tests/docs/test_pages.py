@@ -55,6 +55,8 @@ def test_every_package_has_its_job() -> None:
         *pages(),
         "docs/make_reference.py",
         ".ci/run",
+        "docs/man/sessioncompress.1",
+        "sessioncompress/policy/compression.schema.json",
         "compression.json",
         "action.yml",
         "action/install.sh",

@@ -97,7 +97,7 @@ def test_the_second_command_is_what_ci_runs() -> None:
     runs = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f'"$python" {call.removeprefix(".venv/bin/python ")}\n' in runs
     assert f'"$python" {call.removeprefix(".venv/bin/python ").replace("pytest", "pytest --all -m slow")}\n' in runs
-    assert '".[dev]"' in runs
+    assert '".[dev,release]"' in runs
     assert command in page("CONTRIBUTING.md")
     assert call.replace("pytest", "pytest --all") in page("CONTRIBUTING.md")
 
@@ -211,7 +211,7 @@ def test_the_marker_of_the_reference_is_one_of_a_run(example: tuple[str, str]) -
     assert marker.strip() in example[1]
 
 
-LINE = r"session\.jsonl: ([\d,]+) KB -> ([\d,]+) KB \((\d+) % smaller; .*; originals [\d,]+ KB\)$"
+LINE = r"session\.jsonl: ([\d,]+) KB -> ([\d,]+) KB \((\d+) % smaller; .*; store [\d,]+ KB\); tokens .*$"
 
 
 def test_the_figures_come_with_their_commands() -> None:
@@ -245,11 +245,12 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
     for name in ("pi", "omp", "openclaw"):
         shutil.copytree(corpus / name, tmp_path / name, copy_function=shutil.copyfile)
         (tmp_path / name).chmod(0o755)
-    done = CliRunner().invoke(main, ["compress", str(tmp_path)])
-    last = done.stdout.splitlines()[-1]
+    done = CliRunner().invoke(main, ["compress", "-v", str(tmp_path)])
+    last = "\n".join(done.stdout.splitlines()[-5:])
     numbers = re.match(
-        r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\): ([\d,]+ KB) -> ([\d,]+ KB) .*; "
-        r"with the store: [\d,]+ KB -> ([\d,]+ KB), \d+ % smaller; tokens \(estimated\) ([\d,]+ -> [\d,]+)$",
+        r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\)\n"
+        r"  sessions: ([\d,]+ KB) -> ([\d,]+ KB), .*\n  with the stores: [\d,]+ KB -> ([\d,]+ KB), \d+ % smaller\n"
+        r"  of those changed: tokens ([\d,]+ -> [\d,]+) \(estimated\)\n",
         last,
     )
     assert numbers, last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.formats.table import AGENTS, NAMES, TABLE, below
 from sessioncompress.operations.batch import worst
 from sessioncompress.pipeline.summary import CompressionStats, Status
-from sessioncompress.policy.file import KEYS, to_mapping
+from sessioncompress.policy.file import KEYS, flat, to_mapping
 from sessioncompress.policy.model import BALANCED, PRESETS
 from tests.docs.pages import (
     COMMANDS,
@@ -58,7 +59,7 @@ EACH = pytest.mark.parametrize(("name", "command"), commands(), ids=[name for na
 # What is generated
 
 
-@pytest.mark.parametrize("generated", make_reference.PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("generated", [*make_reference.PAGES, *make_reference.WHOLE], ids=lambda path: path.stem)
 def test_a_generated_page_is_up_to_date(generated: Path) -> None:
     """Else run `python docs/make_reference.py`."""
     assert generated.read_text(encoding="utf-8") == make_reference.made(generated)
@@ -90,11 +91,13 @@ def test_every_command_and_option_is_there(name: str, command: click.Command) ->
             assert (shown if each.required else f"[{shown}]") in usage.split()
     generated = text.split("<!-- end -->")[0]
     said = {option.split()[0] for row in rows(generated) for option in quoted(row) if option.startswith("-")}
-    options = {opt for each in command.params if isinstance(each, click.Option) for opt in each.opts}
+    options = {
+        opt for each in command.params if isinstance(each, click.Option) and not each.hidden for opt in each.opts
+    }
     assert said == options - FLAGS_OF_ALL
     assert {option.split()[0] for option in quoted(text) if option.startswith("--")} <= options | also_named(name)
     for each in command.params:
-        if isinstance(each, click.Option) and not each.is_flag:
+        if isinstance(each, click.Option) and not each.is_flag and not each.hidden:
             assert re.search(rf"`{each.opts[0]} [A-Z:]+`", generated), each.opts[0]
             for choice in each.type.choices if isinstance(each.type, click.Choice) else ():
                 assert f"`{choice}`" in generated, (each.opts[0], choice)
@@ -115,7 +118,20 @@ def test_every_command_and_option_has_help(name: str, command: click.Command) ->
         if isinstance(each, click.Option):
             assert each.help, each.name
             assert each.help.endswith("."), each.name
-            assert each.opts[0] in shown
+            assert each.hidden or each.opts[0] in shown
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_the_man_page_is_one() -> None:
+    """Groff warns of nothing, and every command and option comes out as it is typed."""
+    asked = ["groff", "-man", "-Tascii", "-P-cbou", "-ww", "-rLL=200n", str(make_reference.MAN)]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    for name, command in commands():
+        assert f"   sessioncompress {name} [OPTIONS]" in done.stdout
+        for each in command.params:
+            if isinstance(each, click.Option):
+                assert f"       {make_reference.signature(each)}" in done.stdout, each.opts
 
 
 def test_version_and_help_are_there() -> None:
@@ -130,7 +146,8 @@ def test_every_command_that_a_page_shows_exists(name: str) -> None:
         called = shown.split()[0]
         if called.startswith("-"):
             continue
-        options = {opt for each in make_reference.commands()[called].params for opt in each.opts}
+        params = make_reference.commands()[called].params
+        options = {opt for each in params if not getattr(each, "hidden", False) for opt in each.opts}
         for option in re.findall(r"(?<= )--?[a-z][a-z-]*", shown):
             assert option in options, (shown, option)
 
@@ -181,7 +198,11 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("search", f"the {session}"),
         ("pack", session),
         ("unpack", session),
+        ("history", session),
+        ("restore", session),
+        ("forget", f"--dry-run {session}"),
         ("clean", session),
+        ("config", "show"),
     ):
         if name == "clean":
             (place.work / session).unlink()
@@ -201,7 +222,7 @@ def test_every_field_of_a_json_document_is_there(name: str, command: click.Comma
     text = section(DOCUMENTS, name)
     document = documents[name]
     assert f"`{document['schema']}`" in text
-    one, *_ = document["sessions" if name == "sessions" else "files"]
+    one, *_ = document[{"sessions": "sessions", "history": "runs", "config": "keys"}.get(name, "files")]
     assert fields_of(text) == set(one)
     for outer in document.keys() - {"schema"}:
         assert outer in quoted(text), outer
@@ -215,7 +236,14 @@ def test_the_document_of_compress_is_that_of_the_library(documents: dict[str, An
     assert example["schema"] == documents["compress"]["schema"]
     assert set(example) == set(documents["compress"])
     said = quoted(rows(text)["`status`"])
-    others = {Status.RESTORED, Status.COMPACTED, Status.WOULD_COMPACT, Status.SUMMARIZED, Status.WOULD_SUMMARIZE}
+    others = {
+        Status.RESTORED,
+        Status.WOULD_RESTORE,
+        Status.COMPACTED,
+        Status.WOULD_COMPACT,
+        Status.SUMMARIZED,
+        Status.WOULD_SUMMARIZE,
+    }
     assert said == {status.value for status in set(Status) - others}
 
 
@@ -250,6 +278,7 @@ def test_every_format_is_there() -> None:
     assert sorted(fields_of(section(FORMATS, "Which sessions are read"))) == sorted(NAMES)
     for row in TABLE:
         cells = [cell.strip() for cell in told[f"`{row.name}`"].strip("|").split("|")]
+        assert quoted(cells.pop(0)) == set(row.also)
         assert cells == [f"{row.said.agents} {row.said.since}".rstrip(), row.said.kind, row.said.resumed]
         assert all(cells), f"the row of {row.name} in formats/table.py must say whose sessions these are"
 
@@ -297,7 +326,7 @@ def test_the_files_of_the_store_are_there(tmp_path: Path) -> None:
 
 def test_every_key_is_there_with_its_default() -> None:
     """The table holds each key once, and what `compression.json` would say."""
-    expected = make_reference.flat(to_mapping(BALANCED))
+    expected = flat(to_mapping(BALANCED))
     given = {
         first.strip("`"): json.loads(rest.split("|")[0].strip(" `"))
         for first, rest in rows(section(CONFIGURATION, "Keys")).items()
@@ -325,9 +354,9 @@ def test_every_preset_is_there() -> None:
     table = rows(section(CONFIGURATION, "Presets"))
     names = re.findall(r"`([\w-]+)`", table[""])
     assert names == list(PRESETS)
-    default = make_reference.flat(to_mapping(BALANCED))
+    default = flat(to_mapping(BALANCED))
     for number, preset in enumerate(PRESETS.values()):
-        for key, value in make_reference.flat(to_mapping(preset)).items():
+        for key, value in flat(to_mapping(preset)).items():
             if value != default[key]:
                 assert json.loads(table[f"`{key}`"].split("|")[number].strip(" `")) == value, key
 

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from sessioncompress.operations.branch import summarize_branch
@@ -21,7 +22,7 @@ from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.stores import sessions_of
+from sessioncompress.operations.stores import sessions_of, stored
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Compact
@@ -61,7 +62,7 @@ class Scene:
     command: tuple[str, ...]
     done: Callable[[Path], bool] = lambda path: True
     original: bytes = b""
-    """The session before anything was done to it, where it is none of built()."""
+    """The session before anything was done to it, where it is none of built(), and has one size."""
 
 
 def built(size: Size, part: int) -> PiSession:
@@ -117,7 +118,7 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
 
 def _clean(path: Path) -> None:
     gone = [each.path for each in sessions_of(path.parent, lambda _: EAGER) if not os.path.lexists(each.path)]
-    for each in plan_clean([path.parent, *gone], lambda _: EAGER, Limits())[0]:
+    for each in plan_clean(stored([path.parent, *gone], lambda _: EAGER), lambda _: EAGER, Limits())[0]:
         clean_one(each, Kin(), dry_run=False)
 
 
@@ -193,6 +194,18 @@ SCENES = (
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
     Scene("clean-up", _with_a_gone_one, _clean, ("clean", "--yes"), _is_clean),
 )
+
+
+def each_size(most: int) -> pytest.MarkDecorator:
+    """Play every scene at so many sizes; one whose session has a size of its own once, and once in many frames."""
+    plays = [
+        (scene, size)
+        for scene in SCENES
+        for size in SIZES[:most]
+        if not scene.original or size is SIZES[0] or size.frame < len(scene.original)
+    ]
+    names = [f"{scene.name}, {size.name}" for scene, size in plays]
+    return pytest.mark.parametrize(("scene", "size"), plays, ids=names)
 
 
 @dataclass(frozen=True, slots=True)

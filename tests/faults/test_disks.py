@@ -25,6 +25,7 @@ from tests.faults.scenes import (
     Stage,
     check_it_goes_on,
     check_old_or_new,
+    each_size,
     stage,
 )
 from tests.faults.tools import command, run
@@ -132,8 +133,7 @@ def _cut_at_every_call(play: Stage, folder: Path, options: str) -> list[Path]:
     reason="power cuts need root, loop devices and mkfs.ext4",
 )
 @pytest.mark.parametrize("options", ["defaults", "noauto_da_alloc", "data=writeback,noauto_da_alloc"])
-@pytest.mark.parametrize("size", SIZES[: effort(1, 2, 3)], ids=lambda size: size.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@each_size(effort(1, 2, 3))
 def test_a_power_cut_before_any_call(tmp_path: Path, scene: Scene, size: Size, options: str) -> None:
     """What is on the disk is the old session or the new one with its originals; after the last call the new one."""
     play = stage(scene, size, tmp_path)

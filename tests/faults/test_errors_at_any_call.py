@@ -9,7 +9,16 @@ import pytest
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, SessionCompressError, Unsupported
 from tests.faults.effort import effort
-from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check_it_goes_on, check_old_or_new, frames_of, stage
+from tests.faults.scenes import (
+    Scene,
+    Size,
+    Stage,
+    check_it_goes_on,
+    check_old_or_new,
+    each_size,
+    frames_of,
+    stage,
+)
 from tests.unit.store.tools import disk, everything, failing_at
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)
@@ -17,8 +26,7 @@ ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 @pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("code", ERRNOS, ids=lambda code: errno.errorcode[code])
-@pytest.mark.parametrize("size", SIZES[: effort(1, 3, 3)], ids=lambda size: size.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@each_size(effort(1, 3, 3))
 def test_an_error_at_any_call(tmp_path: Path, scene: Scene, size: Size, code: int, ever_after: bool) -> None:
     """The session is old or new, what is said of it is true, and a later run puts everything right."""
     with frames_of(size):

@@ -312,7 +312,7 @@ def _the_figures_are_possible(played: Played) -> None:
     stats = played.stats
     assert 0 < stats.ratio < 1
     assert stats.compressed_size == len(played.after)
-    assert stats.backup_size == disk(played.path) - len(played.after)
+    assert stats.store_size == disk(played.path) - len(played.after)
     assert 0 <= stats.tokens_after < stats.tokens_before
     assert 0 < stats.removed_bytes <= stats.removable_bytes <= stats.original_size == len(played.before)
     assert stats.removed_bytes <= len(played.before) - len(played.after)

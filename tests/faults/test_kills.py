@@ -8,12 +8,11 @@ import pytest
 
 from tests.faults.effort import effort
 from tests.faults.scenes import (
-    SCENES,
-    SIZES,
     Scene,
     Size,
     check_it_goes_on,
     check_old_or_new,
+    each_size,
     frames_of,
     killed,
     stage,
@@ -21,11 +20,9 @@ from tests.faults.scenes import (
 
 PARTS = 4
 """The pairs are many: in parts they can be tried side by side."""
-_scenes = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 
 
-@_scenes
-@pytest.mark.parametrize("size", SIZES[: effort(1, 3, 3)], ids=lambda size: size.name)
+@each_size(effort(1, 3, 3))
 def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> None:
     """The session is old or new; if it is new its originals restore it; the next run puts everything right."""
     with frames_of(size):
@@ -38,8 +35,7 @@ def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> Non
                 check_it_goes_on(play, path)
 
 
-@_scenes
-@pytest.mark.parametrize("size", SIZES[: effort(1, 3, 3)], ids=lambda size: size.name)
+@each_size(effort(1, 3, 3))
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_kill_before_any_call_of_the_run_after_a_kill(tmp_path: Path, scene: Scene, size: Size, part: int) -> None:
     """Two kills in a row, each pair of calls: the first run that lives finishes."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.faults.effort import effort
-from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check_it_goes_on, check_old_or_new, stage
+from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check_it_goes_on, check_old_or_new, each_size, stage
 from tests.faults.tools import command, need, run
 
 _CHANGING = (
@@ -51,8 +51,7 @@ def points(play: Stage, at: Path) -> Iterator[Point]:
             yield Point(name, seen[name])
 
 
-@_scenes
-@pytest.mark.parametrize("size", SIZES[: effort(1, 2, 3)], ids=lambda size: size.name)
+@each_size(effort(1, 2, 3))
 def test_a_kill_at_any_system_call(tmp_path: Path, scene: Scene, size: Size) -> None:
     """The session is old or new; if it is new its originals restore it; the next run puts everything right."""
     play = stage(scene, size, tmp_path)

@@ -492,7 +492,7 @@ MUTANTS = (
     Mutant(
         "a file near a session says anything",
         "policy/sources.py",
-        "if not near or key.only_user is None:",
+        "if not source.near or key.only_user is None:",
         "if True:",
         _SOURCES,
     ),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import sessioncompress
+from tests.support.runs import fixture
 
 PACKAGE = Path(sessioncompress.__file__).parent
 MODULES = sorted(str(path.relative_to(PACKAGE).with_suffix("")).replace("/", ".") for path in PACKAGE.rglob("*.py"))
@@ -266,7 +267,7 @@ def test_only_the_formats_know_the_agents_keys(module: str) -> None:
 
 def test_a_run_with_nothing_to_do_imports_little() -> None:
     """The gate decides before anything that takes time is there."""
-    heavy = {"orjson", "xxhash", "hashlib", "backports"}
+    heavy = {"orjson", "xxhash", "hashlib", "backports", "rich"}
     seen: set[str] = set()
     todo = [
         "__main__",
@@ -291,3 +292,17 @@ def test_a_run_with_nothing_to_do_imports_little() -> None:
                 assert (node.module or "").split(".")[0] not in heavy, f"{module} imports {ast.unparse(node)}"
                 if (node.module or "").startswith("sessioncompress."):
                     todo.append((node.module or "").removeprefix("sessioncompress."))
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compress"], ["compress", "--dry-run", "-v"], ["verify"]])
+def test_only_tables_wait_for_rich(tmp_path: Path, arguments: list[str]) -> None:
+    """Not the help, nor a run over a single file."""
+    program = (
+        "import atexit, sys; atexit.register(lambda: print('rich' in sys.modules)); "
+        "from sessioncompress.__main__ import run; run()"
+    )
+    paths = [] if "--help" in arguments else [str(tmp_path / "session.jsonl")]
+    (tmp_path / "session.jsonl").write_bytes(fixture("pi-anthropic.jsonl"))
+    command = [sys.executable, "-c", program, *arguments, *paths]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\nFalse\n"), done.stdout

@@ -10,7 +10,7 @@ import pytest
 import step
 from inputs import Inputs, WrongInputError, arguments, inputs_of, to_compact
 
-from sessioncompress.operations import report
+from sessioncompress.operations import wording
 from sessioncompress.operations.compact import CompactStats
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 from sessioncompress.store.layout import store_in
@@ -29,7 +29,7 @@ DONE = CompressionStats(
     Status.COMPRESSED,
     original_size=200_000,
     compressed_size=50_000,
-    backup_size=60_000,
+    store_size=60_000,
     originals_size=55_000,
     tool_results_compressed=7,
 )
@@ -56,7 +56,7 @@ def test_it_fails_where_the_paths_became_larger(
         store_in(session).journal.parent.mkdir()
         store_in(session).journal.write_bytes(b"y" * (400 + grows))
         session.write_bytes(b"x" * 600)
-        return 0, orjson.dumps(report.document([DONE]))
+        return 0, orjson.dumps(wording.document([DONE]))
 
     monkeypatch.setattr(step, "compress", compress)
     assert step.run({**environ, "SESSIONCOMPRESS_FAIL_IF_LARGER": look}) == code
@@ -80,7 +80,7 @@ def test_what_a_summary_adds_is_not_looked_at(environ: dict[str, str], monkeypat
         return 0, told(COMPACTED)
 
     monkeypatch.setattr(step, "compact", compact)
-    monkeypatch.setattr(step, "compress", lambda _: (0, orjson.dumps(report.document([DONE]))))
+    monkeypatch.setattr(step, "compress", lambda _: (0, orjson.dumps(wording.document([DONE]))))
     assert step.run(environ) == 0
     page = Path(environ["GITHUB_STEP_SUMMARY"]).read_text()
     assert "With their stores: 1 KB -> 1 KB." in page
@@ -182,7 +182,7 @@ def test_another_word_is_an_error(value: str) -> None:
 def test_a_document_holds_what_its_line_says() -> None:
     """The line that `compress` prints can be made of it, with originals and without."""
     for stats in (DONE, CompressionStats("b.jsonl", status=Status.UNCHANGED, reason="nothing to do")):
-        (read,) = step.stats_of(orjson.dumps(report.document([stats])))
+        (read,) = step.stats_of(orjson.dumps(wording.document([stats])))
         assert read == stats
-        assert report.line(read) == report.line(stats)
+        assert wording.line(read) == wording.line(stats)
     assert step.stats_of(b"") == []

@@ -7,7 +7,7 @@ from typing import Any
 
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.model import Kind
-from sessioncompress.operations import report
+from sessioncompress.operations import wording
 from sessioncompress.pipeline.summary import CompressionStats
 from tests.support.build import ClaudeSession
 from tests.support.runs import EAGER, compress, write
@@ -31,9 +31,9 @@ def test_what_was_replaced_of_each_kind_is_told() -> None:
     others = {kind.value: numbers[kind] for kind, of in KINDS.items() if not of.field}
     stats = CompressionStats("a.jsonl", others_replaced=others, **own)
     said = ", ".join(f"{numbers[kind]} {of.several}" for kind, of in KINDS.items())
-    assert f"; {said}; " in report.change(stats, "->")
+    assert f"; {said}; " in wording.change(stats, "->")
     said = ", ".join(f"{2 * numbers[kind]} {of.several}" for kind, of in KINDS.items())
-    assert f"; {said}; " in report.change(report.total([stats, stats]), "->")
+    assert f"; {said}; " in wording.change(wording.total([stats, stats]), "->")
 
 
 def test_a_run_that_replaced_only_attachments_says_so(tmp_path: Path) -> None:
@@ -45,6 +45,6 @@ def test_a_run_that_replaced_only_attachments_says_so(tmp_path: Path) -> None:
         made.turn()
     made.turn()
     stats = compress(write(tmp_path, made.bytes()), EAGER)
-    assert "; 1 attachment; " in report.line(stats)
-    assert "; 1 attachment; " in report.total_line([stats])
-    assert "attachment" not in str(report.document([stats]))
+    assert "; 1 attachment; " in wording.line(stats)
+    assert "replaced: 1 attachment" in "\n".join(wording.total_lines([stats]))
+    assert "attachment" not in str(wording.document([stats]))

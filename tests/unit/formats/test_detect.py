@@ -19,6 +19,7 @@ from sessioncompress.formats.table import (
     NAMES,
     REVISED,
     TABLE,
+    agent_named,
     detect,
     format_named,
     head_of,
@@ -243,9 +244,41 @@ def test_what_was_seen_is_short() -> None:
 def test_a_format_has_a_name() -> None:
     """Who gives one that is none learns which there are."""
     assert {format_named(name).name for name in NAMES} == {form.name for form in every()}
-    with pytest.raises(UsageError, match="'nobody' is no format") as error:
+    with pytest.raises(UsageError, match="'nobody' is none of") as error:
         format_named("nobody")
     assert all(name in str(error.value) for name in NAMES)
+
+
+NAMED = [
+    *(("claude", "claude-code"), ("Claude-Code", "claude-code"), ("cc", "claude-code"), ("codex-cli", "codex")),
+    *(("gemini-cli", "gemini"), ("omp", "oh-my-pi"), ("ohmypi", "oh-my-pi"), ("pi-mono", "pi"), ("gitclaw", "pi")),
+    *(("clawdbot", "openclaw"), ("open-code", "opencode"), ("openai", "openai-chat"), ("gen", "gencode")),
+]
+MISNAMED = [("cluade", "claude-code"), ("codx", "codex"), ("geminy", "gemini"), ("oh_my_pi", "oh-my-pi")]
+
+
+@pytest.mark.parametrize(("name", "agent"), NAMED)
+def test_an_agent_has_usual_names_too(name: str, agent: str) -> None:
+    """All lead to the one that we print."""
+    assert agent_named(name) == agent
+    assert format_named(name).name == agent
+
+
+@pytest.mark.parametrize(("name", "agent"), MISNAMED)
+def test_an_agent_that_is_misspelled(name: str, agent: str) -> None:
+    """The error has the name that was meant, if it is one of those that may be named."""
+    with pytest.raises(UsageError, match=f"did you mean {agent}"):
+        agent_named(name)
+    with pytest.raises(UsageError, match=f"'{name}' is none of pi, openclaw. Nothing was done."):
+        agent_named(name, ("pi", "openclaw"))
+    assert agent_named(agent) == agent
+
+
+def test_no_name_is_that_of_two_agents() -> None:
+    """And all are in lower case: what is typed is compared so."""
+    names = [name for row in TABLE for name in (row.name, *row.also)]
+    assert len(set(names)) == len(names)
+    assert [name.lower() for name in names] == names
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name.endswith(".json") and "/" not in name])

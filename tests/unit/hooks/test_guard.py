@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.hooks import guard
+from sessioncompress.store.layout import store_in
 from tests.unit.hooks.calls import INVENTED, call, compressed, markers
 
 REF = "sessioncompress show 0123456789ab"
@@ -29,6 +29,10 @@ NEW: dict[str, tuple[Any, list[str]]] = {
     "one that stays, of pi": ({"edits": [{"oldText": INVENTED, "newText": INVENTED}]}, []),
     "one": ({"content": INVENTED}, [INVENTED]),
     "one inside a line": ({"content": f"x = '{INVENTED}'"}, [INVENTED]),
+    "one that a patch adds": ({"command": f"*** Begin Patch\n*** Add File: x\n+{INVENTED}\n"}, [INVENTED]),
+    "one that a patch removes": ({"patchText": f"*** Begin Patch\n@@\n-{INVENTED}\n+x\n"}, []),
+    "one that a patch passes": ({"command": f"\n*** Begin Patch\n@@ f\n {INVENTED}\n+x\n"}, []),
+    "one that a patch moves": ({"command": f"*** Begin Patch\n@@\n-{INVENTED}\n+y\n+{INVENTED}\n"}, []),
     "one twice": ({"content": INVENTED + INVENTED}, [INVENTED]),
     "one in an edit": ({"old_string": "a", "new_string": INVENTED}, [INVENTED]),
     "one in the second edit": ({"edits": [{"newText": "a"}, {"oldText": "b", "newText": INVENTED}]}, [INVENTED]),
@@ -57,11 +61,12 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def denied(said: bytes) -> str:
-    answer: Mapping[str, Mapping[str, str]] = json.loads(said)
-    assert list(answer) == ["hookSpecificOutput"]
-    assert answer["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
-    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
-    return answer["hookSpecificOutput"]["permissionDecisionReason"]
+    """Return the reason, which Gemini CLI reads in another place."""
+    answer = json.loads(said)
+    why: str = answer["reason"]
+    inner = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
+    assert answer == {"decision": "block", "reason": why, "hookSpecificOutput": inner}
+    return why
 
 
 def test_a_known_marker_is_refused_with_the_way_back(session: Path) -> None:
@@ -87,6 +92,22 @@ def test_all_of_several_are_named(session: Path) -> None:
 def test_an_unknown_marker_passes_and_is_noted(session: Path, tmp_path: Path, named: bool) -> None:
     assert guard.answer(call(session if named else None, content=INVENTED)) == b""
     assert f"{INVENTED}\n" in (tmp_path / "state" / "sessioncompress" / "hook.log").read_text()
+
+
+def test_without_a_session_what_show_finds_from_here_is_refused(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenCode names none; beside an export of its own, and below, the original is found, and elsewhere it is not."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    found = markers(session)[0]
+    (tmp_path / "project").mkdir()
+    (tmp_path / "state").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    assert "`sessioncompress show " in denied(guard.answer(call(None, content=found)))
+    store_in(session).originals.unlink()
+    assert "`sessioncompress show " in denied(guard.answer(call(None, content=found))), "named, and cannot be read"
+    store_in(session).journal.unlink()
+    assert guard.answer(call(None, content=found)) == b""
 
 
 def test_an_ordinary_call_leaves_no_trace(session: Path, tmp_path: Path) -> None:

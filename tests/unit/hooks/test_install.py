@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -21,10 +22,20 @@ OLDER = "/gone/bin/python"
 """The Python of an installation that is no more."""
 
 
+FOLDERS = {
+    "claude-code": "CLAUDE_CONFIG_DIR",
+    "codex": "CODEX_HOME",
+    "gemini": "GEMINI_CLI_HOME",
+    "opencode": "XDG_CONFIG_HOME",
+    "pi": "PI_CODING_AGENT_DIR",
+}
+"""What names each agent's folder."""
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "PI_CODING_AGENT_DIR"):
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", *FOLDERS.values()):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / ".claude").mkdir()
     return tmp_path
@@ -90,11 +101,19 @@ def test_pi_in_and_out(extension: Path, home: Path) -> None:
     assert not (home / ".pi").exists()
 
 
-ENDED = {"claude": "sessioncompress.hooks ended --compact || true", "pi": 'const ENDED = ["ended", "--compact"];'}
+ENDED = dict.fromkeys(("claude-code", "codex", "gemini"), "sessioncompress.hooks ended --compact || true") | {
+    "pi": 'const ENDED = ["ended", "--compact"];'
+}
 """What the hooks of each agent hold that also compact."""
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_compresses_or_says_that_it_does_not() -> None:
+    assert {each for each in AGENTS if install.agent_named(each).compresses} == set(ENDED)
+    assert set(FOLDERS) == set(AGENTS)
+    assert all(f" {each}" in hook("--help").output for each in AGENTS)
+
+
+@pytest.mark.parametrize("agent", ENDED)
 def test_with_compact_in_and_out(agent: str, home: Path) -> None:
     """Once, and in place of the hooks without it; the user's own settings stay."""
     (home / ".claude" / "settings.json").write_text('{\n  "model": "x"\n}\n')
@@ -119,9 +138,111 @@ def test_with_compact_in_and_out(agent: str, home: Path) -> None:
     assert everything(home) == before
 
 
+@pytest.mark.parametrize("agent", ENDED)
+def test_with_a_preset(agent: str, home: Path) -> None:
+    """In place of another one, and with `--compact`; taken out also where the record is lost."""
+    hook("install", agent, "--preset", "archive", "--yes")
+    hook("install", agent, "--compact", "--preset", "low-cost", "--yes")
+    written = str(everything(home))
+    assert "archive" not in written
+    assert re.search("--compact.{1,5}--preset.{1,5}low-cost", written)
+    said = hook("status", agent).output
+    assert "a session that ended is compressed with the preset low-cost\n" in said
+    assert "is compacted before" in said
+    assert "not as this version would" not in said
+    assert "nothing to do" in hook("install", agent, "--compact", "--preset", "low-cost", "--yes").output
+    for kept in (home / ".local/state/sessioncompress").glob("hooks-*.json"):
+        kept.unlink()
+    hook("uninstall", agent, "--yes")
+    assert [raw.split() for raw in everything(home).values()] in ([], [[b"{", b"}"]])
+
+
 @pytest.mark.parametrize("action", ["uninstall", "status"])
-def test_compact_goes_with_install(action: str) -> None:
+def test_what_goes_with_install(action: str) -> None:
     assert "--compact goes with install" in hook(action, "claude", "--compact", fails=2).output
+    assert "--preset goes with install" in hook(action, "claude", "--preset", "archive", fails=2).output
+
+
+@pytest.mark.parametrize("option", [["--compact"], ["--preset", "archive"]])
+def test_an_agent_without_files_compresses_nothing(option: list[str], home: Path) -> None:
+    said = hook("install", "opencode", *option, "--yes", fails=2).output
+    assert "keeps its sessions in a database" in said
+    hook("install", "opencode", "--yes")
+    assert [each for each in everything(home) if "opencode" in each] == [".config/opencode/plugins/sessioncompress.ts"]
+    assert "only the guard runs" in hook("status", "opencode").output
+    hook("uninstall", "opencode", "--yes")
+    assert everything(home) == {}
+
+
+CODEX = {
+    "no file": ("", "Codex does not trust them yet: type /hooks in it"),
+    "no TOML": ("[", "Codex does not trust them yet"),
+    "odd values": ('hooks = 1\nfeatures = "x"\n', "Codex does not trust them yet"),
+    "odd state": ('hooks.state = ["x"]\n', "Codex does not trust them yet"),
+    "one of them": ('[hooks.state."FILE:session_end:1:0"]\ntrusted_hash = "x"\n', "Codex does not trust them yet"),
+    "switched off": ("[features]\nhooks = false\n", "features.hooks in config.toml is false"),
+    "disabled": (
+        '[hooks.state]\n"FILE:session_end:1:0" = {trusted_hash = "", enabled = false}\n"FILE:pre_tool_use:0:0".trusted_hash = "x"\n',
+        "disabled under /hooks in Codex",
+    ),
+    "trusted": (
+        '[hooks.state]\n"FILE:session_end:1:0" = {trusted_hash = "x"}\n"FILE:pre_tool_use:0:0".trusted_hash = "x"\n',
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "said"), CODEX.values(), ids=CODEX.keys())
+def test_whether_codex_calls_its_hooks(config: str, said: str, home: Path) -> None:
+    """By what it notes of their places. Ours come behind the user's, which keep theirs."""
+    hooks = home / ".codex" / "hooks.json"
+    hooks.parent.mkdir()
+    hooks.write_text(json.dumps({"hooks": {"SessionEnd": [THEIRS]}}, indent=2))
+    assert "type /hooks in Codex" in hook("install", "codex", "--yes").output
+    assert json.loads(hooks.read_bytes())["hooks"]["SessionEnd"][0] == THEIRS
+    hooks.with_name("config.toml").write_text(config.replace("FILE", str(hooks)))
+    status = hook("status", "codex").output
+    assert ("they are not called: " + said in status) if said else ("not called" not in status)
+
+
+GEMINI = {
+    "enabled": ({"enabled": True, "disabled": ["other"]}, ""),
+    "switched off": ({"enabled": False}, "hooksConfig.enabled in it is false"),
+    "named": ({"disabled": [1, f"{sys.executable} -P -m sessioncompress.hooks guard || true"]}, "names them"),
+    "odd": ([1], ""),
+}
+
+
+@pytest.mark.parametrize(("config", "said"), GEMINI.values(), ids=GEMINI.keys())
+def test_whether_gemini_calls_its_hooks(config: object, said: str, home: Path) -> None:
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(json.dumps({"hooksConfig": config}))
+    hook("install", "gemini", "--yes")
+    status = hook("status", "gemini").output
+    assert (said in status) if said else ("not called" not in status)
+
+
+COMMENTED = (
+    '// mine\n{\n  "a": "// none", /* "hooks": {} */\n  "hooks": { // of mine\n    "BeforeTool": [ /* none */ ]\n  }\n}\n',
+    '{ /* { */ "b": "\\"/*" /**/ } // \u2028 the end',
+)
+
+
+@pytest.mark.parametrize("text", COMMENTED)
+def test_comments_in_the_settings_of_gemini_stay(text: str, home: Path) -> None:
+    settings = home / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(text)
+    hook("install", "gemini", "--yes")
+    said = settings.read_text()
+    assert "installed in" in hook("status", "gemini").output
+    assert all(comment in said for comment in re.findall(r"/\*.*?\*/|// \w+.*", text))
+    hook("uninstall", "gemini", "--yes")
+    assert settings.read_text() == text
+    settings.write_text(said.replace("10000", "9000"))
+    assert "holds comments" in hook("uninstall", "gemini", "--yes", fails=4).output
+    settings.write_text('{"a": /* never ends }')
+    assert "it is no JSON" in hook("install", "gemini", "--yes", fails=4).output
 
 
 def test_folders_that_were_there_stay(extension: Path) -> None:
@@ -318,7 +439,7 @@ def test_an_extension_of_another_version_is_replaced(extension: Path) -> None:
 
 def test_settings_that_change_between_look_and_write_stay(settings: Path) -> None:
     settings.write_text("{}")
-    change = install.to_install(install.agent_named("claude"))
+    change = install.to_install(install.agent_named("claude-code"))
     settings.write_text('{"a": 1}')
     with pytest.raises(FileFailed, match="changed meanwhile"):
         install.write(change)
@@ -357,12 +478,12 @@ def test_without_a_home_that_is_said(agent: str, monkeypatch: pytest.MonkeyPatch
     before = everything(home)
     for action in ("status", "install", "uninstall"):
         assert "no home folder is known" in hook(action, agent, fails=3).output
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
-    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "pi"))
+    for name in FOLDERS.values():
+        monkeypatch.setenv(name, str(home / "agent"))
     assert "no home folder is known" in hook("install", agent, "--yes", fails=3).output
     assert everything(home) == before
 
 
-@pytest.mark.parametrize("words", [(), ("install",), ("install", "codex"), ("remove", "claude")])
+@pytest.mark.parametrize("words", [(), ("install",), ("install", "emacs"), ("remove", "claude")])
 def test_usage(words: tuple[str, ...]) -> None:
     hook(*words, fails=2)

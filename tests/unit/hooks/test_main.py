@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.hooks import ended as ended_module
+from sessioncompress.hooks.base import Ending
 from sessioncompress.hooks.ended import QUIET_SECONDS
 from tests.support.long import claude
 from tests.support.runs import fixture
@@ -138,11 +139,27 @@ def by_hook(folder: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, **keys: 
     (folder / "session.jsonl").write_bytes(data)
     os.utime(folder / "session.jsonl", (1_700_000_000,) * 2)
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
-    ended_module.compress(folder / "session.jsonl", compact=True)
+    ended_module.compress(folder / "session.jsonl", Ending(compact=True))
     return [line.partition("session.jsonl: ")[2] for line in logged(folder / "state").splitlines()]
 
 
 OMP = {"rule": "omp", "thresholdTokens": 10_000}
+
+
+def test_an_ended_session_is_compressed_with_the_preset_of_its_hook(tmp_path: Path) -> None:
+    """Under the policy of its folder; a preset that is none is noted."""
+    sizes = []
+    for preset in (None, "archive"):
+        folder = tmp_path / str(preset)
+        folder.mkdir()
+        (folder / "compression.json").write_text('{"session": {"sizeThresholdKB": 0, "minSavedKB": 0}}')
+        (folder / "session.jsonl").write_bytes(fixture("claude-code.jsonl"))
+        ended(folder / "session.jsonl", folder / "state", *Ending(preset=preset).options())
+        sizes.append((folder / "session.jsonl").stat().st_size)
+    assert sizes[1] < sizes[0]
+    assert "'frugal'" in ended(folder / "session.jsonl", tmp_path / "state", "--preset", "frugal")
+
+
 COMPACTING: list[tuple[dict[str, object], int, str]] = [
     ({}, 8, " tokens for the model (9 of 48 messages kept"),
     ({}, 1, "unchanged: all that was said stays"),

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.hooks import claude
+from sessioncompress.hooks import settings
 
-GROUPS: dict[str, claude.Group] = {
+GROUPS: dict[str, settings.Group] = {
     "Before": {"matcher": "x", "hooks": [{"type": "command", "command": "ours before"}]},
     "After": {"hooks": [{"type": "command", "command": "ours after"}]},
 }
@@ -42,7 +42,7 @@ TEXTS = {
 
 
 def put_in(text: str | None) -> tuple[str, list[str]]:
-    pieces = sorted(claude.insertions(text, GROUPS), reverse=True)
+    pieces = sorted(settings.insertions(text, GROUPS), reverse=True)
     after = text or ""
     for at, new in pieces:
         after = after[:at] + new + after[at:]
@@ -53,7 +53,7 @@ def intended(text: str | None) -> Any:
     document = json.loads(text) if text else {}
     hooks = document.setdefault("hooks", {})
     for event, group in GROUPS.items():
-        hooks[event] = [group, *hooks.get(event, [])]
+        hooks[event] = [*hooks.get(event, []), group]
     return document
 
 
@@ -130,15 +130,15 @@ WITHOUT = {
 
 @pytest.mark.parametrize(("text", "after"), WITHOUT.values(), ids=WITHOUT.keys())
 def test_what_stays_without_ours(text: str, after: str) -> None:
-    assert claude.without(text, is_ours) == after
-    assert json.loads(claude.without(text, is_ours)) == json.loads(after)
+    assert settings.without(text, is_ours) == after
+    assert json.loads(settings.without(text, is_ours)) == json.loads(after)
 
 
 def test_all_that_went_in_comes_out_without_knowing_how() -> None:
     """Where the agent has written the file anew: the hooks go, and what they leave empty."""
     for text in (text for name, text in TEXTS.items() if name not in ("hooks twice", "numbers that parsing changes")):
         anew = json.dumps(json.loads(put_in(text)[0]), indent=1)
-        left = json.loads(claude.without(anew, is_ours))
+        left = json.loads(settings.without(anew, is_ours))
         hooks = {event: groups for event, groups in json.loads(text).get("hooks", {}).items() if groups}
         assert left.get("hooks", {}) == hooks
         assert {key: value for key, value in left.items() if key != "hooks"} == {

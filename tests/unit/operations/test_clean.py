@@ -16,9 +16,11 @@ from msgspec.structs import replace
 
 from sessioncompress.cli.main import main
 from sessioncompress.core import text
+from sessioncompress.core.text import kb
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
-from sessioncompress.operations.report import kb
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.stores import stored
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
@@ -54,7 +56,7 @@ def clean(
     *paths: Path, limits: Limits = NOTHING, dry_run: bool = False, policy: Any = EAGER
 ) -> dict[str, CleanStats | None]:
     """Clean up under the paths; return what became of each session by its name."""
-    holdings, _ = plan_clean(paths, lambda _: policy, limits)
+    holdings, _ = plan_clean(stored(paths, lambda _: policy), lambda _: policy, limits)
     return {each.session.name: clean_one(each, Kin(), dry_run=dry_run) for each in holdings}
 
 
@@ -365,9 +367,9 @@ def test_nothing_to_delete_is_not_nothing_found(folder: Path) -> None:
 def test_a_limit_says_what_it_overrules(folder: Path) -> None:
     """By age and by size."""
     lose(folder / "session.jsonl")
-    for limit in (["--older-than", "1d"], ["--max-size", "0KB"]):
+    for limit in (["--originals-older-than", "1d"], ["--max-size", "0KB"]):
         assert "; the session is not there, and may only have been moved" in run(*limit, folder).stdout
-    assert run("--yes", "--older-than", "1d", folder).exit_code == 0
+    assert run("--yes", "--originals-older-than", "1d", folder).exit_code == 0
     assert list(folder.iterdir()) == []
 
 
@@ -387,7 +389,7 @@ def test_the_document(folder: Path) -> None:
     lose(folder / "b.jsonl", 0)
     (folder / "c.jsonl").unlink()
     store_in(folder / "c.jsonl").journal.write_bytes(b'{"type":"run"}\n')
-    done = run("--json", "--older-than", "1d", folder)
+    done = run("--json", "--originals-older-than", "1d", folder)
     assert done.exit_code == 5
     told = json.loads(done.stdout)
     assert (told["schema"], told["dryRun"]) == ("sessioncompress.clean/1", True)
@@ -404,10 +406,10 @@ def test_the_document(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--older-than", "90"], "'90' needs a d behind it, as in 90d"),
-        (["--older-than", "-1d"], "is no whole number"),
-        (["--max-size", "500"], "'500' needs KB or MB or GB behind it, as in 500MB"),
-        (["--older-than", "9999999999d"], "of nine digits at most"),
+        (["--originals-older-than", "90"], "'90' needs h, d or w behind it, as in 90d"),
+        (["--originals-older-than", "-1d"], "is no whole number"),
+        (["--max-size", "500"], "'500' needs KB, MB or GB behind it, as in 500MB"),
+        (["--originals-older-than", "9999999999d"], "of nine digits at most"),
         (["--max-size", "1.5GB"], "is no whole number"),
         (["--yes", "nowhere"], "nowhere: it does not exist, and it has no store. Nothing was done."),
     ],
@@ -435,7 +437,7 @@ def test_what_came_back_meanwhile_stays(folder: Path) -> None:
     path = folder / "session.jsonl"
     copy = path.read_bytes()
     lose(path)
-    ((decision,), _) = plan_clean([path], lambda _: EAGER, NOTHING)
+    ((decision,), _) = plan_clean([Found(path, named=True)], lambda _: EAGER, NOTHING)
     assert decision.deletes
     write(folder, copy)
     found = clean_one(decision, Kin(), dry_run=False)
@@ -451,14 +453,15 @@ def test_a_run_meanwhile_keeps_what_was_to_go_by_age(aged: Path) -> None:
     """The journal is read again under the lock; what the run rewrote needs its originals."""
     path = aged / "c.jsonl"
     for limits in (Limits(older_than=90 * DAY), Limits(max_size=0)):
-        planned = {each.session: each for each in plan_clean([aged], lambda _: EAGER, limits)[0]}
+        found = stored([aged], lambda _: EAGER)
+        planned = {each.session: each for each in plan_clean(found, lambda _: EAGER, limits)[0]}
         assert planned[path].deletes
         with path.open("ab") as file:
             file.write(session(PiSession(seed=str(limits))).bytes().split(b"\n", 1)[1])
         compress(path)
-        found = clean_one(planned[path], Kin(), dry_run=False)
-        assert found is not None
-        assert (found.deleted, found.cause, found.bytes_deleted) == (False, Cause.CHANGED, 0)
+        done = clean_one(planned[path], Kin(), dry_run=False)
+        assert done is not None
+        assert (done.deleted, done.cause, done.bytes_deleted) == (False, Cause.CHANGED, 0)
         assert store_in(path).originals.exists()
         _date(path, 100)
 
@@ -468,7 +471,7 @@ def test_a_run_on_a_gone_one_meanwhile(folder: Path) -> None:
     path = folder / "session.jsonl"
     copy = path.read_bytes()
     lose(path)
-    ((decision,), _) = plan_clean([path], lambda _: EAGER, NOTHING)
+    ((decision,), _) = plan_clean([Found(path, named=True)], lambda _: EAGER, NOTHING)
     write(folder, copy + session(PiSession(seed="more")).bytes().split(b"\n", 1)[1])
     compress(path)
     path.unlink()
@@ -535,14 +538,14 @@ def test_one_bad_place_stops_no_other(folder: Path) -> None:
     lose(folder / "b.jsonl")
     store_in(folder / "a.jsonl").journal.unlink()
     os.mkfifo(store_in(folder / "a.jsonl").journal)
-    said = run("--yes", "--json", "--older-than", "1d", folder)
+    said = run("--yes", "--json", "--originals-older-than", "1d", folder)
     assert said.exit_code == 4
     told = {Path(each["path"]).name: each["status"] for each in json.loads(said.stdout)["files"]}
     assert told == {"session.jsonl": "deleted", "a.jsonl": "refused", "b.jsonl": "deleted"}
     assert store_in(folder / "a.jsonl").originals.exists()
 
 
-@pytest.mark.parametrize(("command", "limit"), [("clean", ["--older-than", "1d"]), ("forget", [])])
+@pytest.mark.parametrize(("command", "limit"), [("clean", ["--originals-older-than", "1d"]), ("forget", [])])
 def test_one_folder_that_cannot_be_read_stops_no_other(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, limit: list[str]
 ) -> None:
@@ -566,7 +569,7 @@ def test_one_folder_that_cannot_be_read_stops_no_other(
     assert not store_in(folder / "session.jsonl").originals.exists()
 
 
-@pytest.mark.parametrize("limits", [("--older-than", "0d"), ("--max-size", "0KB")])
+@pytest.mark.parametrize("limits", [("--originals-older-than", "0d"), ("--max-size", "0KB")])
 @pytest.mark.parametrize("harm", ["gone", "emptied"])
 def test_what_has_no_age_is_said(folder: Path, harm: str, limits: tuple[str, ...]) -> None:
     """No limit deletes it, and the user asked for one."""
@@ -592,7 +595,7 @@ def test_what_dead_runs_left_is_not_said_to_be_kept(folder: Path) -> None:
 def test_another_clean_up_was_faster(folder: Path) -> None:
     """Nothing is left to be said."""
     lose(folder / "session.jsonl")
-    ((decision,), _) = plan_clean([folder / "session.jsonl"], lambda _: EAGER, NOTHING)
+    ((decision,), _) = plan_clean([Found(folder / "session.jsonl", named=True)], lambda _: EAGER, NOTHING)
     clean(folder / "session.jsonl")
     assert clean_one(decision, Kin(), dry_run=False) is None
     assert list(folder.iterdir()) == []

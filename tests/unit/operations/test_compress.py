@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline import plan
 from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
@@ -311,7 +313,7 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     assert snapshot(path) == before
     # Rounded it would not be less.
     would = compress_session(path, replace(EAGER, min_saved_kb=0), dry_run=True)
-    gain = would.original_size - would.compressed_size - would.backup_added
+    gain = would.original_size - would.compressed_size - would.store_added
     assert float(saves[1]) == gain * 10 // 1024 / 10
     compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
 
@@ -358,9 +360,9 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, polic
     said = compress_session(path, policy, dry_run=True)
     assert snapshot(path) == before
     assert said.status is Status.WOULD_COMPRESS
-    assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED)
+    assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED, run=ANY)
     assert path.stat().st_size == said.compressed_size
-    assert disk(path) - said.compressed_size - said.backup_size in (0, 2), "a .gitignore may lie there"
+    assert disk(path) - said.compressed_size - said.store_size in (0, 2), "a .gitignore may lie there"
 
 
 @pytest.mark.parametrize(
@@ -584,7 +586,7 @@ def test_the_statistics_add_up(tmp_path: Path) -> None:
     assert 0 < stats.removed_bytes <= stats.removable_bytes
     assert stats.tokens_after < stats.tokens_before
     assert stats.ratio == stats.compressed_size / stats.original_size
-    assert stats.backup_size == stats.backup_added == disk(path) - path.stat().st_size
+    assert stats.store_size == stats.store_added == disk(path) - path.stat().st_size
 
 
 def _read_early(made: PiSession) -> int:
@@ -631,7 +633,9 @@ def test_what_the_cache_loses_begins_with_the_first_message_that_a_model_reads_o
         assert stats.tokens_uncached == 0
     else:
         begins = stats.tokens_after - stats.tokens_uncached
-        assert kept <= begins <= kept + 100
+        # Its model has fewer characters a token.
+        kept = round(kept * 4 / characters_per_token("claude-opus-4-5"))
+        assert kept <= begins <= kept + 130
 
 
 def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ MB = 1024 * 1024
 SAID = [
     ((0, 3, 0, 0, 0.0), "100 %, 0 of 3 files, 0.0 of 0.0 MB"),
     ((0, 3, 0, 9 * MB, 2.0), "0 %, 0 of 3 files, 0.0 of 9.0 MB"),
-    ((1, 3, 3 * MB, 9 * MB, 2.0), "33 %, 1 of 3 files, 3.0 of 9.0 MB, 1.5 MB/s, 4 s left"),
-    ((9, 1200, MB, 100 * MB, 1.0), "1 %, 9 of 1,200 files, 1.0 of 100.0 MB, 1.0 MB/s, 1 min 39 s left"),
-    ((9, 1200, MB, 9000 * MB, 1.0), "0 %, 9 of 1,200 files, 1.0 of 9,000.0 MB, 1.0 MB/s, 2 h 29 min left"),
-    ((3, 3, 9 * MB, 9 * MB, 2.0), "100 %, 3 of 3 files, 9.0 of 9.0 MB, 4.5 MB/s, 0 s left"),
+    ((1, 3, 3 * MB, 9 * MB, 2.0), "33 %, 4 s left, 1 of 3 files, 3.0 of 9.0 MB, 1.5 MB/s"),
+    ((9, 1200, MB, 100 * MB, 1.0), "1 %, 1 min 39 s left, 9 of 1,200 files, 1.0 of 100.0 MB, 1.0 MB/s"),
+    ((9, 1200, MB, 9000 * MB, 1.0), "0 %, 2 h 29 min left, 9 of 1,200 files, 1.0 of 9,000.0 MB, 1.0 MB/s"),
+    ((3, 3, 9 * MB, 9 * MB, 2.0), "100 %, 0 s left, 3 of 3 files, 9.0 of 9.0 MB, 4.5 MB/s"),
 ]
 
 
@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize(("numbers", "text"), SAID)
 def test_what_is_said(numbers: tuple[int, int, int, int, float], text: str) -> None:
-    assert said(*numbers) == text
+    assert ", ".join(said(*numbers)) == text
 
 
 def test_a_line_every_few_seconds(clock: list[float]) -> None:
@@ -56,8 +56,8 @@ def test_a_line_every_few_seconds(clock: list[float]) -> None:
             shown.done(2 * MB)
     shown.hide()
     assert stream.getvalue().splitlines() == [
-        "25 %, 1 of 4 files, 2.0 of 8.0 MB, 0.4 MB/s, 15 s left",
-        "25 %, 1 of 4 files, 2.0 of 8.0 MB, 0.2 MB/s, 30 s left",
+        "25 %, 15 s left, 1 of 4 files, 2.0 of 8.0 MB, 0.4 MB/s",
+        "25 %, 30 s left, 1 of 4 files, 2.0 of 8.0 MB, 0.2 MB/s",
     ]
 
 
@@ -71,7 +71,7 @@ def test_a_bar_on_a_terminal(clock: list[float]) -> None:
     clock[0] += 2
     shown.done(2 * MB)
     shown.show()
-    bar = "[#####...............] 25 %, 1 of 4 files, 2.0 of 8.0 MB, 1.0 MB/s, 6 s left"
+    bar = "[#####...............] 25 %, 6 s left, 1 of 4 files, 2.0 of 8.0 MB, 1.0 MB/s"
     assert stream.getvalue() == "\r" + bar
     shown.show()
     shown.hide()
@@ -79,13 +79,26 @@ def test_a_bar_on_a_terminal(clock: list[float]) -> None:
     assert stream.getvalue() == "\r" + bar + "\r" + " " * len(bar) + "\r"
 
 
-def test_a_narrow_terminal(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        (80, "[####............] 25 %, 2 h 29 min left, 12,000 of 48,000 files, 2.0 of 8.0 MB"),
+        (50, "[#####...............] 25 %, 2 h 29 min left"),
+        (10, "25 %"),
+        (3, "25"),
+    ],
+)
+def test_a_narrow_terminal(clock: list[float], monkeypatch: pytest.MonkeyPatch, columns: int, line: str) -> None:
+    """What matters least is left out, and nothing is cut."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(batch, "_MB", 1)
     stream = Stream(terminal=True)
-    shown = Progress(4, 8 * MB, stream)
-    clock[0] += 2
+    shown = Progress(48_000, 8, stream)
+    shown._done_files = 11_999
+    shown.done(2)
+    clock[0] += 2980
     shown.show()
-    assert stream.getvalue() == "\r[....................] 0 %, 0"
+    assert stream.getvalue() == "\r" + line
 
 
 def test_nobody_to_tell(clock: list[float]) -> None:

@@ -13,9 +13,9 @@ from sessioncompress.core import marker
 from sessioncompress.core.splice import within
 from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.report import verified
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
+from sessioncompress.operations.wording import verified
 from sessioncompress.pipeline.summary import Status
 from tests.support import texts
 from tests.support.build import PiSession, image

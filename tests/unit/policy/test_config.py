@@ -153,6 +153,7 @@ TYPOS = [
     ("keepbackup", "keepBackup"),
     ("pruneMinimum", "prune.pruneMinimum"),
     ("rules", "budget.rule"),
+    ("Preset", "preset"),
 ]
 
 NO_POLICY = [
@@ -268,11 +269,37 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, typo:
     assert f'"session.{typo}"' in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["preset", "Preset"])
-def test_a_preset_in_a_file_is_an_error_that_says_where_it_is_chosen(tmp_path: Path, key: str) -> None:
-    """A preset is a base that the file changes: it cannot stand in it."""
-    with pytest.raises(UsageError, match=f'"session.{key}"; a preset is chosen with --preset. '):
-        load(policy_file(tmp_path, {key: "low-cost"}))
+BAD_PRESETS: list[Any] = ["cheap", "Archive", "", None, 1, True, ["archive"], {"archive": 1}]
+
+
+@pytest.mark.parametrize("preset", BAD_PRESETS)
+def test_a_preset_that_there_is_not_is_an_error_that_names_those_that_there_are(tmp_path: Path, preset: Any) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(policy_file(tmp_path, {"preset": preset}), "archive")
+    assert '"session.preset" is ' in str(caught.value)
+    assert 'must be "balanced" or "low-cost" or "high-quality" or "archive". ' in str(caught.value)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_file_may_name_the_preset_that_its_other_keys_change(tmp_path: Path, preset: str) -> None:
+    base = PRESETS[preset]
+    assert load(policy_file(tmp_path, {"preset": preset})) == base
+    assert load(policy_file(tmp_path, {"preset": preset}), "low-cost") == PRESETS["low-cost"]
+    changed = replace(base, protect_tokens=7, prune=replace(base.prune, enabled=True))
+    assert load(policy_file(tmp_path, {"protectTokens": 7, "prune": {"enabled": True}, "preset": preset})) == changed
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
+def test_a_preset_says_only_how_much(preset: Policy) -> None:
+    """A file of a stranger may name it: it says nothing of where anything is written, or what is thrown away."""
+    for key in KEYS.values():
+        assert not key.only_user or getattr(preset, key.field) == getattr(BALANCED, key.field), key
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_preset_stands_in_the_outermost_object_alone(tmp_path: Path, section: str) -> None:
+    with pytest.raises(UsageError, match=f'unknown key "session.{section}.preset"'):
+        load(policy_file(tmp_path, {section: {"preset": "archive"}}))
 
 
 def test_a_key_that_is_like_none_names_none(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import platformdirs
 import pytest
+from msgspec.structs import replace
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import file, model, sources
+from sessioncompress.policy.file import flat, to_mapping
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.policy.sources import Policies, policy_for
 
@@ -69,6 +71,69 @@ def test_from_the_weakest_to_the_strongest(clone: Path, configuration: Path, tmp
     other = Policies(named, None, {}, warn=warned.append).of(session)
     assert (other.protect_tokens, other.min_saved_kb, other.tool_call_max_bytes, other.every_turns) == (1, 1, 3, None)
     assert warned == []
+
+
+PRESET_SAID: list[tuple[str | None, str | None, str | None, str]] = [
+    (None, None, None, "balanced"),
+    ("archive", None, None, "archive"),
+    (None, "high-quality", None, "high-quality"),
+    ("archive", "high-quality", None, "high-quality"),
+    ("archive", "high-quality", "low-cost", "low-cost"),
+    ("archive", None, "balanced", "balanced"),
+]
+"""What the user's file, the nearest one and the option say, and which preset it comes to."""
+
+
+@pytest.mark.parametrize(("user", "near", "option", "expected"), PRESET_SAID)
+def test_the_preset_of_the_strongest_is_the_base_of_all_keys(
+    clone: Path, configuration: Path, user: str | None, near: str | None, option: str | None, expected: str
+) -> None:
+    """Keys of a weaker file stay, whatever preset a stronger one names."""
+    write(configuration, {"minSavedKB": 1, "keepBackup": True} | ({"preset": user} if user else {}))
+    file = write(clone / "compression.json", {"everyTurns": 2} | ({"preset": near} if near else {}))
+    warned = list[str]()
+    policies, session = Policies(None, option, warn=warned.append), clone / "sessions" / "s.jsonl"
+    assert policies.of(session) == replace(model.PRESETS[expected], min_saved_kb=1, every_turns=2)
+    settings = {each.key: each for each in policies.settings(session)}
+    by = (
+        ("option", None) if option else ("file", file if near else configuration) if near or user else ("default", None)
+    )
+    assert settings["preset"] == ("preset", expected, *by)
+    assert settings["minSavedKB"] == ("minSavedKB", 1, "file", configuration)
+    assert settings["keepBackup"].file == configuration
+    assert settings["everyTurns"] == ("everyTurns", 2, "file", file)
+    assert settings["prune.enabled"] == ("prune.enabled", False, "default", None)
+    of_presets = {key for key, each in settings.items() if each.by == "preset"}
+    assert (of_presets != set()) is (expected != "balanced")
+    assert set(settings) == {"preset", *flat(to_mapping(BALANCED))}
+    assert warned == []
+
+
+def test_what_may_not_count_says_nothing(clone: Path, configuration: Path) -> None:
+    """A key that a file near a session may not set is the default's, also where it says the default."""
+    file = write(clone / "compression.json", {"keepBackup": True, "protectTokens": 20_000})
+    settings = {each.key: each for each in Policies(warn=lambda _: None).settings(clone / "s.jsonl")}
+    assert settings["keepBackup"] == ("keepBackup", True, "default", None)
+    assert settings["protectTokens"] == ("protectTokens", 20_000, "file", file)
+
+
+def test_the_places_of_policies_end_at_the_one_that_counts(clone: Path, configuration: Path, tmp_path: Path) -> None:
+    policies = Policies(warn=lambda _: None)
+    (clone / "sessions" / "compression.json").write_text("{}")
+    above = write(clone / ".GITCLAW" / "compression.json", {})
+    folder = clone / "sessions"
+    assert policies.places(folder / "s.jsonl") == [
+        (configuration, "not there"),
+        (folder / "compression.json", "passed over"),
+        (folder / ".GITCLAW" / "compression.json", "not there"),
+        (clone / "compression.json", "not there"),
+        (above, "counts"),
+    ]
+    write(configuration, {})
+    named = write(tmp_path / "named.json", {})
+    of_named = Policies(named, warn=lambda _: None)
+    assert of_named.places(folder / "s.jsonl") == [(configuration, "counts"), (named, "counts")]
+    assert {each.by for each in of_named.settings(folder / "s.jsonl")} == {"default"}
 
 
 @pytest.mark.parametrize(

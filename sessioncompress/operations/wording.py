@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS
-from sessioncompress.core.text import KB, counted, file_line, files_line, not_there, printable, strangers
+from sessioncompress.core.text import (
+    counted,
+    file_line,
+    files_line,
+    kb,
+    not_there,
+    printable,
+    smaller,
+    strangers,
+)
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
@@ -29,23 +38,11 @@ _CUT = "..."
 PASSED_OVER = "passed over (no sessions, or links)"
 
 _NOT_IN_JSON = frozenset(
-    {"backup_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
+    {"store_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
 )
-_TEXTS = ("path", "format", "status", "reason")
-_NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_TEXTS, *_NOT_IN_JSON}]
-_WOULD = "would become"
-
-
-def kb(size: int) -> str:
-    """Format bytes as whole KB of 1,024."""
-    return f"{round(size / KB):,} KB"
-
-
-def smaller(before: int, after: int) -> str:
-    """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
-    if after >= before:
-        return "not smaller"
-    return f"{int(100 * (before - after) / before)} % smaller"
+_NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokens_recorded")
+_NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
+_NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "run", "tokensRecorded"})
 
 
 def stats_of(outcome: Outcome[CompressionStats]) -> CompressionStats:
@@ -63,15 +60,26 @@ def status_of(error: SessionCompressError) -> Status:
 
 
 def line(stats: CompressionStats) -> str:
-    """Format one file's result."""
+    """Format one file's result, with all that is known of it."""
     name = printable(stats.path)
     if stats.exit_code:
         return f"{stats.status.value}: {stats.reason}"
     if not stats.is_smaller:
         return file_line(name, stats.status.value, stats.reason)
-    would = stats.status is Status.WOULD_COMPRESS
-    parts = [change(stats, _WOULD), _uncached(stats)] if would else [change(stats)]
+    parts = [change(stats, arrow(stats)), tokens(stats)]
+    parts += [_uncached(stats)] if stats.status is Status.WOULD_COMPRESS else []
     return f"{name}: {'; '.join([*parts, stats.reason] if stats.reason else parts)}"
+
+
+def arrow(stats: CompressionStats) -> str:
+    """Word what stands between a size before and after."""
+    return "would become" if stats.status is Status.WOULD_COMPRESS else "->"
+
+
+def tokens(stats: CompressionStats) -> str:
+    """Format the tokens before and after a run, and what the agent recorded."""
+    recorded = "" if stats.tokens_recorded is None else f"; {stats.tokens_recorded:,} recorded before"
+    return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} (estimated{recorded})"
 
 
 def compact_line(stats: CompactStats) -> str:
@@ -91,19 +99,22 @@ def compact_line(stats: CompactStats) -> str:
 
 
 def _uncached(stats: CompressionStats) -> str:
-    return f"the next request would send {stats.tokens_uncached:,} tokens (estimated) uncached"
+    return f"the next request would send {stats.tokens_uncached:,} of them uncached"
 
 
-def change(stats: CompressionStats, arrow: str = "->") -> str:
-    """Format what a run did, or would do: sizes before and after, and the blocks it replaced."""
+def change(stats: CompressionStats, become: str = "->") -> str:
+    """Format what a run did, or would do: sizes before and after, the blocks it replaced, and the store."""
+    by = smaller(stats.original_size, stats.compressed_size)
+    sizes = f"{kb(stats.original_size)} {become} {kb(stats.compressed_size)}"
+    return f"{sizes} ({by}; {replaced(stats)}; store {kb(stats.store_size)})"
+
+
+def replaced(stats: CompressionStats) -> str:
+    """Format how many blocks of each kind a run replaced, or would replace."""
     others = stats.others_replaced
     numbers = [(of, getattr(stats, of.field) if of.field else others.get(kind, 0)) for kind, of in KINDS.items()]
     counts = [counted(number, of.one, of.several) for of, number in numbers if number]
-    return (
-        f"{kb(stats.original_size)} {arrow} {kb(stats.compressed_size)} "
-        f"({smaller(stats.original_size, stats.compressed_size)}; {', '.join(counts) or 'no blocks'}; "
-        f"{'originals' if stats.originals_size else 'journal'} {kb(stats.backup_size)})"
-    )
+    return ", ".join(counts) or "no blocks"
 
 
 def warnings(stats: CompressionStats) -> list[str]:
@@ -130,22 +141,28 @@ def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     return CompressionStats("total", status=Status.COMPRESSED, others_replaced=others, **sums)
 
 
-def total_line(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> str:
-    """Format the last line of a run: the files by status, and the bytes of sessions and stores before and after."""
-    summed = total(all_stats)
+def total_lines(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> list[str]:
+    """Format the end of a run: the files by status, and what of them was changed, with and without the stores."""
     by_status = {status.replace("-", " "): sum(stats.status is status for stats in all_stats) for status in Status}
     head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")
-    changed = [stats.status for stats in all_stats if stats.is_smaller]
-    if not changed:
-        return head
-    arrow = _WOULD if changed[0] is Status.WOULD_COMPRESS else "->"
-    in_all = summed.compressed_size + summed.backup_size
-    before = summed.original_size + summed.backup_size - sum(stats.backup_added for stats in all_stats)
-    return (
-        f"{head}: {change(summed, arrow)}; "
-        f"with the store: {kb(before)} {arrow} {kb(in_all)}, {smaller(before, in_all)}; "
-        f"tokens (estimated) {summed.tokens_before:,} -> {summed.tokens_after:,}"
-    )
+    changed = [stats for stats in all_stats if stats.is_smaller]
+    return [head, *(changes(all_stats, arrow(changed[0])) if changed else [])]
+
+
+def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
+    """Format what runs over several sessions did, or would do, in one line each for bytes, tokens and blocks."""
+    summed = total(all_stats)
+    in_all = summed.compressed_size + summed.store_size
+    before = summed.original_size + summed.store_size - sum(stats.store_added for stats in all_stats)
+    sizes = f"{kb(summed.original_size)} {become} {kb(summed.compressed_size)}"
+    with_stores = f"{kb(before)} {become} {kb(in_all)}"
+    return [
+        f"  sessions: {sizes}, {smaller(summed.original_size, summed.compressed_size)}; stores {kb(summed.store_size)}",
+        f"  with the stores: {with_stores}, {smaller(before, in_all)}",
+        # Of the others, some were not read.
+        f"  of those changed: {tokens(total([stats for stats in all_stats if stats.is_smaller]))}",
+        f"  replaced: {replaced(summed)}",
+    ]
 
 
 def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) -> dict[str, Any]:
@@ -161,52 +178,42 @@ def _file(stats: CompressionStats) -> dict[str, Any]:
 
 
 def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
-    return {key: value for key, value in _file(total(all_stats)).items() if key not in _TEXTS}
+    return {key: value for key, value in _file(total(all_stats)).items() if key not in _NOT_SUMMED_KEYS}
 
 
-def session_lines(stats: SessionStats) -> Iterable[str]:
-    """Format one session for `stats`: a head, a table by kind and tool, and the result of a dry run."""
+def inspected(stats: SessionStats) -> list[str]:
+    """Format what `stats` says of one session around the table of its shares: what it is, and what a run would do."""
     turns = counted(stats.turns, "turn", "turns")
-    yield f"{printable(stats.path)}: {stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}"
-    yield f"  {'kind':<10} {'tool':<{_TOOL_WIDTH}} {'blocks':>7} {'protected':>12} {'old':>12} {'dead':>12}  (bytes)"
-    names: dict[str, str] = {}
-    room = _TOOL_WIDTH - len(_CUT)
-    for tool in sorted({printable(share.tool) for share in stats.shares}):
-        # Cut in the middle: the tools of one server differ at their ends.
-        cuts = [tool[:head] + _CUT + tool[head - room :] for head in range(room // 2, room)]
-        fitting = [tool] if len(tool) <= _TOOL_WIDTH else cuts
-        names[tool] = next((name for name in fitting if name not in names.values()), fitting[0])
-    for share in stats.shares:
-        tool = names[printable(share.tool)] or "-"
-        row = f"{share.protected:>12,} {share.old:>12,} {share.dead:>12,}"
-        yield f"  {share.kind:<10} {tool:<{_TOOL_WIDTH}} {share.blocks:>7,} {row}"
-    if not stats.shares:
-        yield "  no blocks of 256 bytes or more"
+    head = f"{stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}, store {kb(stats.store_size)}"
     would = stats.would
-    if would.is_smaller:
-        yield f"  a run would do: {change(would)}"
-        yield f"  tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
-        yield f"  {_uncached(would)}"
-    else:
-        yield f"  a run would leave it: {would.reason}"
-    yield f"  store: {kb(stats.backup_size)}"
+    if not would.is_smaller:
+        return [f"{printable(stats.path)}: {head}", f"a run would leave it: {would.reason}"]
+    return [
+        f"{printable(stats.path)}: {head}",
+        f"a run would do: {kb(would.original_size)} -> {kb(would.compressed_size)} ({in_short(would)})",
+        f"  replaced: {replaced(would)}",
+        f"  {tokens(would)}; {_uncached(would)}",
+    ]
 
 
-def sessions_total(all_stats: Sequence[SessionStats]) -> str:
+def in_short(stats: CompressionStats) -> str:
+    """Format by how much a run makes a session smaller, and the store that it leaves."""
+    return f"{smaller(stats.original_size, stats.compressed_size)}; store {kb(stats.store_size)}"
+
+
+def inspected_total(all_stats: Sequence[SessionStats]) -> list[str]:
     """Format the sums of `stats` over several sessions."""
-    size, stores = (sum(getattr(stats, name) for stats in all_stats) for name in ("size", "backup_size"))
-    does = "a run would leave them"
-    if any(stats.would.is_smaller for stats in all_stats):
-        would = total([stats.would for stats in all_stats])
-        tokens = f"tokens (estimated) {would.tokens_before:,} -> {would.tokens_after:,}"
-        does = f"a run would do: {change(would)}; {tokens}"
-    return f", {kb(size)}; {does}; stores: {kb(stores)}"
+    size, stores = (sum(getattr(stats, name) for stats in all_stats) for name in ("size", "store_size"))
+    head = f"{kb(size)}, stores {kb(stores)}"
+    if not any(stats.would.is_smaller for stats in all_stats):
+        return [head, "a run would leave them"]
+    return [head, "a run would do:", *changes([stats.would for stats in all_stats], "->")]
 
 
 def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
     """Build the `--json` document of `stats`."""
     files = [to_json(stats) | {"would": _file(stats.would)} for stats in all_stats]
-    totals = {key: sum(each[key] for each in files) for key in ("size", "backupSize", "lines", "turns")}
+    totals = {key: sum(each[key] for each in files) for key in ("size", "storeSize", "lines", "turns")}
     would = _totals([stats.would for stats in all_stats])
     return {"schema": STATS_SCHEMA, "files": files, "totals": {**totals, "would": would}}
 
@@ -242,16 +249,21 @@ def links_kept(number: int) -> str:
 def verified(stats: VerifyStats) -> str:
     """Format the result of `verify` for one session."""
     opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
-    kept = _kept(stats.lines_rewritten, stats.originals, stats.lines_without_original)
+    notes = [_kept(stats.lines_rewritten, stats.originals, stats.lines_without_original), *noticed(stats)]
+    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(notes)}"
+
+
+def noticed(stats: VerifyStats) -> list[str]:
+    """Format what the user should know of a session though it is right."""
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} whose originals, read and right, lie in a relative's store" if stats.markers_of_relatives else ""
-    notes = [kept, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
+    notes = [not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
     if stats.open_to_others:
         notes.append("other users may read its store, until the next run that writes there")
     if stats.foreign_files:
         foreign = counted(stats.foreign_files, "file that counts", "files that count")
         notes.append(f"{foreign} for nothing in its store: no run of this user on this machine made it")
-    return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(filter(None, notes))}"
+    return list(filter(None, notes))
 
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:

@@ -1,0 +1,65 @@
+"""The question before a command changes all sessions, or those of an agent or a project: nobody has named them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from sessioncompress.cli import output
+from sessioncompress.core.text import counted, kb
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.operations.sessions import Session
+from sessioncompress.pipeline.discover import Found
+
+_HEADING = ("agent", "sessions", "size", "due", "size")
+_STATE = "No session is changed."
+_HINT = "Those that are not due stay. With --dry-run it only says what each would become."
+
+
+class _Row(NamedTuple):
+    """Sessions and their bytes, and those of them that are due."""
+
+    agent: str
+    sessions: int
+    size: int
+    due: int
+    size_due: int
+
+    def cells(self) -> tuple[str, ...]:
+        return (self.agent, f"{self.sessions:,}", kb(self.size), f"{self.due:,}", kb(self.size_due))
+
+
+def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool]) -> bool:
+    """Show how many sessions of each agent a command is about to change, and ask; `is_due` reads no session.
+
+    Everything goes to stderr, so that stdout can be kept. Where nothing is due nothing is asked. Raises UsageError if
+    nobody answers.
+    """
+    listed = [each for each in found if isinstance(each, Session)]
+    rows = [_row(agent, listed, is_due) for agent in sorted({each.agent for each in listed})]
+    total = _Row("total", *(sum(row[column] for row in rows) for column in range(1, 5)))  # type: ignore[misc]
+    if not total.due:
+        return True
+    table = [_HEADING, *(row.cells() for row in (*rows, total))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for name, *numbers in table:
+        cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
+        click.echo("  ".join((name.ljust(widths[0]), *cells)), err=True)
+    click.echo(_HINT, err=True)
+    goes = output.confirmed(f"{verb} {counted(total.due, 'session', 'sessions')}?", None, _STATE, err=True)
+    if not goes:
+        click.echo(_STATE, err=True)
+    return goes
+
+
+def _row(agent: str, listed: Sequence[Session], is_due: Callable[[Path], bool]) -> _Row:
+    own, due = [each for each in listed if each.agent == agent], []
+    for each in own:
+        # The run says what is wrong with one that cannot be looked at.
+        with suppress(SessionCompressError):
+            due += [each.size] if is_due(each.path) else []
+    return _Row(agent, len(own), sum(each.size for each in own), len(due), sum(due))

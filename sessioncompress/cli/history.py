@@ -1,0 +1,52 @@
+"""`history`: list the runs over sessions, and what is left of each."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from sessioncompress.cli import options, output
+from sessioncompress.core.text import counted, kb, printable
+from sessioncompress.operations import batch
+from sessioncompress.operations.history import RunStats, SessionRun, session_runs
+from sessioncompress.operations.history import history as histories
+from sessioncompress.pipeline.summary import to_json
+
+SCHEMA = "sessioncompress.history/1"
+
+
+class _Runs(Struct, frozen=True):
+    path: str
+    runs: list[SessionRun]
+
+
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history session.jsonl")
+@options.choosing(options.JSON, gone=True, or_all=lambda _: True)
+@options.CONFIG
+@options.THEIR_FOLDER
+def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
+    """List the runs over sessions, the newest first; without PATHS those of all agents.
+
+    'restore --run ID' takes one back.
+    """
+    policies = options.policies_of(config, backup_dir=backup_dir)
+    found = options.with_stores(chosen, policies)
+    work = batch.each(found, lambda each: _Runs("", session_runs(each.path, policies.of(each.path))))
+    done = output.told(work)
+    runs = histories(run for each in done.results for run in each.runs)
+    if chosen.as_json:
+        output.echo_json({"schema": SCHEMA, "runs": list(map(to_json, runs))})
+        sys.exit(done.exit_code)
+    for each in runs:
+        click.echo(_line(each))
+    click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
+    sys.exit(done.exit_code)
+
+
+def _line(run: RunStats) -> str:
+    sessions = counted(len(run.sessions), "session", "sessions")
+    saved = f"saved {kb(run.saved)} in them, {kb(run.saved_on_disk)} on disk"
+    return printable(f"{run.run:<20}  {run.at:<20}  {', '.join(run.commands)}: {sessions}, {saved}; {run.state}")

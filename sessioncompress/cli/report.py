@@ -1,0 +1,128 @@
+"""`report`: one page to look at: where the bytes and tokens are, what was saved, and what a run would save."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sessioncompress.cli import options, output
+from sessioncompress.cli.tables import echo_wrapped
+from sessioncompress.core.text import counted, printable
+from sessioncompress.operations import batch
+from sessioncompress.pipeline.discover import Found
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.overview import Measured, Overview
+    from sessioncompress.operations.page import Price
+
+
+def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> tuple[Price, ...]:
+    # Imported here, as below, so that --help needs neither templates nor plots.
+    from sessioncompress.operations.page import Price
+
+    found = []
+    for each in value:
+        model, _, written = each.rpartition("=")
+        try:
+            dollars = float(written)
+        except ValueError:
+            dollars = math.nan
+        if not 0 <= dollars < math.inf:
+            what = f"{each!r} is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'"
+            raise click.BadParameter(what, ctx, param)
+        found.append(Price(model or "*", dollars))
+    return tuple(found)
+
+
+@click.command(cls=options.Command, epilog="Example: sessioncompress report --all -o report.html")
+@options.choosing(options.JOBS)
+@click.option(
+    "-o",
+    "target",
+    type=options.ANY_PATH,
+    default="report.html",
+    metavar="FILE",
+    help="Write the page here, by default report.html; an older report is replaced.",
+)
+@click.option(
+    "--price",
+    "prices",
+    multiple=True,
+    metavar="PRICE",
+    callback=_prices,
+    help="Dollars for a million tokens, as in 3, or of some models, as in 'claude-*=3'.",
+)
+@options.CONFIG
+@options.PRESET
+@options.BACKUP_DIR
+@options.FORMAT
+def report(
+    chosen: options.Chosen,
+    target: Path,
+    prices: tuple[Price, ...],
+    config: Path | None,
+    preset: str | None,
+    backup_dir: Path | None,
+    form: str | None,
+) -> None:
+    """Write a page to look at: what sessions take, and what is saved."""
+    from sessioncompress.operations import overview, page
+    from sessioncompress.operations.sessions import Session
+
+    page.refuse_other(target)
+    policies = options.policies_of(config, preset, backup_dir=backup_dir)
+
+    def prepare(found: Found) -> Callable[[], Measured]:
+        policy = policies.of(found.path)
+        options.tell_of_two_stores(found.path, policy)
+        project = found.project if isinstance(found, Session) else ""
+        return partial(overview.measure, found.path, policy, project=project, form=form)
+
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
+    if chosen.by_options:
+        output.tell_of_opencode(chosen.agent)
+    found = overview.overview(done.results)
+    samples = [
+        sample
+        for each in overview.sampled(found.sessions)
+        for sample in overview.samples(Path(each.path), policies.of(Path(each.path)), form=form)
+    ]
+    which = _which(chosen)
+    made = page.page(
+        found,
+        samples,
+        prices,
+        of=printable(", ".join(which)) or "All sessions on this machine",
+        at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"])])),
+        failed=len(done.failed),
+    )
+    page.write(target, made)
+    echo_wrapped(f"{printable(str(target))}: {_headline(found)}")
+    sys.exit(done.exit_code)
+
+
+def _which(chosen: options.Chosen) -> list[str]:
+    """List what chose the sessions, as the user could type it; nothing for all."""
+    options_given = [("--agent", chosen.agent), ("--project", chosen.project)]
+    return [*map(str, chosen.paths), *(str(each) for pair in options_given if pair[1] is not None for each in pair)]
+
+
+def _headline(found: Overview) -> str:
+    from sessioncompress.operations.page import share, size
+
+    taken, frees = found.total("size"), found.total("frees") - found.total("adds")
+    sessions = counted(len(found.sessions), "session", "sessions")
+    parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {size(taken)}"]
+    if saved := found.total("saved"):
+        parts.append(f"{size(saved)} ({share(saved, taken + saved)}) saved so far")
+    parts.append(f"a run would free {size(frees)} ({share(frees, taken)})" if frees > 0 else "a run would free nothing")
+    return "; ".join(parts)

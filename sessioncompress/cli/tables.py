@@ -1,0 +1,133 @@
+"""What fits into a terminal: tables, and lines of a file and two numbers; plain text where it goes elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from shutil import get_terminal_size
+from typing import NamedTuple
+
+import click
+
+from sessioncompress.core.text import printable
+
+_GAP = 2
+_CUT = "..."
+_LEAST = 10
+"""Characters that a column keeps which may be cut."""
+_MOST = 100
+"""Characters of a path. The numbers behind it would stand too far off."""
+_SIZE = 9
+_BY = 6
+
+
+class Column(NamedTuple):
+    """A column: its name, whether it holds numbers, and whether what does not fit may be cut in the middle."""
+
+    name: str
+    is_number: bool = False
+    may_be_cut: bool = False
+
+
+def is_seen() -> bool:
+    """Tell whether somebody reads stdout in a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def width() -> int:
+    """Measure the terminal in columns."""
+    return get_terminal_size().columns
+
+
+def with_tilde(path: str) -> str:
+    """Write `~` for the home in a path."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - raises nothing without a home
+    return "~" + path[len(home) :] if path == home or path.startswith(home.rstrip("/") + "/") else path
+
+
+def cut(text: str, room: int) -> str:
+    """Cut a text in the middle: paths differ at their ends, and begin with what they have in common."""
+    if len(text) <= room:
+        return text
+    head = max(room - len(_CUT), 0) // 3
+    return text[:head] + _CUT + text[len(text) - max(room - len(_CUT) - head, 0) :]
+
+
+def distinct(names: Iterable[str], room: int) -> Mapping[str, str]:
+    """Cut names in the middle, at other places where two would be the same: the tools of a server differ somewhere."""
+    made: dict[str, str] = {}
+    left = room - len(_CUT)
+    for name in sorted(set(names)):
+        cuts = [name[:head] + _CUT + name[head - left :] for head in range(left // 2, left)]
+        fitting = [name] if len(name) <= room else cuts
+        made[name] = next((each for each in fitting if each not in made.values()), fitting[0])
+    return made
+
+
+def file_line(path: str, before: str, after: str, by: str, arrow: str = "->") -> str:
+    """Format what changed in a file, under the lines of others; elsewhere than in a terminal with its whole path."""
+    name = printable(path)
+    if not is_seen():
+        return f"{name}: {before} {arrow} {after} ({by})"
+    said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>{_BY}}', fg='green')}"
+    room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), _MOST)
+    return f"{cut(with_tilde(name), room):<{room}}  {said}"
+
+
+def echo_wrapped(text: str) -> None:
+    """Print a line; in a terminal broken between words, and indented where it goes on."""
+    if is_seen():
+        from textwrap import wrap
+
+        indent = " " * (len(text) - len(text.lstrip()) + _GAP)
+        room = max(width(), 2 * _LEAST)
+        lines = wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(lines)
+    click.echo(text)
+
+
+def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table in the width of the terminal; elsewhere its values with tabs between them, and nothing cut.
+
+    Where the heading leaves the screen it stands at the end once more.
+    """
+    heading = [column.name for column in columns]
+    if not is_seen():
+        for row in (heading, *rows):
+            click.echo("\t".join(row))
+        return
+    # Imported here: only who sees a table waits for it.
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    screen = get_terminal_size()
+    values = [list(column) for column in zip(heading, *rows, strict=True)]
+    needs = [max(map(cell_len, column)) for column in values]
+    fixed = sum(need for column, need in zip(columns, needs, strict=True) if not column.may_be_cut)
+    open_ones = {number: needs[number] for number, column in enumerate(columns) if column.may_be_cut}
+    for number, most in _shared(open_ones, screen.columns - fixed - _GAP * (len(columns) - 1)).items():
+        made = distinct(values[number], most)
+        values[number] = [made[value] for value in values[number]]
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.name, justify="right" if column.is_number else "left", no_wrap=True)
+    for row in list(zip(*values, strict=True))[1:]:
+        table.add_row(*map(Text, row))
+    if len(rows) > screen.lines:
+        table.add_row(*(Text(name, style="bold") for name in heading))
+    console = Console(width=screen.columns, force_terminal=True, color_system="standard", emoji=False, highlight=False)
+    with console.capture() as made_of:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in made_of.get().splitlines()))
+
+
+def _shared(needs: Mapping[int, int], room: int) -> Mapping[int, int]:
+    """Share out room by needs: nobody gets more than that, nor less than a few characters."""
+    given = {}
+    for left, number in zip(range(len(needs), 0, -1), sorted(needs, key=lambda each: needs[each]), strict=True):
+        given[number] = min(needs[number], max(room // left, _LEAST))
+        room -= given[number]
+    return given

@@ -1,0 +1,242 @@
+"""Hooks in an agent's JSON settings, which also hold much else: the form of Claude Code, which others took over."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from pathlib import Path
+from typing import Any
+
+from sessioncompress.errors import Refused
+from sessioncompress.hooks.base import GUARD, Ending, Piece, command_in, shell_line
+
+_MEMBER = "hooks"
+
+_UNIT = "  "
+_INDENT = re.compile(r"[ \t]*")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+Group = Mapping[str, Any]
+"""`{"matcher", "hooks": [{"type", "command", "timeout"}]}`: a list of these stands at each event."""
+
+
+def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
+    """Insert a group at each event; the text is an object whose `hooks`, if any, are well-formed.
+
+    A group goes behind the user's: Codex remembers by their places which hooks it may run. An event goes first, so that
+    no line of the user's needs another comma.
+    """
+    whole = {_MEMBER: {event: [group] for event, group in groups.items()}}
+    if text is None:
+        return [Piece(0, json.dumps(whole, indent=2) + "\n")]
+    root = _after_space(text, 0)
+    hooks = _value_at(text, root, _MEMBER)
+    if hooks is None:
+        return [_inside(text, root, whole)]
+    lists = {event: _value_at(text, hooks, event) for event in groups}
+    pieces = [_inside(text, at, {"": groups[event]}) for event, at in lists.items() if at is not None]
+    if missing := {event: [groups[event]] for event, at in lists.items() if at is None}:
+        pieces.append(_inside(text, hooks, missing))
+    return pieces
+
+
+def _inside(text: str, start: int, values: Mapping[str, Any]) -> Piece:
+    """Insert values first in an object, or last in a list if their key is empty, indented as the text is."""
+    inside = start + 1
+    gap = text[inside : _after_space(text, inside)]
+    empty = text[inside + len(gap)] in "]}"
+    behind = not empty and text[start] == "["
+    keys = {key: f"{json.dumps(key)}: " if key else "" for key in values}
+    if not empty and "\n" not in gap:
+        body = ", ".join(keys[key] + json.dumps(value) for key, value in values.items())
+        if behind:
+            return Piece(_end_of_last(text, start), f", {body}")
+        return Piece(inside, f"{gap}{body}," if gap else f"{body}, ")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    indent = _INDENT.match(text, text.rfind("\n", 0, start) + 1, start)
+    around = indent.group() if indent else ""
+    # The text indents as its first member is, where that has a line of its own.
+    root = _after_space(text, 0) + 1
+    begin = text[root : _after_space(text, root)]
+    unit = begin.rpartition("\n")[2] if "\n" in begin and text[root + len(begin)] != "}" else _UNIT
+    line = newline + (around + unit if empty else gap.rpartition("\n")[2])
+    indented = {key: json.dumps(value, indent=unit).replace("\n", line) for key, value in values.items()}
+    body = ",".join(line + keys[key] + value for key, value in indented.items())
+    if behind:
+        return Piece(_end_of_last(text, start), f",{body}")
+    return Piece(inside, f"{body}{newline}{around}" if empty else f"{body},")
+
+
+def _end_of_last(text: str, start: int) -> int:
+    """Find where the last value of a list ends, which holds one."""
+    end, position = start, _after_space(text, start + 1)
+    while text[position] != "]":
+        end = _DECODER.raw_decode(text, position)[1]
+        position = _after_space(text, end)
+        if text[position] == ",":
+            position = _after_space(text, position + 1)
+    return end
+
+
+def _value_at(text: str, start: int, wanted: str) -> int | None:
+    """Find where the value begins that the object at this character has at a key; the last of several, as all read it.
+
+    The whole is known to be JSON.
+    """
+    found = None
+    position = _after_space(text, start + 1)
+    while text[position] == '"':
+        key, position = scanstring(text, position + 1, True)  # noqa: FBT003
+        position = _after_space(text, _after_space(text, position) + 1)
+        if key == wanted:
+            found = position
+        position = _after_space(text, _DECODER.raw_decode(text, position)[1])
+        if text[position] == ",":
+            position = _after_space(text, position + 1)
+    return found
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
+def without(text: str, is_ours: Callable[[str], bool]) -> str:
+    """Remove the hooks whose shell line is ours, and what is empty without them. Raises CannotSplice."""
+    # Imported here with all that it needs: most that is done with settings does without.
+    from sessioncompress.core.splice import REMOVED, splice
+
+    document = json.loads(text)
+    paths: list[tuple[str | int, ...]] = []
+    stays = False
+    for event, groups in _events(document):
+        gone: list[tuple[str | int, ...]] = []
+        whole = bool(groups)
+        for number, group in enumerate(groups):
+            hooks = _hooks(group)
+            ours = [place for place, hook in enumerate(hooks) if is_ours(_line(hook))]
+            if ours and len(ours) == len(hooks):
+                gone.append((number,))
+            else:
+                whole = False
+                gone += [(number, _MEMBER, place) for place in ours]
+        stays = stays or not whole
+        paths += [(_MEMBER, event)] if whole else [(_MEMBER, event, *path) for path in gone]
+    if paths and not stays:
+        paths = [(_MEMBER,)]
+    return splice(text.encode(), document, dict.fromkeys(paths, REMOVED))[0].decode() if paths else text
+
+
+def _events(document: Any) -> list[tuple[str, list[Any]]]:
+    hooks = document.get(_MEMBER) if isinstance(document, dict) else None
+    events = hooks.items() if isinstance(hooks, dict) else ()
+    return [(event, groups) for event, groups in events if isinstance(groups, list)]
+
+
+def _all(document: Any) -> Iterator[tuple[str, int, int, Any]]:
+    """List all hooks, each with its event, the number of its group, and its own."""
+    for event, groups in _events(document):
+        for number, group in enumerate(groups):
+            for place, hook in enumerate(_hooks(group)):
+                yield event, number, place, hook
+
+
+def _hooks(group: Any) -> list[Any]:
+    hooks = group.get(_MEMBER) if isinstance(group, dict) else None
+    return hooks if isinstance(hooks, list) else []
+
+
+def _line(hook: Any) -> str:
+    line = hook.get("command") if isinstance(hook, dict) else None
+    return line if isinstance(line, str) else ""
+
+
+class Settings:
+    """The hooks of an agent whose settings have them as Claude Code's: the two events, and what a group holds there."""
+
+    title: str
+    compresses = True
+    advice = ""
+
+    guarded: str
+    """The event before a tool runs."""
+    writing: str
+    """The tools that may write files, shells and MCP tools among them."""
+    seconds: tuple[int, int]
+    """The time limits of guard and end, in the agent's unit: longer than our own, which are to end a hook."""
+    elsewhere: str
+    """The variable that names another folder."""
+
+    def file(self) -> Path:
+        """Locate the settings. Raises FileFailed if no home is known."""
+        raise NotImplementedError
+
+    def switched_off(self, text: str) -> str:
+        """Describe what disables all hooks; empty if nothing does."""
+        raise NotImplementedError
+
+    def commands(self, text: str) -> list[tuple[str, ...]]:
+        """List the commands of our hooks in the text."""
+        found = (command_in(_line(hook)) for _, _, _, hook in _all(self.document(text)))
+        return [each for each in found if each is not None]
+
+    def ours(self, text: str) -> list[tuple[str, int, int]]:
+        """List where our hooks stand: the event, the number of the group, and that of the hook in it."""
+        found = _all(self.document(text))
+        return [(event, group, number) for event, group, number, hook in found if command_in(_line(hook)) is not None]
+
+    def is_current(self, text: str, ending: Ending) -> bool:
+        """Tell whether our hooks, and no others of ours, are in the text just as `added` inserts them."""
+        there, ours = dict(_events(self.document(text))), self._groups(ending)
+        known = all(group in there.get(event, []) for event, group in ours.items())
+        return known and len(self.commands(text)) == len(ours)
+
+    def added(self, text: str | None, ending: Ending) -> list[Piece]:
+        """List what to insert into a text without our hooks. Raises Refused."""
+        groups = self._groups(ending)
+        if text is not None:
+            text = self.plain(text)
+            hooks = self.document(text).get(_MEMBER, {})
+            if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in groups):
+                raise self.refused('its "hooks" are no object with a list for each event', self._remedy())
+        return insertions(text, groups)
+
+    def taken_out(self, text: str) -> str:
+        """Remove our hooks when there is no record of their insertion. Raises Refused."""
+        from sessioncompress.core.splice import CannotSplice
+
+        try:
+            return without(text, lambda line: command_in(line) is not None)
+        except CannotSplice as error:
+            raise self.refused(f"our hooks cannot be taken out of it ({error})", "Take them out by hand.") from error
+
+    def plain(self, text: str) -> str:
+        """Make JSON of what the agent takes for JSON, with every value in its place."""
+        return text
+
+    def document(self, text: str) -> dict[str, Any]:
+        """Parse the settings. Raises Refused."""
+        try:
+            document = json.loads(self.plain(text))
+        except (ValueError, RecursionError) as error:
+            raise self.refused(f"it is no JSON ({error})", self._remedy()) from error
+        if not isinstance(document, dict):
+            raise self.refused("it holds no JSON object", self._remedy())
+        return document
+
+    def _groups(self, ending: Ending) -> dict[str, Group]:
+        guard, end = (
+            [{"type": "command", "command": shell_line(*words), "timeout": seconds}]
+            for words, seconds in zip((GUARD, ending.words()), self.seconds, strict=True)
+        )
+        return {self.guarded: {"matcher": self.writing, "hooks": guard}, "SessionEnd": {"hooks": end}}
+
+    def _remedy(self) -> str:
+        return f"Correct it, or name another folder with {self.elsewhere}."
+
+    def refused(self, what: str, remedy: str) -> Refused:
+        """Make the error for settings that are left as they are."""
+        return Refused(what, where=self.file(), state="It is not changed.", remedy=remedy)

@@ -1,0 +1,203 @@
+"""Say what a session lost against its originals: each replaced value, beside what stands in its place now."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sessioncompress.core.jsonl import parse_any, pieces_of
+from sessioncompress.core.lines import turns_on
+from sessioncompress.core.model import JsonPath, Kind
+from sessioncompress.core.references import content_of, digest_of
+from sessioncompress.core.splice import CannotSplice, literal
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
+from sessioncompress.formats.base import Entry
+from sessioncompress.formats.values import fields, part_text
+from sessioncompress.operations.checkpoints import refuse_if_compacted
+from sessioncompress.operations.show import original_of, recorded
+from sessioncompress.pipeline import reading, relatives
+from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.pipeline.usage import characters_per_token
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import journal as journals
+from sessioncompress.store import recover
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import store_of
+from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import BlockRecord, CheckpointRecord
+
+_LOOKS_BACK = 16
+"""So many parts of a line may have gone without a record of their own, between two that have one."""
+
+
+class Loss(NamedTuple):
+    """A replaced value: its record, its text (None: no original was kept), and what stands there (None: nothing)."""
+
+    block: BlockRecord
+    original: str | None
+    now: str | None
+
+
+class Lessened(NamedTuple):
+    """A message with replaced values: its line, counted from 1, its turn (0: off the live path), and what it is.
+
+    `time` is in milliseconds since 1970, 0 where the format does not say.
+    """
+
+    line: int
+    turn: int
+    role: str
+    time: int
+    losses: list[Loss]
+
+
+class Summed(NamedTuple):
+    """A summary of ours: who wrote it, by which rule the session was cut, and how many lines it moved to the originals.
+
+    The tokens are those of what the model reads, without it and with it.
+    """
+
+    by: str
+    rule: str
+    tokens_before: int
+    tokens_after: int
+    moved: int
+
+
+class Diff(NamedTuple):
+    """What a session lost: the summaries that stand for old lines, and the messages, read one by one.
+
+    `has_store` tells a session that lost nothing from one that was never compressed.
+    """
+
+    has_store: bool
+    summaries: Sequence[Summed]
+    messages: Iterator[Lessened]
+
+
+@contextmanager
+def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> Iterator[Diff]:
+    """Compare a session with its originals. Changes nothing. `form` as in compress_session().
+
+    Raises Refused as restore_session() does where a session without a store has markers or a summary of ours;
+    Unreadable where an original does not read back, also while the messages are read; other SessionCompressErrors.
+    """
+    with ExitStack() as opened:
+        session = opened.enter_context(open_session(Path(path), writing=False))
+        store = store_of(session.path, policy)
+        journal = journals.load(store.journal)
+        recover.check(session, store, journal.lengths)
+        known = reading.read_session(session, journal, form)
+        if not journal.runs:
+            relatives.refuse_if_marked(session, store, policy, form)
+            refuse_if_compacted(session, store, form)
+        rewritten = known.rewritten
+        originals = None
+        if any(record.place for record in rewritten.values()):
+            originals = opened.enter_context(OriginalsReader(store.originals))
+        summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
+        yield Diff(bool(journal.runs), summaries, _messages(session, journal, known, originals, store.journal))
+
+
+def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
+    # The journal counts 4 characters each, whatever the model.
+    each = characters_per_token(known.newest.model)
+    before, after = (estimate(tokens * CHARACTERS_PER_TOKEN, each) for tokens in record.tokens)
+    return Summed(record.by, record.rule, before, after, sum(part.lines for part in record.dropped))
+
+
+def _messages(
+    session: OpenSession, journal: Journal, known: reading.Known, originals: OriginalsReader | None, where: Path
+) -> Iterator[Lessened]:
+    lines, live = known.survey.lines, known.survey.shape.live
+    starts = turns_on(lines, live)
+    again: dict[str, list[list[BlockRecord]]] = {}
+    """The records of originals that have several, so that as many equal lines do not look for them each."""
+    turns = {number: bisect_right(starts, position) for position, number in enumerate(live)}
+    for number, raw, whole in pieces_of(session.reader, session.size) if known.rewritten else ():
+        if not whole or number not in known.rewritten:
+            continue
+        record, entry = known.rewritten[number], parse_any(raw) or {}
+        original = None
+        if originals is not None and record.place is not None:
+            original = parse_any(original_of(raw, record, originals, where))
+        if (blocks := again.get(record.sha256)) is None:
+            rows = journal.originals(bytes.fromhex(record.sha256))
+            blocks = _by_place(block for row in rows for block in journal.blocks_of(row))
+            if len(rows) > 1:
+                again[record.sha256] = blocks
+        if losses := list(_losses(entry, original, blocks, where)):
+            time = known.form.written_at(entry)
+            yield Lessened(number + 1, turns.get(number, 0), lines[number].role.value, time, losses)
+
+
+def _by_place(blocks: Iterable[BlockRecord]) -> list[list[BlockRecord]]:
+    """Put the records of each value together, in the order of the values.
+
+    A later run may have replaced again what an earlier one did, and equal lines may have been rewritten differently.
+    """
+    found: dict[JsonPath, list[BlockRecord]] = {}
+    for block in blocks:
+        found.setdefault(block.path, []).append(block)
+    return [found[path] for path in sorted(found, key=_order)]
+
+
+def _order(path: JsonPath) -> list[tuple[int, str]]:
+    return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
+
+
+def _losses(new: Entry, original: Entry | None, values: Iterable[Sequence[BlockRecord]], where: Path) -> Iterator[Loss]:
+    """Find what stands in a line for the values of its original, whose parts before them may have been taken out."""
+    taken_out: dict[JsonPath, int] = {}
+    for blocks in values:
+        block = blocks[-1]
+        was = None if original is None else recorded(original, block, where)
+        text = None if was is None else _text(was, block.kind)
+        at = next((at for at, step in enumerate(block.path) if isinstance(step, int)), None)
+        if at is None:
+            standing = _standing(new, block.path, blocks, was)
+        else:
+            outer, index, inner = block.path[:at], int(block.path[at]), block.path[at + 1 :]
+            likely = max(index - taken_out.get(outer, 0), 0)
+            places = ((*outer, each, *inner) for each in range(likely, max(likely - _LOOKS_BACK, 0) - 1, -1))
+            found = ((path, _standing(new, path, blocks, was)) for path in places)
+            path, standing = next((each for each in found if each[1] is not _NOTHING), (block.path, _NOTHING))
+            if standing is not _NOTHING:
+                taken_out[outer] = index - int(path[at])
+            elif not inner:
+                taken_out[outer] = index - likely + 1
+        if standing is _NOTHING:
+            yield Loss(block, text, None)
+        elif standing is not _ORIGINAL:
+            yield Loss(block, text, _text(standing, block.kind))
+
+
+_NOTHING, _ORIGINAL = object(), object()
+
+
+def _standing(new: Entry, path: JsonPath, blocks: Iterable[BlockRecord], was: Any) -> Any:
+    """Return the value at a path if it is a replacement by one of the records, _ORIGINAL if it is what it was."""
+    try:
+        value, kind = value_at(new, path), next(iter(blocks)).kind
+        if was is not None and content_of(value, kind) == content_of(was, kind):
+            return _ORIGINAL
+        digest = digest_of(literal(part_text(value) if kind is Kind.IMAGE else value))
+        return value if any(digest == each.replacement for each in blocks) else _NOTHING
+    except (CannotSplice, TypeError):
+        # A value that is nested too deep to be written is a TypeError.
+        return _NOTHING
+
+
+def _text(value: Any, kind: Kind) -> str:
+    """Find the words in a value: of a part with several the longest."""
+    if isinstance(value, str):
+        return value
+    if kind is Kind.IMAGE and (text := part_text(value)):
+        return text
+    # A signature may be longer than what was thought, but holds no space.
+    words = [each for each in fields(value).values() if isinstance(each, str) and " " in each]
+    return max(words, key=len) if words else content_of(value, kind).decode(errors="replace")

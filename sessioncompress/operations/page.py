@@ -1,0 +1,288 @@
+"""Write an overview as one HTML page that loads nothing: tables, plots and samples, all text of sessions escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+from unicodedata import east_asian_width
+
+import jinja2
+import pygal  # type: ignore[import-untyped]
+from markupsafe import Markup
+from pygal.style import Style  # type: ignore[import-untyped]
+
+from sessioncompress.core import VERSION
+from sessioncompress.core.text import KB, counted, printable
+from sessioncompress.errors import Refused, failing
+from sessioncompress.operations.overview import Measured, Overview, Row, Sample
+from sessioncompress.store import disk
+
+BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report">'
+"""What each page begins with: a new one may take its place."""
+
+_MB = KB * KB
+_MILLION = 1_000_000
+_MOST_ROWS, _MOST_BARS, _MOST_LARGEST, _MOST_MONTHS = 12, 8, 15, 24
+_LONGEST_LABEL = 18
+_PLOT_WIDTH = 420
+"""Units, with labels of 16: on a phone of 390 pixels these are over 12 pixels."""
+_KINDS = {
+    "argument": "tool arguments",
+    "result": "tool results",
+    "thinking": "thinking",
+    "image": "images",
+    "mirror": "screen mirrors",
+    "attachment": "attachments",
+}
+
+
+class Price(NamedTuple):
+    """What a million tokens that are sent to a model cost, and a glob for the models' names."""
+
+    model: str
+    dollars: float
+
+
+class Table(NamedTuple):
+    """One breakdown: the heading of its names, its rows, what `part` of them `means`, and a plot, if there is any."""
+
+    key: str
+    title: str
+    what: str
+    part: str
+    means: str
+    rows: tuple[Row, ...]
+    size: int
+    plot: Markup
+
+
+def page(
+    found: Overview,
+    samples: Sequence[Sample],
+    prices: Sequence[Price],
+    *,
+    of: str,
+    at: str,
+    command: str,
+    failed: int,
+) -> str:
+    """Make the page's text. `of` says which sessions these are, `at` when they were measured.
+
+    `command` would shrink them; `failed` files could not be read.
+    """
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"size": size, "count": count, "share": share, "dollars": dollars, "breaks": breaks}
+    template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
+    return BEGINNING + template.render(
+        found=found,
+        total={name: found.total(name) for name in Measured.__struct_fields__ if name in _SUMMED},
+        agents=len(found.agents),
+        projects=len([row for row in found.projects if row.name != "unknown"]),
+        due=sum(each.frees > 0 for each in found.sessions),
+        tables=_tables(found),
+        largest=found.sessions[:_MOST_LARGEST],
+        samples=samples,
+        prices=prices,
+        saved_money=money(found.sessions, "saved_tokens", prices),
+        frees_money=money(found.sessions, "frees_tokens", prices),
+        of=of,
+        at=at,
+        command=command,
+        failed=failed,
+        version=VERSION,
+        counted=counted,
+        name_of=_file_name,
+    )
+
+
+_SUMMED = ("size", "store", "tokens", "saved", "saved_tokens", "frees", "adds", "frees_tokens")
+
+
+def size(number: int) -> str:
+    """Format bytes, as KB or MB of 1,024."""
+    return f"{number / _MB:,.1f} MB" if abs(number) >= _MB else f"{round(number / KB):,} KB"
+
+
+def count(number: int) -> str:
+    """Format a number of tokens or sessions, in millions where it is that large."""
+    return f"{number / _MILLION:,.1f} million" if number >= _MILLION else f"{number:,}"
+
+
+def share(number: int, of: int) -> str:
+    """Format a share in percent, rounded down: a saving is never claimed to be more than it is."""
+    return f"{100 * number // of} %" if of else "-"
+
+
+def dollars(number: float) -> str:
+    """Format an amount of money."""
+    return f"${number:,.2f}"
+
+
+def breaks(name: str) -> Markup:
+    """Escape a name, and let its lines break behind slashes."""
+    return Markup("/<wbr>").join(name.split("/"))
+
+
+class Money(NamedTuple):
+    """What tokens cost once, and of how many sessions the price is known."""
+
+    dollars: float
+    sessions: int
+
+
+def money(sessions: Iterable[Measured], field: str, prices: Sequence[Price]) -> Money:
+    """Price a number of tokens of each session as its model's; the first price that fits counts."""
+    amount, known = 0.0, 0
+    for each in sessions:
+        fitting = (price.dollars for price in prices if fnmatchcase(each.model.lower(), price.model.lower()))
+        if (price := next(fitting, None)) is not None:
+            amount += getattr(each, field) * price / _MILLION
+            known += 1
+    return Money(amount, known)
+
+
+def _tables(found: Overview) -> tuple[Table, ...]:
+    kinds = tuple(row._replace(name=_KINDS.get(row.name, row.name)) for row in found.kinds)
+    months = found.months[-_MOST_MONTHS:]
+    if older := found.months[:-_MOST_MONTHS]:
+        months = (_summed("earlier", older), *months)
+    free = ("Would free", "what a run would free, with the store counted")
+    recent = ("Recent", "what is recent, and stays whole")
+    return (
+        _table("agents", "By agent", "Agent", free, found.agents),
+        _table("projects", "By project", "Project", free, _first(found.projects, "projects")),
+        _table("months", "By month of the newest answer", "Month", free, months, in_order=True),
+        _table("kinds", "By kind", "Kind", recent, kinds),
+        # A session may be of several of these.
+        _table("tools", "By tool", "Tool", recent, _first(found.tools, "tools", sessions=False)),
+    )
+
+
+def _table(
+    key: str, title: str, what: str, part: tuple[str, str], rows: tuple[Row, ...], *, in_order: bool = False
+) -> Table:
+    bars = rows if in_order else rows[:_MOST_BARS]
+    plot = _plot(key, f"{title}: size", part[0], bars) if len(rows) > 1 else Markup()
+    return Table(key, title, what, *part, rows, sum(row.size for row in rows), plot)
+
+
+def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Row, ...]:
+    """Cut a table to its first rows, and sum up the others in one; its `sessions` are 0 where they cannot be summed."""
+    more = rows[_MOST_ROWS:]
+    if not more:
+        return tuple(rows)
+    summed = _summed(f"{len(more):,} other {what}", more)
+    return (*rows[:_MOST_ROWS], summed if sessions else summed._replace(sessions=0))
+
+
+def _summed(name: str, rows: Iterable[Row]) -> Row:
+    """Sum up rows in one."""
+    return Row(name, *map(sum, zip(*(row[1:] for row in rows), strict=True)))
+
+
+_STYLE = Style(
+    colors=("var(--bar)", "var(--part)"),
+    value_colors=("var(--text)",) * 2,
+    font_family="inherit",
+    label_font_size=16,
+    major_label_font_size=16,
+)
+
+
+def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
+    """Draw sizes as bars, each with its part behind; the page's style has the colors, dark and light."""
+    most = max(row.size for row in rows)
+    unit, name = (_MB, "MB") if most >= _MB else (KB, "KB")
+    chart = pygal.HorizontalStackedBar(
+        style=_STYLE,
+        css=(),
+        js=(),
+        width=_PLOT_WIDTH,
+        height=34 + 28 * len(rows),
+        margin=4,
+        margin_right=36,
+        spacing=8,
+        show_legend=False,
+        truncate_label=-1,
+        y_labels=[0, most / 2 / unit, most / unit],
+        value_formatter=lambda value: f"{value:,.1f} {name}" if most < 10 * unit else f"{value:,.0f} {name}",
+    )
+    chart.uuid = key
+    chart.x_labels = [_label(row.name) for row in reversed(rows)]
+    chart.add("the rest", [(row.size - row.part) / unit for row in reversed(rows)])
+    chart.add(part, [row.part / unit for row in reversed(rows)])
+    said = "; ".join(f"{_label(row.name)} {size(row.size)}, {part.lower()} {size(row.part)}" for row in rows)
+    chart.add_xml_filter(lambda root: _accessible(root, key, title, said))
+    return Markup(chart.render(is_unicode=True, disable_xml_declaration=True))  # noqa: S704 - ElementTree has escaped it
+
+
+def _label(name: str) -> str:
+    """Shorten a name for a plot: of a path as many of its last parts as fit."""
+    if _width(name) <= _LONGEST_LABEL:
+        return name
+    end = name[-_LONGEST_LABEL:]
+    if "/" in end and name.startswith("/") and _width(end) <= _LONGEST_LABEL:
+        return end.partition("/")[2]
+    cut = name[: _LONGEST_LABEL - 1]
+    while _width(cut) >= _LONGEST_LABEL:
+        cut = cut[:-1]
+    return f"{cut}\u2026"
+
+
+def _width(name: str) -> int:
+    """Measure a name in letters of one width: plots have such a font, and East Asian letters take two of them."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in name)
+
+
+def _accessible(root: Any, key: str, title: str, said: str) -> Any:
+    """Name a plot for those who do not see it, and take out what the page has of its own, or does without.
+
+    That is its script and its style, each value as a text that nobody sees, and comments with addresses and the date.
+    """
+    for node in list(root.iter()):
+        node[:] = [each for each in node if isinstance(each.tag, str) and each.tag not in ("script", "style", "desc")]
+    names = {"title": (f"{key}-title", title), "desc": (f"{key}-desc", said)}
+    root.find("title").set("id", names["title"][0])
+    root.find("title").text = title
+    described = root.makeelement("desc", {"id": names["desc"][0]})
+    described.text = said
+    root.insert(1, described)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{key}-title")
+    root.set("aria-describedby", f"{key}-desc")
+    return root
+
+
+def _file_name(path: str) -> str:
+    return printable(path.rpartition("/")[2])
+
+
+_STATE = "Nothing was written."
+
+
+def refuse_other(path: Path) -> None:
+    """Raise Refused where the name of a new page is taken by anything but an older one, FileFailed."""
+    with failing(path, _STATE):
+        path.parent.stat()
+        if path.is_symlink() or (path.exists() and not _is_page(path)):
+            remedy = "Name another file with -o, or rename or remove this one first."
+            raise Refused("it is there already, and is no report", where=path, state=_STATE, remedy=remedy)
+
+
+def _is_page(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(BEGINNING)) == BEGINNING.encode()
+
+
+def write(path: Path, page: str) -> None:
+    """Write a page, whole or not at all, for its owner alone: it quotes sessions. Raises Refused, FileFailed."""
+    refuse_other(path)
+    with failing(path, _STATE):
+        disk.put(path, page.encode())

@@ -1,0 +1,359 @@
+"""Put originals back where a marker of ours stands: what can be done for a session that cannot be exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from sessioncompress import errors
+from sessioncompress.core.jsonl import parse, parse_any, pieces_of
+from sessioncompress.core.marker import PREFIX_BYTES
+from sessioncompress.core.model import JsonPath, Kind, Line
+from sessioncompress.core.splice import CannotSplice, splice
+from sessioncompress.core.text import counted, not_there, strangers, unreadable
+from sessioncompress.formats.base import Entry, Format
+from sessioncompress.operations.altered import altered
+from sessioncompress.operations.restoring import ALREADY, ALREADY_BUT, NONE_STORED, RestoreStats, Restoring, joined
+from sessioncompress.operations.show import of_another, original_of, recorded
+from sessioncompress.pipeline import reading, relatives
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.store import damage
+from sessioncompress.store import journal as journals
+from sessioncompress.store.layout import Store, size_of
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import BlockRecord, LineRecord
+
+
+def way_out(session: OpenSession, store: Store, journal: journals.Journal, form: str | None) -> str:
+    """Tell how to go on with a session that cannot be restored exactly: put back what is possible, or print it."""
+    if not journal.kept:
+        return "Nothing more can be put back from here: only a copy of the session can bring back the rest."
+    try:
+        found, known = reading.find(session, journal), reading.format_of(session, form)
+        with damage.SalvagingReader(store.originals) as originals:
+            putback = PutBack(session, known, journal, originals, store.journal, *found)
+            can = any(putback.changed or putback.unreadable for _ in putback.lines())
+    except errors.NotASession:
+        can = False
+    except errors.SessionCompressError:
+        # That command will report what is wrong with the originals.
+        can = True
+    if can:
+        return "'sessioncompress restore --from-markers' puts back all that can be."
+    return (
+        f"'sessioncompress show REF {session.path}' prints an original that is kept; the references are each 'ref' in "
+        f"{store.journal}. Only a copy of the session can bring back the rest."
+    )
+
+
+def whole_lines(
+    session: OpenSession, form: Format, swaps: Mapping[int, LineRecord], originals: OriginalsReader, journal: Path
+) -> tuple[dict[int, LineRecord], set[int]]:
+    """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
+
+    A call's id that was cut in the call and its result comes back in all lines that name it, or in none. Raises Damaged
+    if an original is of another entry.
+    """
+
+    def ids(raw: bytes) -> list[str]:
+        line = reading.read_line(raw, form.reader())
+        return [*(call.id for call in line.calls), line.answers]
+
+    kept = {number: record for number, record in swaps.items() if record.place}
+    damaged: set[int] = set()
+    cut: dict[int, set[str]] = {}
+    for number, raw, whole in pieces_of(session.reader, session.size):
+        record = kept.get(number) if whole else None
+        if record is None:
+            continue
+        try:
+            original = original_of(raw, record, originals, journal)
+        except errors.Unreadable:
+            damaged.add(number)
+            del kept[number]
+            continue
+        now, then = ids(raw), ids(original)
+        if len(now) != len(then):
+            raise of_another(journal)
+        if changed := {one for one, other in zip(now, then, strict=True) if one != other}:
+            cut[number] = changed
+    named = set[str]().union(*cut.values())
+    stuck: set[str] = set()
+    for number, raw, whole in pieces_of(session.reader, session.size) if cut else ():
+        if whole and number not in kept:
+            stuck.update(named.intersection(ids(raw)))
+    while parted := [number for number, changed in cut.items() if changed & stuck]:
+        for number in parted:
+            stuck |= cut.pop(number)
+            del kept[number]
+    return kept, damaged
+
+
+class PutBack:
+    """Restores rewritten lines as a whole where it can, and in others each value whose replacement is one of ours.
+
+    `swaps` are the session's rewritten lines, by the `journal`, which is at `where`; `missing` are its missing lines,
+    None if the journal is another session's. `unreadable` are the numbers of lines whose originals cannot be read.
+    """
+
+    def __init__(
+        self,
+        session: OpenSession,
+        form: Format,
+        journal: journals.Journal,
+        originals: OriginalsReader,
+        where: Path,
+        swaps: Mapping[int, LineRecord],
+        missing: Sequence[LineRecord] | None,
+    ) -> None:
+        self._session = session
+        self._form = form
+        self._journal = journal
+        self._originals = originals
+        self._where = where
+        self._whole, self.unreadable = whole_lines(session, form, swaps, originals, where)
+        self.is_own = missing is not None
+        self._rewritten = swaps if self.is_own else {}
+        self._missing = len(missing or ())
+        self._in_part = 0
+        self._forms: dict[str, LineRecord | None] = {}
+        # Many markers may stand for values of one line.
+        self._original = lru_cache(maxsize=2)(self._read)
+        self.changed = 0
+        self._unclear = 0
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield every line of the session, with what can be put back."""
+        for number, raw, whole in pieces_of(self._session.reader, self._session.size):
+            record = self._whole.get(number)
+            if record and record.place:
+                self.changed += 1
+                yield self._originals.line(record.place, record.sha256)
+                continue
+            new = self._line(number, raw) if whole and PREFIX_BYTES in raw else raw
+            if new is not raw:
+                digest = sha256(new)
+                record = self._rewritten.get(number)
+                if record and record.place:
+                    now = record._replace(rewritten=digest.hexdigest())
+                    is_one = self._forms.setdefault(now.rewritten, now) == now
+                    self._forms[now.rewritten] = now if is_one else None
+                self._in_part += not self._journal.originals(digest.digest())
+            yield new
+
+    def forms(self, taken: journals.Journal) -> list[LineRecord]:
+        """Return records of the lines that were restored in part, except those that could be taken for another's."""
+        known = (record for record in self._forms.values() if record)
+        return [record for record in known if taken.rewriting(bytes.fromhex(record.rewritten)) is None]
+
+    def left(self) -> list[str]:
+        """Describe what stays: lines with unreadable originals, and markers that may be of several originals."""
+        left = [unreadable(self.unreadable)] if self.unreadable else []
+        if self._unclear:
+            stay = counted(self._unclear, "marker that could stand", "markers that could stand")
+            left.append(f"{stay} for more than one original {'stays' if self._unclear == 1 else 'stay'}")
+        return left
+
+    def inexact(self) -> str:
+        """Describe the rewritten lines that did not come back, or only in part; empty if all did."""
+        known = len(self._rewritten) + self._missing
+        gone = max(known - self.changed, 0)
+        parts = [f"{gone:,} did not come back"] if gone else []
+        parts += [f"{self._in_part:,} came back in part"] if self._in_part else []
+        if not parts:
+            return ""
+        never = sum(record.place is None for record in self._rewritten.values())
+        why = [f"of {never:,} no original was kept"] if never else []
+        if self._in_part or gone > never + len(self.unreadable):
+            why.append("thinking and mirrors leave no marker")
+        of = f"of {known:,} rewritten lines " if known else ""
+        return of + " and ".join(parts) + (f" ({'; '.join(why)})" if why else "") + ": the session is not exact"
+
+    def _line(self, number: int, raw: bytes) -> bytes:
+        entry = parse(raw)
+        if entry is None:
+            return raw
+        values: dict[JsonPath, object] = {}
+        line = self._form.reader().line(raw, entry)
+        for block in line.blocks:
+            rows = self._journal.replaced((block.digest, block.kind, block.call)) if block.marked else ()
+            found = self._originals_of(number, line, map(self._journal.block, rows)) if rows else []
+            self._unclear += len(found) > 1
+            if len(found) == 1:
+                ((kind, value),) = found
+                # An image's marker is the text of the part that stands in its place: the whole part goes back.
+                values[block.path[:-1] if kind is Kind.IMAGE else block.path] = value
+        if not values:
+            return raw
+        try:
+            new, _ = splice(raw, entry, values)
+        except CannotSplice:
+            return raw
+        self.changed += 1
+        return new
+
+    def _originals_of(
+        self, number: int, of: Line, found: Iterable[tuple[LineRecord, BlockRecord]]
+    ) -> list[tuple[Kind, object]]:
+        """Return the values that a replacement may stand for; none if one of them cannot be read."""
+        values: list[tuple[Kind, object]] = []
+        known, unknown = set(), set()
+        for line, block in found:
+            if line.place is None:
+                continue
+            try:
+                original, original_id = self._original(line)
+            except errors.Unreadable:
+                unknown.add(block.xxh3)
+                continue
+            # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
+            # before a migration there may have been none.
+            if original is not None and (not of.id or original_id in ("", of.id, of.facts.copy_of or of.id)):
+                value = block.kind, recorded(original, block, self._where)
+                known.add(block.xxh3)
+                values += [value] if value not in values else []
+        if unknown <= known:
+            return values
+        self.unreadable.add(number)
+        return []
+
+    def _read(self, line: LineRecord) -> tuple[Entry | None, str]:
+        assert line.place is not None
+        raw = self._originals.line(line.place, line.sha256)
+        return parse_any(raw), reading.read_line(raw, self._form.reader()).id
+
+
+class ByMarkers(Restoring):
+    """A restore of what can be put back, line by line and value by value, from one store or several."""
+
+    def by_markers(self) -> RestoreStats:
+        """Put back what the session's own store holds, then what those of its relatives do.
+
+        A damaged store does not keep the others from giving back.
+        """
+        session, form = self.session, self.form
+        reading.refuse_unless_session(session, form)
+        has_own = bool(self.journal.runs)
+        failed: list[errors.Damaged] = []
+        done: list[RestoreStats] = []
+        if has_own:
+            with _noting(failed):
+                done.append(self.from_store(self.store, self.journal))
+        marked = relatives.strangers_of(session, self.journal, form)
+        family: list[relatives.Relative] = []
+        with _noting(failed):
+            family = (
+                relatives.relatives_of(session, self.policy, form) if relatives.markers_of(session, form).texts else []
+            )
+        left = relatives.unknown_to_all(family, marked)
+        if not has_own and marked and len(left) == len(marked) and not failed:
+            relatives.refuse_if_marked(session, self.store, self.policy, form)
+        others: list[RestoreStats] = []
+        for relative in family:
+            with _noting(failed):
+                each = self._now().from_store(relative.store, relative.journal, alone=not has_own)
+                lines = counted(each.lines_restored, "line", "lines")
+                reason = joined(f"{lines} from the originals of {relative.session}", each.reason)
+                others.append(replace(each, reason=reason))
+        if failed and not any(each.lines_restored for each in [*done, *others]):
+            raise failed[0]
+        notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.store.originals)]
+        if has_own and any(each.lines_restored for each in others):
+            # What the own store could not give back may have come from others: only now the rest is known.
+            done = [replace(each, reason="") for each in done]
+            notes.insert(0, self._now().what_is_left())
+        done += others
+        unknown = joined(*notes, strangers(len(left)))
+        restored = [each for each in done if each.lines_restored]
+        if restored:
+            return replace(
+                restored[-1],
+                size_before=restored[0].size_before,
+                lines_restored=sum(each.lines_restored for each in restored),
+                reason=joined(*(each.reason for each in restored), unknown),
+            )
+        if not done:
+            return self.stats(Status.UNCHANGED, NONE_STORED)
+        reason = done[0].reason.replace(ALREADY, ALREADY_BUT) if unknown else done[0].reason
+        return replace(done[0], reason=joined(reason, unknown))
+
+    def what_is_left(self) -> str:
+        """Describe what of the session is not restored, by its own journal; empty if it is exact."""
+        swaps, missing = reading.find(self.session, self.journal)
+        older = len(missing) if not self._is_altered(swaps, missing) else 0
+        number = len(swaps) + len(missing) - older
+        if not number:
+            return not_there(older)
+        damaged: set[int] = set()
+        # The journal's damage was reported before; by now other stores have changed the session.
+        with suppress(errors.Damaged), damage.SalvagingReader(self.store.originals) as originals:
+            form = reading.format_of(self.session, self.form)
+            _, damaged = whole_lines(self.session, form, swaps, originals, self.store.journal)
+        lines = counted(number, "rewritten line", "rewritten lines")
+        inexact = f"{lines} did not come back, or only in part: the session is not exact"
+        return joined(unreadable(damaged), inexact, not_there(older))
+
+    def from_store(self, store: Store, journal: journals.Journal, *, alone: bool = True) -> RestoreStats:
+        """Put back what one store holds, the session's own or another's, wherever a marker stands.
+
+        Unless `alone`, the caller describes what of the session is not exact.
+        """
+        form = reading.format_of(self.session, self.form)
+        if not journal.kept:
+            return self.stats(Status.UNCHANGED, NONE_STORED)
+        own = store == self.store
+        if own and size_of(store.originals) is None:
+            raise damage.too_short(store.originals, 0, journal.store_size)
+        swaps, missing = reading.find(self.session, journal)
+        older = len(missing) if own and not self._is_altered(swaps, missing) else 0
+        with damage.SalvagingReader(store.originals) as originals:
+            lost = [] if older else missing
+            putback = PutBack(self.session, form, journal, originals, store.journal, swaps, lost if own else None)
+            done = self._write(putback, alone=alone)
+        if putback.unreadable and done.status is Status.UNCHANGED:
+            remedy = "Put a copy of this file back from a backup."
+            if own:
+                remedy = f"{damage.put_back(store.originals, journal.store_size)} Without one {damage.FORGET}"
+            what = f"nothing can be put back: {unreadable(putback.unreadable)}"
+            raise errors.Damaged(what, where=store.originals, state=errors.NOT_CHANGED, remedy=remedy)
+        return replace(done, reason=joined(done.reason, not_there(older)))
+
+    def _is_altered(self, found: reading.RewrittenLines, missing: Sequence[LineRecord]) -> bool:
+        try:
+            return altered(self.session, self.journal, found, missing, self.store.originals, self.form) > 0
+        except errors.Unreadable:
+            return True
+
+    def _write(self, putback: PutBack, *, alone: bool) -> RestoreStats:
+        with self.rewriting() as sink:
+            for line in putback.lines():
+                sink.write(line)
+            left = putback.left()
+            # Before the commit, after which the session is the restored one.
+            inexact = putback.inexact()
+            if not putback.changed:
+                nothing = "nothing stands there that can be put back"
+                nothing += ": the session is not exact" if inexact else ""
+                is_exact = putback.is_own and not inexact and not left
+                return self.stats(Status.UNCHANGED, "; ".join([ALREADY if is_exact else nothing, *left]))
+            reason = joined(*left, inexact if alone else "")
+            return self.commit(sink, putback.changed, reason, undoes=(), forms=putback.forms(self.journal))
+
+    def _now(self) -> ByMarkers:
+        # Putting back from another store changes the journal.
+        journal = journals.load(self.store.journal)
+        return ByMarkers(self.session, self.store, journal, self.policy, self.form, command=self.command)
+
+
+@contextmanager
+def _noting(failed: list[errors.Damaged]) -> Iterator[None]:
+    try:
+        yield
+    except errors.Damaged as error:
+        failed.append(error)

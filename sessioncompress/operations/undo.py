@@ -1,0 +1,118 @@
+"""Take back what one run did to a session: its lines as they were before it, if that is known of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from sessioncompress.core.jsonl import parse_any, pieces_of
+from sessioncompress.core.model import JsonPath, Kind
+from sessioncompress.core.splice import REMOVED, CannotSplice, splice
+from sessioncompress.formats.base import Entry, Format
+from sessioncompress.operations.checkpoints import before_checkpoints
+from sessioncompress.operations.show import original_of
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import BlockRecord
+
+
+class Undo:
+    """Gives back lines as they were before some runs, by their numbers in the journal; None: before all.
+
+    Of a line that other runs had rewritten by then, nobody kept what stood there. It is made again from its original
+    and the replacements of those runs, as far as they stand in it still; the journal knows its SHA-256.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        runs: frozenset[int] | None,
+        form: Format | None,
+        originals: OriginalsReader,
+        where: Path,
+    ) -> None:
+        self._journal, self._runs, self._form = journal, runs, form
+        self._originals, self._where = originals, where
+        self._others = frozenset(journal.standing.numbers) - (runs or frozenset())
+
+    def before(self, raw: bytes, row: int) -> bytes | None:
+        """Return the rewritten line of a record as it was before; None where that is not known."""
+        journal = self._journal
+        record = journal.placed(row)
+        if record.place is None:
+            return None
+        if self._runs is None:
+            return original_of(raw, record, self._originals, self._where)
+        owners = {each: journal.run_of(each) for each in journal.originals(journal.original_of(row))}
+        mine = [each for each, owner in owners.items() if owner in self._runs]
+        theirs = [each for each, owner in owners.items() if owner in self._others]
+        if owners[row] in self._others:
+            return None if mine else raw
+        if owners[row] not in self._runs:
+            # A version that gave runs no ids did not record again what it rewrote again behind a restore.
+            return None
+        if not theirs:
+            return original_of(raw, record, self._originals, self._where)
+        # Of equal lines nobody knows which run rewrote which. What a later run rewrote was never without these.
+        numbers = [journal.numbers([each]) for each in (*mine, *theirs)]
+        if max(theirs) > min(mine) or len(numbers[0]) != 1 or any(each != numbers[0] for each in numbers):
+            return None
+        original = self._originals.line(record.place, record.sha256)
+        made = self._made_again(original, raw, theirs)
+        if made is None or sha256(made).hexdigest() != journal.line(theirs[-1]).rewritten:
+            return None
+        return made if raw.endswith(b"\n") else made.removesuffix(b"\n")
+
+    def _made_again(self, original: bytes, raw: bytes, rows: Sequence[int]) -> bytes | None:
+        """Replace in an original what some records say was replaced, by what stands there now."""
+        was, now = parse_any(original), parse_any(raw)
+        if was is None or now is None or self._form is None:
+            return None
+        line = self._form.reader().line(raw, now)
+        standing = {(block.digest, block.kind): block.path for block in line.blocks if block.marked}
+        values: dict[JsonPath, Any] = {}
+        # A value that is nested too deep to be written is a TypeError.
+        with suppress(CannotSplice, KeyError, TypeError):
+            for block in (each for row in rows for each in self._journal.blocks_of(row)):
+                values[block.path] = _replacement(block, now, standing)
+            return splice(original, was, values)[0]
+        return None
+
+
+def _replacement(block: BlockRecord, now: Entry, standing: Mapping[tuple[bytes, Kind], JsonPath]) -> Any:
+    """Find what took a value's place. Raises KeyError where it stands there no longer, CannotSplice."""
+    if block.replacement:
+        return value_at(now, standing[block.replacement, block.kind])
+    if block.kind is Kind.MIRROR:
+        with suppress(CannotSplice):
+            return value_at(now, block.path)
+    return REMOVED
+
+
+def stands_alone(
+    session: OpenSession, journal: Journal, runs: frozenset[int], form: Format | None, originals: Path
+) -> bool:
+    """Tell whether a session as it was before some runs is known to the byte, while what other runs did stays.
+
+    A checkpoint goes alone only while no other run came behind it, and no lines come back from under another one.
+    """
+    others = frozenset(journal.standing.numbers) - runs
+    newer = frozenset(number for number in others if number > min(runs))
+    if newer and journal.checkpoints_of(runs):
+        return False
+    if any(each.dropped or each.removed for each in journal.checkpoints_of(newer)):
+        return False
+    pieces = before_checkpoints(session, journal, originals) or pieces_of(session.reader, session.size)
+    with OriginalsReader(originals) as reader:
+        undo = Undo(journal, runs, form, reader, originals)
+        for _, raw, whole in pieces:
+            row = reading.row_of(raw, sha256(raw).digest(), journal) if whole else None
+            if row is not None and undo.before(raw, row) is None:
+                return False
+    return True

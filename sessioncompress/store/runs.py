@@ -1,0 +1,116 @@
+"""The runs over a session: which of them are in place, and what each came to, by their records alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from sessioncompress.errors import failing
+from sessioncompress.store import records
+from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.records import Command, RunRecord
+
+IS_RUN = re.compile(rb'"type": ?"run"')
+"""Also as other programs write JSON: whoever mended a journal by hand may have used one."""
+_CHECKPOINTS = (Command.COMPACT, Command.BRANCH)
+
+
+class _Run(NamedTuple):
+    number: int
+    name: str
+    is_checkpoint: bool
+
+
+class Standing:
+    """The runs of a journal that no restore took back, by their numbers; `touched` are those that one did in part."""
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+        self.touched: frozenset[int] = frozenset()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The runs in place, the oldest first."""
+        return tuple(run.number for run in self._runs)
+
+    def named(self, name: str) -> frozenset[int]:
+        """Find the runs in place that a user calls so: a command may have written a session more than once."""
+        return frozenset(run.number for run in self._runs if run.name == name)
+
+    def add(self, number: int, run: RunRecord) -> None:
+        """Take the next record."""
+        if not _restores(run):
+            self._runs.append(_Run(number, run.name, _is_checkpoint(run)))
+        elif run.undoes is not None:
+            self._runs = [each for each in self._runs if each.name not in run.undoes]
+        elif run.command == Command.RESTORE_LINES:
+            self._runs = [each for each in self._runs if each.is_checkpoint]
+        elif run.command == Command.RESTORE_MARKERS:
+            self.touched = frozenset(self.numbers)
+        else:
+            self._runs.clear()
+
+
+def _restores(run: RunRecord) -> bool:
+    # Behind a restore a checkpoint's record says so too. It counts what the session holds, which a restore does not.
+    return run.command.startswith(Command.RESTORE) if run.command else run.restored and not run.stats
+
+
+def _is_checkpoint(run: RunRecord) -> bool:
+    return run.command in _CHECKPOINTS if run.command else run.records == (0, 0)
+
+
+class Run(NamedTuple):
+    """One run over one session. `saved` are the bytes by which the session became smaller, `added` those of the store.
+
+    `restored`: it was taken back, or, where `touched`, part of it.
+    """
+
+    name: str
+    at: str
+    command: str
+    saved: int
+    added: int
+    restored: bool
+    touched: bool
+
+
+def read_runs(journal: Path) -> list[Run]:
+    """Read the runs of the journal at a path, the oldest first; of all other records nothing.
+
+    What is no record of a run is passed over: whether the journal is whole, `verify` tells. Raises
+    SessionCompressError where the system fails.
+    """
+    found: list[tuple[RunRecord, int]] = []
+    standing, stored, size, begun = Standing(), 0, 0, 0
+    with failing(journal):
+        refuse_linked(journal)
+        try:
+            fd = open_file(journal)
+        except FileNotFoundError:
+            return []
+        with open(fd, "rb", buffering=1 << 20) as file:
+            for raw in records.raw_records(file):
+                size += len(raw)
+                if IS_RUN.search(raw):
+                    with suppress(ValueError, KeyError, TypeError):
+                        run = records.decode(raw)
+                        if isinstance(run, RunRecord):
+                            standing.add(len(found), run)
+                            found.append((run, run.store_size - stored + size - begun))
+                            stored, begun = run.store_size, size
+    return list(_told(found, standing))
+
+
+def _told(found: Iterable[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
+    in_place = frozenset(standing.numbers)
+    for number, (run, added) in enumerate(found):
+        if not _restores(run):
+            command = run.command or (Command.COMPACT if _is_checkpoint(run) else Command.COMPRESS)
+            saved = run.original_size - run.compressed_size
+            touched = number in standing.touched
+            yield Run(run.name, run.at, command, saved, added, number not in in_place, touched)

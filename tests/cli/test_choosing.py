@@ -1,0 +1,268 @@
+"""Which sessions a command goes over: by options alike in all of them, also those that are gone, and what is asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from sessioncompress.cli.options import Chosen
+from sessioncompress.store.layout import store_in
+from tests.cli.test_cli import document, here, run
+from tests.cli.test_sessions import agents, contents
+from tests.docs.reference import make_reference
+
+__all__ = ["agents", "here"]
+
+CHOOSE = {"--all", "--agent", "--project", "--older-than", "--include", "--exclude", "--json"}
+HOW: dict[str, set[str]] = {
+    "compress": {"--jobs", "--dry-run", "--yes"},
+    "compact": {"--jobs", "--dry-run", "--yes"},
+    "restore": {"--jobs"},
+    "verify": {"--jobs"},
+    "stats": {"--jobs"},
+    "budget": {"--jobs"},
+    "clean": {"--dry-run", "--yes"},
+    "forget": {"--dry-run", "--yes"},
+}
+LARGE = ".pi/agent/sessions/x/large.jsonl"
+CODEX = ".codex/sessions/2026/03/02/rollout.jsonl"
+
+
+@pytest.fixture
+def gone(agents: Path) -> Path:
+    """Compress a session of each of two agents, and delete that of pi; return its path."""
+    assert run("compress", agents / LARGE, agents / CODEX).exit_code == 0
+    (agents / LARGE).unlink()
+    return agents / LARGE
+
+
+@pytest.mark.parametrize("name", HOW)
+def test_every_command_chooses_alike(name: str, agents: Path) -> None:
+    """The same options, each once, and the same sessions by them; an agent has the same names everywhere."""
+    options = [opt for each in make_reference.commands()[name].params for opt in each.opts]
+    assert set(options) >= CHOOSE | HOW[name]
+    assert len(options) == len(set(options))
+    if name in ("clean", "forget"):
+        run("compress", agents / CODEX, agents / ".claude/projects/x/claude.jsonl")
+    options = ["--dry-run"] if "--dry-run" in HOW[name] else []
+
+    def found(*chosen: str) -> set[str]:
+        return {Path(each["path"]).name for each in document(name, *chosen, *options)["files"]}
+
+    if name != "clean":
+        assert found("--all") == {"large.jsonl", "small.jsonl", "claude.jsonl", "rollout.jsonl", "session.json"}
+        assert found("--agent", "claude") == found("--agent", "claude-code") == {"claude.jsonl"}
+        assert found("--project", "/tmp", "--older-than", "1w") == {"claude.jsonl", "rollout.jsonl"}
+        assert found("--all", "--include", "*.jsonl", "--exclude", "s*.jsonl", "--older-than", "1w") == {
+            *("claude.jsonl", "rollout.jsonl")
+        }
+        assert found(str(agents / ".codex"), str(agents / ".pi"), "--older-than", "2h") == {"rollout.jsonl"}
+
+
+@pytest.mark.parametrize("name", HOW)
+def test_what_is_chosen_must_be_plain(name: str, agents: Path) -> None:
+    """Exit code 2 in every command: nothing named, in two ways, by a name that nobody has."""
+    before = contents(agents)
+    for arguments, said in (
+        ((), "no session is named"),
+        ((".", "--all"), "PATHS go with none of"),
+        (("--all", "--project", "."), "--all goes with neither"),
+        (("--agent", "cluade"), "did you mean claude-code? Nothing was done."),
+    ):
+        result = run(name, *arguments)
+        assert result.exit_code == 2
+        assert said in " ".join(result.stderr.split())
+    assert contents(agents) == before
+
+
+# Sessions that are gone
+
+
+@pytest.mark.parametrize("name", ["restore", "verify"])
+def test_a_session_that_is_gone_is_told_of(gone: Path, name: str) -> None:
+    """Where only its agent is chosen too; the others are done."""
+    for options in (("--all",), ("--agent", "pi")):
+        result = run(name, *options)
+        assert result.exit_code == 4
+        assert f"refused: {gone}: the session is not there, but its store is still there." in result.stderr
+    assert run(name, "--agent", "codex").exit_code == 0
+    assert run(name, "--all", "--older-than", "1h").exit_code == 0
+    assert run(name, "--project", "/tmp").exit_code == 0
+
+
+def test_forget_chooses_stores_of_sessions_that_are_gone(gone: Path, agents: Path) -> None:
+    """Not by their age or project, of which nothing tells; a dry run says what would go, and asks nothing."""
+    before = contents(agents)
+    said = run("forget", "--all", "--dry-run")
+    assert said.exit_code == 0
+    assert f"{gone} (session gone): would delete " in said.stdout
+    assert "total: 2 sessions: would delete " in said.stdout
+    files = {each["path"]: each for each in document("forget", "--agent", "pi", "--dry-run")["files"]}
+    assert {path: (each["status"], each["gone"]) for path, each in files.items()} == {
+        str(gone): ("deleted", True),
+        str(gone.with_name("small.jsonl")): ("without a store", False),
+    }
+    for options in (("--older-than", "0d", "--agent", "pi"), ("--project", "/tmp"), ("--agent", "codex")):
+        assert str(gone) not in run("forget", *options, "--dry-run").stdout
+    assert contents(agents) == before
+    assert run("forget", "--all", "--json").exit_code == 2
+    assert contents(agents) == before
+    assert run("forget", "--agent", "pi", "--yes").exit_code == 0
+    assert not store_in(gone).originals.exists()
+    assert store_in(agents / CODEX).originals.exists()
+
+
+def test_clean_deletes_no_originals_of_what_nobody_named(gone: Path, agents: Path) -> None:
+    """A session that --all finds gone may have been moved; and the age of a session says nothing of its originals."""
+    before = contents(agents)
+    result = run("clean", "--all", "--yes")
+    assert f"{gone}: kept: the session is not there" in result.stdout
+    assert contents(agents) == before
+    result = run("clean", "--all", "--yes", "--older-than", "0d")
+    assert result.exit_code == 2
+    assert "write --originals-older-than 0d. Nothing was done." in " ".join(result.stderr.split())
+    assert contents(agents) == before
+    assert run("clean", "--all", "--originals-older-than", "0h", "--dry-run", "--yes").exit_code == 0
+    assert contents(agents) == before
+    assert run("clean", "--all", "--originals-older-than", "0h", "--yes").exit_code == 0
+    assert not store_in(agents / CODEX).originals.exists()
+
+
+def test_a_document_of_restore(agents: Path) -> None:
+    """What was restored, and what failed."""
+    run("compress", agents / CODEX, agents / LARGE)
+    store_in(agents / LARGE).originals.unlink()
+    files = {Path(each["path"]).name: each for each in document("restore", agents / CODEX, agents / LARGE)["files"]}
+    assert files["rollout.jsonl"]["status"] == "restored"
+    assert files["rollout.jsonl"]["linesRestored"] > 0
+    assert files["large.jsonl"]["status"] == "failed"
+    assert "original" in files["large.jsonl"]["reason"]
+
+
+# Sessions that may be in use
+
+
+def test_what_changed_just_now_is_left_alone(agents: Path) -> None:
+    """Where nobody named it: that is no error. A path is worked on, and so is all where no quiet is asked for."""
+    path, small = agents / LARGE, agents / ".pi/agent/sessions/x/small.jsonl"
+    os.utime(path)
+    before = path.read_bytes()
+    result = run("compress", "--agent", "pi", "-v")
+    assert result.exit_code == 0
+    assert f"{path}: skipped: it changed 0 seconds ago" in result.stdout
+    assert path.read_bytes() == before
+    assert [each["status"] for each in document("compact", "--agent", "pi")["files"]] == ["skipped", "unchanged"]
+    os.utime(small)
+    assert run("compress", path, "--quiet-seconds", "60").exit_code == 4
+    assert run("compress", "--agent", "pi", "--quiet-seconds", "0").exit_code == 0
+    assert path.read_bytes() != before
+    # The run by the path knows that of the run over all: the quiet time is nothing that a session is made with.
+    assert "it is as the last run left it" in run("compress", path).stdout
+
+
+@pytest.mark.parametrize(("seconds", "changes"), [(0, True), (30, True), (3000, False)])
+def test_a_policy_says_how_quiet(agents: Path, seconds: int, changes: bool) -> None:
+    """Its number counts, also where it is 0."""
+    path = agents / LARGE
+    os.utime(path, (time.time() - 40,) * 2)
+    (path.parent / "compression.json").write_text(f'{{"session": {{"quietSeconds": {seconds}}}}}')
+    before = path.read_bytes()
+    assert run("compress", "--all").exit_code == 0
+    assert (path.read_bytes() != before) is changes
+
+
+def test_what_a_program_has_open_is_left_alone(agents: Path) -> None:
+    """As a live agent has, at each run of a schedule; a path is refused."""
+    path = agents / LARGE
+    with path.open("ab"):
+        result = run("compress", "--all", "-v")
+        assert result.exit_code == 0
+        assert f"{path}: skipped: it is in use, open for writing in " in result.stdout
+        assert run("compress", path).exit_code == 4
+
+
+# The question
+
+
+def test_all_is_asked_for_at_a_terminal(agents: Path) -> None:
+    """With what is about to change, and on stderr; a no changes nothing."""
+    before = contents(agents)
+    ours, theirs = pty.openpty()
+    os.write(ours, b"n\n")
+    command = [sys.executable, "-m", "sessioncompress", "compress", "--all"]
+    done = subprocess.run(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, cwd=agents, check=False)
+    said = os.read(ours, 1 << 16).decode()
+    for each in (ours, theirs):
+        os.close(each)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert "Compress 4 sessions? [y/N]: " in said
+    assert contents(agents) == before
+
+
+class Stream(NamedTuple):
+    """A stream that may be a terminal."""
+
+    terminal: bool
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return self.terminal
+
+
+BY_PATH = Chosen((Path("a.jsonl"),), False, None, None, None, (), ())
+BY_OPTION = BY_PATH._replace(paths=(), agent="pi")
+ASKED: list[tuple[str, Chosen, tuple[bool, bool], bool]] = [
+    ("an option", BY_OPTION, (True, True), True),
+    ("all", BY_PATH._replace(paths=(), everything=True), (True, True), True),
+    ("a path", BY_PATH, (True, True), False),
+    ("yes", BY_OPTION._replace(yes=True), (True, True), False),
+    ("a dry run", BY_OPTION._replace(dry_run=True), (True, True), False),
+    ("a check", BY_OPTION._replace(check=True), (True, True), False),
+    ("nobody to answer", BY_OPTION, (False, True), False),
+    ("nobody to read", BY_OPTION, (True, False), False),
+]
+
+
+@pytest.mark.parametrize(("chosen", "terminals", "asks"), [case[1:] for case in ASKED], ids=[case[0] for case in ASKED])
+def test_when_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch, chosen: Chosen, terminals: tuple[bool, bool], asks: bool
+) -> None:
+    """Only where nobody named what is to be changed, and where somebody sees the question."""
+    monkeypatch.setattr(sys, "stdin", Stream(terminals[0]))
+    monkeypatch.setattr(sys, "stderr", Stream(terminals[1]))
+    assert chosen.asks is asks
+
+
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every run be one that asks."""
+    monkeypatch.setattr(Chosen, "asks", property(lambda _: True))
+
+
+@pytest.mark.usefixtures("at_terminal")
+def test_the_question(agents: Path) -> None:
+    """How much of each agent is there and due; an end of the input is no answer, and a yes does it."""
+    before = contents(agents)
+    result = run("compress", "--all", answer="")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "nobody answers. No session is changed. Use --yes." in result.stderr
+    assert contents(agents) == before
+    result = run("compact", "--agent", "pi", answer="n\n")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Compact 2 sessions? [y/N]: " in result.stderr
+    result = run("compress", "--agent", "pi", answer="y\n")
+    assert "1 compressed" in result.stdout
+    heading, pi, total, *_ = result.stderr.splitlines()
+    assert heading.split() == ["agent", "sessions", "size", "due", "size"]
+    assert pi.split()[:2] == ["pi", "2"]
+    assert pi.split()[4] == "1"
+    assert pi.split()[1:] == total.split()[1:]
+    result = run("compress", "--agent", "pi", answer="")
+    assert (result.exit_code, "[y/N]" in result.stderr) == (0, False)

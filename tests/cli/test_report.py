@@ -1,0 +1,181 @@
+"""`report`: the page that it writes, what it prints, and what it refuses to replace."""
+
+from __future__ import annotations
+
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.operations.overview import REST
+from sessioncompress.operations.page import BEGINNING, size
+from tests.cli.test_cli import document, here, put, run, session
+from tests.support.attack import LINK, SCRIPT, attack
+from tests.support.runs import write
+
+__all__ = ["here", "session"]
+
+WRONG_PRICES = ["", "three", "claude-*=", "=", "-1", "nan", "inf", "claude-*=1e999", "a=b=c"]
+
+
+class Page(HTMLParser):
+    """What a page is made of: its tags with their attributes, and its text without style."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self._open:
+            self.text += data
+
+    def named(self, *names: str) -> Iterator[dict[str, str | None]]:
+        """Yield the attributes of the tags with these names."""
+        return (attributes for tag, attributes in self.tags if tag in names)
+
+
+def page(here: Path) -> str:
+    """Read the page that was written."""
+    return (here / "report.html").read_text()
+
+
+def test_a_page_tells_what_stats_tells(session: Path, here: Path) -> None:
+    """Its numbers are those of `stats`, before a run and after it."""
+    said = run("report", "session.jsonl").stdout
+    stats = document("stats", "session.jsonl")["files"][0]
+    would = stats["would"]
+    frees = would["originalSize"] - would["compressedSize"] - would["storeSize"]
+    share = f"({100 * frees // stats['size']} %)"
+    head = f"report.html: 1 session of 1 agent, {size(stats['size'])}"
+    assert said == f"{head}; a run would free {size(frees)} {share}\n"
+    text = page(here)
+    assert "nothing yet" in text
+    assert "Before and after" in text
+    assert stat.S_IMODE((here / "report.html").stat().st_mode) == 0o600
+    run("compress", "session.jsonl")
+    saved = would["originalSize"] - would["compressedSize"]
+    after = run("report", "session.jsonl").stdout
+    assert f"; {size(saved)} ({100 * saved // stats['size']} %) saved so far; a run would free nothing" in after
+    assert "[[sessioncompress: " in page(here)
+    assert "To do it" not in page(here)
+
+
+def test_a_page_is_accessible_and_loads_nothing(session: Path, here: Path) -> None:
+    """Headings in order, tables with captions and scope, plots with a name; no script, and no address anywhere."""
+    put(here / "claude.jsonl", "claude-code.jsonl")
+    put(here / "codex.jsonl", "codex.jsonl")
+    assert run("report", ".", "--price", "3").exit_code == 0
+    text = page(here)
+    assert text.startswith(BEGINNING)
+    found = Page(text)
+    headings = [int(tag[1]) for tag, _ in found.tags if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(later <= before + 1 for before, later in pairwise(headings))
+    assert len(list(found.named("caption"))) == len(list(found.named("table"))) >= 6
+    assert all(each.get("scope") in ("col", "row") for each in found.named("th"))
+    plots = [each for each in found.named("svg") if each.get("role") == "img"]
+    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(plots) >= 3
+    assert len(set(ids)) == len(ids)
+    assert {each["aria-labelledby"] for each in plots} | {each["aria-describedby"] for each in plots} <= set(ids)
+    assert not list(found.named("script", "iframe", "object", "embed", "img", "form", "base"))
+    assert all(each["href"] == "data:," for each in found.named("link"))
+    policies = [each["content"] for each in found.named("meta") if each.get("http-equiv") == "Content-Security-Policy"]
+    assert [(each or "").partition(";")[0] for each in policies] == ["default-src 'none'"]
+    around = re.sub(r"(?s)<pre.*?</pre>", "", text).replace("http://www.w3.org/2000/svg", "")
+    assert "://" not in around
+    assert REST in found.text
+    assert "$" in found.text
+
+
+def test_text_of_sessions_stays_text(here: Path) -> None:
+    """Whatever a session's names and results hold; a page stays small."""
+    write(here, attack(), '"><img src=x onerror=alert(1)>.jsonl')
+    write(here, attack(long=False), "<script>.jsonl")
+    assert run("report", here).exit_code == 0
+    text = page(here)
+    found = Page(text)
+    assert not list(found.named("script", "img", "a", "b", "iframe"))
+    assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on")]
+    assert not re.search("[\u200f\u202a-\u202e\u2066-\u2069\x00\x1b\x07]", text)
+    assert text.count("<pre ") == 4
+    assert len(text) < 200_000
+    for each in (SCRIPT[:40], LINK, "\\u202egnp.exe", "\\x00\\x1b[31m", "{{ 7 * 7 }}{% raw %}", "<b><b>"):
+        assert each in found.text
+
+
+def test_a_newer_report_takes_the_place_of_an_older_one_alone(session: Path, here: Path) -> None:
+    """Another file stays, as does one behind a link; it is refused before any session is read."""
+    assert run("report", session, "-o", "a.html").exit_code == 0
+    assert run("report", session, "-o", "a.html").exit_code == 0
+    (here / "b.html").write_text("<html>mine")
+    (here / "c.html").symlink_to("a.html")
+    (here / "d.html").mkdir()
+    for name in ("b.html", "c.html", "d.html"):
+        refused = run("report", session, "-o", name)
+        assert refused.exit_code == 4
+        assert f"{name}: it is there already, and is no report" in refused.stderr
+    assert (here / "b.html").read_text() == "<html>mine"
+    assert run("report", session, "-o", "none/a.html").exit_code == 3
+
+
+def test_files_that_cannot_be_read_are_counted(session: Path, here: Path) -> None:
+    """The exit code is that of the worst; the page has the others."""
+    (here / "broken").mkdir()
+    (here / "broken/pi.jsonl").write_bytes(session.read_bytes() + b"<<<<<<< HEAD\n")
+    assert run("report", here).exit_code == 4
+    assert "1 file could not be read and is not counted" in page(here)
+
+
+def test_no_session_is_a_page_too(here: Path) -> None:
+    """It says so in words."""
+    (here / "folder").mkdir()
+    done = run("report", "folder")
+    assert done.stdout == "report.html: 0 sessions of 0 agents, 0 KB; a run would free nothing\n"
+    assert "0 sessions of 0 agents take 0 KB" in page(here)
+
+
+@pytest.mark.parametrize("price", WRONG_PRICES)
+def test_a_wrong_price_is_refused(session: Path, here: Path, price: str) -> None:
+    """It says what one looks like, and writes nothing."""
+    refused = run("report", session, "--price", price)
+    assert refused.exit_code == 2
+    assert "is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'" in refused.stderr.replace(
+        "\n", " "
+    )
+    assert not (here / "report.html").exists()
+
+
+def test_the_first_price_that_fits_counts(session: Path, here: Path) -> None:
+    """A session of a model without a price costs nothing, and is not counted."""
+    saves = document("stats", session)["files"][0]["would"]
+    tokens = saves["tokensBefore"] - saves["tokensAfter"]
+    run("report", session, "--price", "CLAUDE-*=1000", "--price", "*=2000")
+    assert f"${tokens / 1000:,.2f}" in page(here)
+    assert "1 session is of a model with a price" in page(here)
+    run("report", session, "--price", "gpt-*=1000")
+    assert "0 sessions are of a model with a price" in page(here)
+
+
+def test_only_a_report_needs_templates_and_plots() -> None:
+    """`--help` of all commands imports this one's module."""
+    program = "import sys, sessioncompress.cli.report as _; assert not {'jinja2', 'pygal'} & sys.modules.keys()"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,90 @@
+"""Tables and lines fit into terminals of any width; piped they are whole and plain."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from sessioncompress.cli import options, sessions, tables
+from sessioncompress.operations.sessions import ListedSession
+
+PATH = "/home/someone/.pi/agent/sessions/--a-project--/2026-03-02T10-00-00-000Z_0198f7c2-5a6b.jsonl"
+PROJECT = "/home/someone/src/a/long/way/down/to/the-project-with-a-name"
+LISTED = [
+    ListedSession(PATH, "claude-code", PROJECT, "x", 219 << 20, 0, compressed=True, could_save=99 << 20),
+    ListedSession("s.jsonl", "pi", "/w\x1b[31m", "y", 1 << 10, 0, compressed=False, could_save=0),
+]
+ANSI = "\x1b["
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str, lines: int = 40, **env: str) -> Result:
+    """Print the list, as in a terminal of so many columns; 0: piped."""
+    monkeypatch.setattr(tables, "is_seen", lambda: columns > 0)
+    monkeypatch.setattr(sessions, "is_seen", lambda: columns > 0)
+    monkeypatch.setattr("sessioncompress.cli.sessions.time.time", lambda: 9.0)
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("COLUMNS", str(columns or 80))
+    monkeypatch.setenv("LINES", str(lines))
+
+    @click.command(cls=options.ReadOnly)
+    @options.COLOR
+    def command() -> None:
+        sessions.echo_list(LISTED)
+        click.echo(tables.file_line(PATH, "924 KB", "331 KB", "-64 %"))
+        tables.echo_wrapped("  replaced: " + "12,345 results, " * 8)
+
+    return CliRunner().invoke(command, list(arguments), env=env, color=columns > 0)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120, 200])
+def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """No line is longer, numbers are whole, and paths are cut in the middle."""
+    shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
+    assert max(map(len, shown)) <= columns
+    assert re.search(r"  224,256 KB  101,376 KB  yes", shown[1])
+    assert shown[1].startswith("claude-code  ~/")
+    assert ("jsonl" in shown[1]) == (columns >= 120)
+    assert shown[2].startswith("pi           /w\\x1b[31m ")
+    (line,) = (each for each in shown if "->" in each)
+    assert re.fullmatch(r"~/.*5a6b\.jsonl +924 KB -> +331 KB +-64 %", line)
+    assert (line.startswith("~/.pi/agent/sessions/--a-project--/2026-03-02T10")) == (columns >= 120)
+
+
+def test_the_heading_comes_again_where_it_left_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = click.unstyle(printed(monkeypatch, 80, lines=1).output)
+    assert said.count("could save") == 2
+
+
+def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tabs, full paths and no colors."""
+    said = printed(monkeypatch, 0).output
+    assert f"claude-code\t{PROJECT}\t0 min\t224,256 KB\t101,376 KB\tyes\t{PATH}\n" in said
+    assert f"{PATH}: 924 KB -> 331 KB (-64 %)\n" in said
+    assert ANSI not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "no_color", "colors"),
+    [
+        ((), "", True),
+        ((), "1", False),
+        (("--color", "always"), "1", True),
+        (("--color", "never"), "", False),
+        (("--color", "auto"), "", True),
+    ],
+)
+def test_colors(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], no_color: str, *, colors: bool) -> None:
+    """Of the option and the variable the option counts."""
+    assert (ANSI in printed(monkeypatch, 80, *arguments, NO_COLOR=no_color).output) == colors
+
+
+def test_names_stay_different() -> None:
+    """Also where they are cut; those that fit are whole."""
+    names = ["mcp__server__take_screenshot", "mcp__server__take_snapshot_of", "mcp__server__fake_screenshot", "Read"]
+    cut = tables.distinct(names, 15)
+    assert len(set(cut.values())) == len(names)
+    assert {len(each) for each in cut.values()} == {4, 15}
+    assert cut["Read"] == "Read"

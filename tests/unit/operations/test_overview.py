@@ -1,0 +1,167 @@
+"""What a report measures of a session, and the sums over several."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.core import marker
+from sessioncompress.errors import NotASession
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.overview import REST, Measured, Row, Use, measure, overview, sampled, samples
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.store.layout import store_in
+from tests.support.attack import LONG
+from tests.support.runs import fixture, write
+from tests.support.session import PiSession
+
+FIXTURES = ("pi-anthropic.jsonl", "claude-code.jsonl", "codex.jsonl", "gemini.jsonl", "opencode.json", "omp.jsonl")
+NOTHING = Measured("s", "pi", "/work", "claude-opus-5", "2026-03", 0, 0, 0, 0, 0, 0, 0, 0, ())
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_what_was_saved_is_what_would_have_been(tmp_path: Path, name: str) -> None:
+    """In bytes exactly; in tokens never more, and most of it."""
+    path = write(tmp_path, fixture(name), name)
+    before = measure(path)
+    assert (before.saved, before.saved_tokens, before.store) == (0, 0, 0)
+    assert before.frees > before.adds > 0
+    done = compress_session(path)
+    after = measure(path)
+    assert (after.frees, after.adds, after.frees_tokens) == (0, 0, 0)
+    assert (after.size, after.saved) == (done.compressed_size, before.frees)
+    # Only a run that writes has an id.
+    assert 0 <= after.store - before.adds < 100
+    assert 0.5 * before.frees_tokens <= after.saved_tokens <= 1.1 * before.frees_tokens
+    assert (after.agent, after.project, after.model, after.month) == (
+        before.agent,
+        before.project,
+        before.model,
+        before.month,
+    )
+    restore_session(path)
+    again = measure(path)
+    assert (again.size, again.saved, again.saved_tokens) == (before.size, 0, 0)
+
+
+def test_without_originals_nothing_is_known_to_be_saved(tmp_path: Path) -> None:
+    """And no result can be shown as it was."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    policy = replace(BALANCED, keep_backup=False)
+    compress_session(path, policy)
+    assert measure(path, policy).saved == 0
+    assert samples(path, policy) == []
+
+
+def test_the_uses_of_a_session_are_in_it(tmp_path: Path) -> None:
+    """Their bytes and tokens come to no more than the session's."""
+    for name in FIXTURES:
+        found = measure(write(tmp_path, fixture(name), name))
+        assert 0 < sum(use.size for use in found.uses) <= found.size, name
+        assert 0 < sum(use.tokens for use in found.uses) <= found.tokens, name
+        assert all(use.recent <= use.size for use in found.uses), name
+
+
+def test_names_of_strangers_are_cut_and_made_printable(tmp_path: Path) -> None:
+    """Also where there are many of them."""
+    made = PiSession(cwd="/work/\u202egnp").opening()
+    made.user("Go.")
+    for number in range(150):
+        made.step(f"{LONG[:200]}{number}" if number else "\x1b[31m", {}, "output " * (60 + number))
+    found = measure(write(tmp_path, made))
+    assert found.project == "/work/\\u202egnp"
+    assert len(found.uses) == 101
+    assert max(len(use.tool) for use in found.uses) < 150
+    assert all(use.tool.isprintable() for use in found.uses)
+    assert measure(write(tmp_path, fixture("gemini.jsonl"), "g.jsonl")).project.startswith(("/", "sha256:"))
+
+
+def test_a_session_without_answers_is_of_the_month_of_its_file(tmp_path: Path) -> None:
+    """And of the project that is given with it, if its header names none."""
+    path = write(tmp_path, PiSession(cwd="").opening())
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    found = measure(path, project="/kept")
+    assert (found.month, found.project) == ("2001-09", "/kept")
+
+
+def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
+    """As everywhere."""
+    with pytest.raises(NotASession):
+        measure(write(tmp_path, b'{"a": 1}\n'))
+
+
+def made(**more: Any) -> Measured:
+    """Make the numbers of a session."""
+    return replace(NOTHING, **more)
+
+
+def test_the_sums() -> None:
+    """By each name, the largest first, months in order; a run that would add more than it frees frees nothing."""
+    found = overview(
+        [
+            made(path="a", size=100, tokens=10, frees=50, adds=20, uses=(Use("result", "bash", 60, 20, 6),)),
+            made(path="b", size=300, tokens=40, agent="codex", month="2026-01", project="", frees=1, adds=9),
+            made(
+                path="c",
+                size=200,
+                month="",
+                uses=(Use("result", "read", 70, 0, 0), Use("mirror", "read", 80, 80), Use("thinking", "", 50, 1, 0)),
+            ),
+        ]
+    )
+    assert [each.path for each in found.sessions] == ["b", "c", "a"]
+    assert found.agents == (Row("codex", 1, 300, 40, 0), Row("pi", 2, 300, 10, 30))
+    assert found.projects == (Row("/work", 2, 300, 10, 30), Row("unknown", 1, 300, 40, 0))
+    assert [row.name for row in found.months] == ["2026-01", "2026-03", "unknown"]
+    assert found.kinds == (
+        Row("result", 2, 130, 6, 20),
+        Row("mirror", 1, 80, 0, 80),
+        Row("thinking", 1, 50, 0, 1),
+        Row(REST, 3, 340, 44, 0),
+    )
+    assert found.tools == (Row("read", 1, 150, 0, 80), Row("bash", 1, 60, 6, 20), Row("no tool", 1, 50, 0, 1))
+    assert found.total("size") == 600
+
+
+def test_samples_are_taken_of_each_agent_in_turn() -> None:
+    """Of sessions of which something went or would, and that are not too large to be read again."""
+    sessions = [
+        made(path="a", size=9, frees=5),
+        made(path="b", size=9, frees=9),
+        made(path="c", size=2 << 20, frees=1 << 20),
+        made(path="d", size=9, agent="codex", saved=2),
+        made(path="e", size=9, agent="gemini"),
+    ]
+    assert [each.path for each in sampled(sessions)] == ["b", "d", "a"]
+    assert [each.path for each in sampled(sessions, most=1)] == ["b"]
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_samples_show_what_is_written(tmp_path: Path, name: str) -> None:
+    """Before a run what it would write, after it what stands there; both beside the first lines of the original."""
+    path = write(tmp_path, fixture(name), name)
+    before = samples(path)
+    assert before
+    assert len({each.tool for each in before}) == len(before) <= 2
+    compress_session(path)
+    written = path.read_text()
+    for each in (*before, *samples(path)):
+        assert marker.PREFIX in each.after
+        assert marker.PREFIX not in each.before
+        assert each.size > len(each.after.encode())
+        assert len(each.before) <= 1_300
+    first = before[0].after.partition("]]")[0]
+    assert first in written.replace('\\"', '"')
+
+
+def test_a_store_that_cannot_be_read_gives_no_samples(tmp_path: Path) -> None:
+    """The page goes without them."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    compress_session(path)
+    store_in(path).originals.unlink()
+    assert samples(path) == []

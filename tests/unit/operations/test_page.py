@@ -1,0 +1,72 @@
+"""How the page of a report words numbers and names, and what of a table it shows."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.operations import page
+from sessioncompress.operations.overview import Overview, Row
+from sessioncompress.operations.page import Money, Price, breaks, count, money, share, size
+from tests.unit.operations.test_overview import NOTHING
+
+KB, MB = 1 << 10, 1 << 20
+
+WORDED = [
+    (size(0), "0 KB"),
+    (size(MB - KB), "1,023 KB"),
+    (size(MB), "1.0 MB"),
+    (size(1500 * MB), "1,500.0 MB"),
+    (size(-2 * MB), "-2.0 MB"),
+    (count(999_999), "999,999"),
+    (count(1_250_000), "1.2 million"),
+    (share(999, 1000), "99 %"),
+    (share(0, 0), "-"),
+    (str(breaks("/a/<b>")), "/<wbr>a/<wbr>&lt;b&gt;"),
+    (page._label("short"), "short"),
+    (page._label("/home/somebody/projects/tool"), "projects/tool"),
+    (page._label("/home/a-folder-with-a-long-name"), "/home/a-folder-wi\u2026"),
+    (page._label("mcp__server__a_long_tool"), "mcp__server__a_lo\u2026"),
+    (page._label("\u6c34" * 9), "\u6c34" * 9),
+    (page._label("\u6c34" * 10), "\u6c34" * 8 + "\u2026"),
+]
+
+MONEY = [
+    ("no price", [], Money(0, 0)),
+    ("all models", [Price("*", 2)], Money(8, 2)),
+    ("the first that fits", [Price("CLAUDE-*", 1), Price("*", 2)], Money(7, 2)),
+    ("some models", [Price("claude-*", 10)], Money(10, 1)),
+]
+
+
+@pytest.mark.parametrize(("said", "wanted"), WORDED, ids=[wanted for _, wanted in WORDED])
+def test_words(said: str, wanted: str) -> None:
+    """A share is never claimed to be more than it is."""
+    assert said == wanted
+
+
+@pytest.mark.parametrize(("prices", "wanted"), [row[1:] for row in MONEY], ids=[row[0] for row in MONEY])
+def test_money(prices: list[Price], wanted: Money) -> None:
+    """Tokens cost by the million."""
+    claude = replace(NOTHING, frees_tokens=1_000_000)
+    gpt = replace(NOTHING, model="gpt-5", frees_tokens=3_000_000)
+    assert money([claude, gpt], "frees_tokens", prices) == wanted
+
+
+def test_long_tables_are_summed_up() -> None:
+    """The smallest projects and tools in one row, and the oldest months."""
+    rows = tuple(Row(f"n{number:02}", 1, 100 - number, 10, 1) for number in range(40))
+    tables = {each.key: each for each in page._tables(Overview((), rows, rows, rows, rows, rows))}
+    assert len(tables["agents"].rows) == 40
+    assert tables["projects"].rows[-1] == Row("28 other projects", 28, sum(range(61, 89)), 280, 28)
+    assert tables["tools"].rows[-1] == Row("28 other tools", 0, sum(range(61, 89)), 280, 28)
+    assert [row.name for row in tables["months"].rows[:2]] == ["earlier", "n16"]
+    assert {each.size for each in tables.values()} == {sum(range(61, 101))}
+    assert tables["tools"].plot.count('class="bar"') == 2 * 8
+    assert tables["months"].plot.count('class="bar"') == 2 * 25
+
+
+def test_one_row_has_no_plot() -> None:
+    """There is nothing to compare."""
+    row = (Row("pi", 1, 1, 1, 0),)
+    assert not any(each.plot for each in page._tables(Overview((), row, row, row, row, row)))

@@ -1,0 +1,184 @@
+"""Taking one run back: to the byte where that is known, else the whole session; what came since stays."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.history import State, history, session_runs
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.restoring import RestoreStats
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import Policy
+from sessioncompress.store import journal as journals
+from sessioncompress.store.layout import store_in
+from tests.support import texts
+from tests.support.build import PiSession
+from tests.support.long import LONG, SMALL
+from tests.support.runs import EAGER, append, compress, snapshot, turn, write
+
+ONE, TWO, THREE = (f"20260101-00000{number}-0000" for number in (1, 2, 3))
+PRUNES = replace(EAGER, prune=replace(EAGER.prune, enabled=True, prune_minimum=0, prune_protect=0))
+LEAST = replace(EAGER, tool_result_max_bytes=20_000, tool_call_max_bytes=20_000)
+"""Takes thinking and mirrors, and leaves what a model reads."""
+
+
+def work(made: PiSession, part: int) -> PiSession:
+    """Add a part of the work, which is old then."""
+    made.user(f"Part {part}: look at the logs.")
+    for step in range(3):
+        text = texts.log_lines(random.Random(f"{part} {step}"), 60)
+        made.step("bash", {"command": f"cat {part}-{step}.log"}, text, details={"diff": text}, thinking="Look. " * 99)
+    return turn(made)
+
+
+def grown(folder: Path, policies: tuple[Policy, ...], names: tuple[str, ...]) -> tuple[Path, PiSession, list[bytes]]:
+    """Write a session that grows before each run; return it, and what it was before each of them."""
+    made, before = PiSession(), []
+    path = write(folder, b"")
+    for number, (policy, name) in enumerate(zip(policies, names, strict=True)):
+        append(path, work(made, number))
+        before.append(path.read_bytes())
+        compress(path, policy, run_id=name)
+    return path, made, before
+
+
+def undo(path: Path, run: str, **options: Any) -> RestoreStats:
+    """Take a run back; it must write."""
+    stats = restore_session(path, run=run, **options)
+    assert stats.status is Status.RESTORED, stats.reason
+    return stats
+
+
+def states(path: Path) -> dict[str, State]:
+    """Return what is left of each run."""
+    return {run.run: run.state for run in history(session_runs(path))}
+
+
+def test_the_newest_run_goes_and_then_the_one_before_it(tmp_path: Path) -> None:
+    """Each time the session is as it was before, with what was appended since."""
+    path, made, before = grown(tmp_path, (EAGER, EAGER, EAGER), (ONE, TWO, THREE))
+    append(path, turn(made))
+    for number, name in ((2, THREE), (1, TWO), (0, ONE)):
+        said = restore_session(path, run=name, dry_run=True)
+        done = undo(path, name)
+        assert replace(said, status=done.status, store_size=done.store_size) == done
+        since = b"".join(made.lines()[before[number].count(b"\n") :])
+        assert path.read_bytes() == before[number] + since
+        verify_session(path)
+        assert restore_session(path, run=name).reason == f"the run {name} was taken back already"
+    assert path.read_bytes() == made.bytes()
+    assert set(states(path).values()) == {State.RESTORED}
+
+
+def test_a_run_between_others_goes_alone(tmp_path: Path) -> None:
+    path, made, before = grown(tmp_path, (EAGER, EAGER, EAGER), (ONE, TWO, THREE))
+    after = path.read_bytes().splitlines()
+    assert "as a whole" not in undo(path, TWO).reason
+    was, then = (each.splitlines() for each in before[1:])
+    second = [number for number, line in enumerate(was) if line != then[number]]
+    now = path.read_bytes().splitlines()
+    assert second
+    assert now == [was[number] if number in second else line for number, line in enumerate(after)]
+    assert states(path) == {ONE: State.IN_PLACE, TWO: State.RESTORED, THREE: State.IN_PLACE}
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_lines_that_two_runs_rewrote_are_as_between_them(tmp_path: Path) -> None:
+    """The first run took thinking and mirrors alone, the second one the results, too."""
+    path, made, before = grown(tmp_path, (LEAST, EAGER), (ONE, TWO))
+    journal = journals.load(store_in(path).journal)
+    assert any(len(journal.originals(journal.original_of(row))) > 1 for row in range(journal.counts[0]))
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == before[1]
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_where_the_bytes_between_two_runs_are_gone_all_comes_back(tmp_path: Path) -> None:
+    """The second run cleared the previews of the first one."""
+    path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
+    append(path, turn(made))
+    done = undo(path, TWO)
+    assert "restored as a whole" in done.reason
+    assert path.read_bytes() == made.bytes() != before[1]
+    assert set(states(path).values()) == {State.RESTORED}
+
+
+def test_what_was_taken_back_and_rewritten_again_is_of_the_new_run(tmp_path: Path) -> None:
+    path, _, before = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
+    after = path.read_bytes()
+    undo(path, TWO)
+    compress(path, run_id=THREE)
+    assert path.read_bytes() == after
+    assert states(path) == {ONE: State.IN_PLACE, TWO: State.RESTORED, THREE: State.IN_PLACE}
+    assert undo(path, THREE).reason == ""
+    assert path.read_bytes() == before[1]
+
+
+@pytest.mark.parametrize("name", sorted(LONG))
+@pytest.mark.parametrize("drop", [False, True], ids=["", "lines dropped"])
+def test_a_summary_and_what_was_compressed_with_it_go_together(name: str, drop: bool, tmp_path: Path) -> None:
+    """One command may have done both; what was compressed before stays."""
+    path = write(tmp_path, LONG[name](8))
+    original = path.read_bytes()
+    compress(path, SMALL, run_id=ONE)
+    before = path.read_bytes()
+    done = compact_session(path, SMALL, run_id=TWO, drop_dead=drop and name != "ohmypi")
+    if not done.is_compacted:
+        pytest.skip("its agent has no such summary")
+    compress_session(path, SMALL, run_id=TWO)
+    said = restore_session(path, run=TWO, dry_run=True)
+    now = undo(path, TWO)
+    assert (said.size_after, said.lines_restored, said.checkpoints_removed) == (
+        now.size_after,
+        now.lines_restored,
+        now.checkpoints_removed,
+    )
+    assert path.read_bytes() == (original if "as a whole" in now.reason else before)
+    restore_session(path)
+    assert path.read_bytes() == original
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    path, _, _ = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
+    before = snapshot(path)
+    for run in ("", ONE, TWO):
+        assert restore_session(path, run=run, dry_run=True).status is Status.WOULD_RESTORE
+    assert restore_session(path, run=THREE).reason == f"the run {THREE} did not write it"
+    assert snapshot(path) == before
+
+
+def test_a_journal_of_an_older_version(tmp_path: Path) -> None:
+    """Its runs are named by their times."""
+    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
+    journal = store_in(path).journal
+    lines = [json.loads(line) for line in journal.read_bytes().splitlines()]
+    run = lines[-1]
+    for key in ("id", "command", "sha256", "records"):
+        del run[key]
+    journal.write_bytes(b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines))
+    name = run["at"].replace("-", "").replace(":", "").replace("T", "-").removesuffix("Z")
+    assert states(path) == {name: State.IN_PLACE}
+    undo(path, name)
+    assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("odd", ["../../etc/passwd", "\x1b[2J", 7, None, ["20260101-000001-0000"], "20260101"])
+def test_an_odd_id_counts_as_none(odd: object, tmp_path: Path) -> None:
+    """A stranger may have written it: it is compared and printed, and only in our form."""
+    path, _, _ = grown(tmp_path, (EAGER,), (ONE,))
+    journal = store_in(path).journal
+    raw = journal.read_bytes().replace(json.dumps(ONE).encode(), json.dumps(odd).encode())
+    journal.write_bytes(raw)
+    (name,) = states(path)
+    assert set(name) <= set("0123456789-")
