@@ -828,7 +828,7 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
     for name in [
         name for name, command in commands() if any((each.name or "").startswith("path") for each in command.params)
     ]:
-        first = {"show": ["0123456789ab"], "config": ["show"]}.get(name, [])
+        first = {"show": ["0123456789ab"], "config": ["show"], "search": ["text"]}.get(name, [])
         arguments = (*first, "none.jsonl")
         result = run(name, *arguments)
         assert result.exit_code == 2, name
