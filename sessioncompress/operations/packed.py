@@ -20,7 +20,7 @@ from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import ListedSession, Selection
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found, folders, is_folder
-from sessioncompress.store import packing
+from sessioncompress.store import packing, unpacking
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import Entry, PackReader, State
@@ -190,7 +190,7 @@ def _brought_back(pack: Pack, wanted: set[str]) -> Iterator[Outcome[UnpackStats]
 
 
 def _bring(each: Packed, reader: PackReader) -> UnpackStats:
-    packing.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
+    unpacking.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
     return _unpacked(each, "unpacked")
 
 
@@ -240,7 +240,7 @@ def each_packed(
 def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
     with tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder, failing(folder, ""):
         try:
-            return work(pack.place(entry), packing.copy_out(entry, reader, Path(folder)))
+            return work(pack.place(entry), unpacking.copy_out(entry, reader, Path(folder)))
         except SessionCompressError as error:
             if str(error.where).startswith(folder):
                 # The copy is gone when this is read.

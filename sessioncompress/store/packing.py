@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -168,7 +168,7 @@ def _settle(root: Path) -> None:
         if isinstance(pack, Pack):
             for entry in pack.index.entries:
                 path = pack.place(entry)
-                if path.name in left_in(path.parent / FOLDER) and _is_below(root, path):
+                if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
                     _remove_drafts(path, [root / member.path for member in entry.members])
             left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
             if left:
@@ -180,7 +180,7 @@ def _settled(pack: Pack, entry: Entry) -> State:
     """Finish with one session that a killed run had put aside: let it go, or put it back."""
     path = pack.place(entry)
     aside = _aside(path)
-    if entry.state is not State.PACKED or not _is_below(pack.root, path):
+    if entry.state is not State.PACKED or not is_below(pack.root, path):
         return entry.state
     if os.path.lexists(path):
         if os.path.lexists(aside) and path.samefile(aside):
@@ -228,7 +228,7 @@ def _aside(path: Path) -> Path:
     return path.parent / FOLDER / f"{path.name}{_ASIDE}"
 
 
-def _is_below(root: Path, path: Path) -> bool:
+def is_below(root: Path, path: Path) -> bool:
     """Tell whether no link on the way leads elsewhere."""
     return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
 
@@ -350,81 +350,6 @@ def _remove_store(root: Path, entry: Entry) -> None:
             disk.remove(root / member.path)
     with suppress(FileNotFoundError):
         tidy(store.work)
-
-
-def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Path], None]) -> None:
-    """Put a session and its store back to their places, where nothing is overwritten; the session comes last.
-
-    `check` sees the session before it has its name, and raises where it is none. Raises Refused where another file is
-    in a place, or the way there leads elsewhere; Unreadable; FileFailed.
-    """
-    with failing(pack.place(entry), "It is in the pack."):
-        for member in sorted(entry.members, key=lambda member: member.start):
-            path = pack.root / member.path
-            if not _is_below(pack.root, path):
-                what = "a link is on the way to it"
-                raise IsALink(what, where=path, state="It is in the pack.", remedy="Move the link away.")
-        first, *others = entry.members
-        drafts: dict[Member, Path] = {}
-        try:
-            # The archive is read in its order; the session gets its name last.
-            for member in (first, *others):
-                if not is_same(pack.root / member.path, member):
-                    drafts[member] = _draft(pack, entry, member, reader)
-            check(drafts.get(first, pack.place(entry)))
-            for member in (*others, first):
-                if member in drafts:
-                    _put_in_place(drafts[member], pack.root / member.path, member)
-        finally:
-            for draft in drafts.values():
-                disk.remove(draft)
-        tidy(store_in(pack.place(entry)).work)
-
-
-def _draft(pack: Pack, entry: Entry, member: Member, reader: PackReader) -> Path:
-    """Write a file of a pack under another name, with its mode and time; a killed run's is like any draft of ours."""
-    session = pack.place(entry)
-    path = session.parent / FOLDER / f"{session.name}.temp-{os.urandom(4).hex()}"
-    disk.make_folder(session.parent)
-    fd = create_in_folder(path, exclusive=True)
-    try:
-        for piece in reader.read(entry, member):
-            disk.write_all(fd, piece)
-        above = session.parent.stat()
-        if os.geteuid() == 0 and (above.st_uid, above.st_gid) != (0, 0):
-            disk.system.chown(fd, above.st_uid, above.st_gid)
-        disk.system.chmod(fd, member.mode & 0o777)
-        disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
-        disk.system.fsync(fd)
-    except BaseException:
-        disk.remove(path)
-        raise
-    finally:
-        os.close(fd)
-    return path
-
-
-def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
-    """Write a packed session and its store into an empty folder, to be read there. Raises Unreadable, OSError."""
-    session = folder / Path(entry.path).name
-    for member in sorted(entry.members, key=lambda member: member.start):
-        path = folder / Path(member.path).relative_to(Path(entry.path).parent)
-        disk.make_folder(path.parent)
-        with disk.closing(disk.create(path)) as fd:
-            for piece in reader.read(entry, member):
-                disk.write_all(fd, piece)
-            disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
-    return session
-
-
-def _put_in_place(draft: Path, path: Path, member: Member) -> None:
-    try:
-        disk.system.link(draft, path, follow_symlinks=False)
-    except FileExistsError:
-        if not is_same(path, member):
-            what = "another file is in its place"
-            state = "It is not changed; the packed one is in the pack."
-            raise Refused(what, where=path, state=state, remedy="Move it away, and run again.") from None
 
 
 def flush(folders: Iterable[Path]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.errors import InUse, IsALink, Refused
+from sessioncompress.errors import InUse, IsALink, Refused, Unreadable
 from sessioncompress.operations.packed import meant_by, unpack_sessions
 from sessioncompress.store import packing
 from sessioncompress.store.pack import Source, State
@@ -232,3 +232,36 @@ def test_a_damaged_pack_keeps_what_it_cannot_give(folder: Path) -> None:
     pack(folder)
     assert (folder / "two.jsonl").exists() is False
     assert len(packs_in(folder)) == 2
+
+
+def test_a_disk_that_keeps_other_bytes_is_noticed(folder: Path) -> None:
+    """No session goes."""
+    was = state(folder)
+    archive = folder / ".sessioncompress/packs/tmp-1.tar.zst.temp"
+
+    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "fsync" and isinstance(arguments[0], int) and archive.exists() and archive.stat().st_size:
+            content = bytearray(archive.read_bytes())
+            content[len(content) // 2] ^= 1
+            archive.write_bytes(content)
+
+    with disk(before):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes] == [Unreadable]
+    assert state(folder) == was
+    assert packs_in(folder) == []
+
+
+def test_a_change_of_the_same_size_and_time_is_noticed(folder: Path) -> None:
+    """Between its reading and its going."""
+    path = folder / "two.jsonl"
+
+    def act() -> None:
+        status = path.stat()
+        path.write_bytes(path.read_bytes().replace(b"part 1", b"part 9"))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    with disk(at("replace", "tmp-1.index.new", act)):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [InUse]
+    assert b"part 9" in path.read_bytes()
