@@ -800,7 +800,7 @@ MUTANTS = (
     Mutant(
         "what stays is not known",
         "compressors/names.py",
-        'self._known.update(words, b" ".join(words).translate(_PARTS).split())',
+        'self._known.update(words, b" ".join(dotted).translate(_PARTS).split())',
         "pass",
         _INDEX,
     ),
