@@ -128,7 +128,8 @@ _STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
 def loads(written: bytes | str) -> Any:
     """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
     value = orjson.loads(written)
-    if len(written) <= DEEPEST:
+    # Each level takes two brackets.
+    if len(written) <= 2 * DEEPEST:
         return value
     if isinstance(written, str):
         opened = written.count("[") + written.count("{")
