@@ -112,6 +112,18 @@ class GrowingPath:
             del positions[bisect_left(positions, start) :]
 
 
+def without_taken_back(lines: Lines, numbers: list[int]) -> list[int]:
+    """Follow lines in their order; leave out the turns that some of them take back."""
+    if not any(facts.back for facts in lines.facts if facts is not PLAIN):
+        return numbers
+    growing = GrowingPath(lines)
+    for number in numbers:
+        if back := lines.facts[number].back:
+            growing.take_back(back)
+        growing.add(number)
+    return growing.path
+
+
 def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:
     while position and lines.facts[path[position - 1]].prompt:
         position -= 1

@@ -9,7 +9,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.lines import GrowingPath, Lines
+from sessioncompress.core.lines import Lines, without_taken_back
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED
@@ -298,12 +298,8 @@ class Codex(base.Format):
         Versions of Codex differ in whether each user message of a task is a turn of its own. Whole tasks are taken off
         the path: a line too many is old, but with one too few a checkpoint that is gone could make what is read dead.
         """
-        live = GrowingPath(lines)
-        for number in base.entries(lines):
-            if back := lines.facts[number].back:
-                live.take_back(back)
-            live.add(number)
-        return model.Shape(array("I", live.path), frozenset(base.dead(lines, live.path)))
+        path = without_taken_back(lines, base.entries(lines))
+        return model.Shape(array("I", path), frozenset(base.dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         from sessioncompress.formats import codex_checkpoint
