@@ -14,7 +14,7 @@ from sessioncompress.compressors import KINDS, Context, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment
+from sessioncompress.core.model import Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment, make_line
 from sessioncompress.core.references import References, content_of, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
@@ -268,7 +268,7 @@ class Applied:
             # What stands before a message says so, not the message.
             facts = facts._replace(first=True)
         now = now._replace(blocks=blocks, facts=facts, response=was.response)
-        return Line._make(old if old == new else new for old, new in zip(was, now, strict=True))
+        return make_line([old if old == new else new for old, new in zip(was, now, strict=True)])
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Make the records of a line's blocks, with their places in its original if that is another line."""

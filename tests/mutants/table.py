@@ -40,6 +40,7 @@ _GIT = ("tests/unit/store/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
 _CLEAN = ("tests/unit/operations/test_clean.py",)
 _OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
+_UNDO = ("tests/unit/operations/test_undo.py",)
 _RECORDS = ("tests/unit/store/test_records.py",)
 _METADATA = ("tests/unit/store/test_metadata.py",)
 _NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record",)
@@ -153,7 +154,7 @@ MUTANTS = (
     Mutant(
         "a request from before a run counts",
         "pipeline/budget.py",
-        "answers.behind is None or not _is_since(newest, run)",
+        "answers.behind is None or not is_since(newest, run)",
         "answers.behind is None",
         ("tests/unit/pipeline/test_judge.py",),
     ),
@@ -636,9 +637,30 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant(
+        "a line made again is not compared",
+        "operations/undo.py",
+        "if made is None or sha256(made).hexdigest() != journal.line(theirs[-1]).rewritten:",
+        "if made is None:",
+        _UNDO,
+    ),
+    Mutant(
+        "a checkpoint goes from under a later run",
+        "operations/undo.py",
+        "if newer and journal.checkpoints_of(runs):",
+        "if False:",
+        _UNDO,
+    ),
+    Mutant(
+        "what is rewritten again stays a run's that was taken back",
+        "pipeline/rewrite.py",
+        "(row is not None and not self._journal.stands(row))",
+        "False",
+        _UNDO,
+    ),
+    Mutant(
         "what repeats rewritten messages stays",
         "operations/restore.py",
-        "if swaps and checkpoints is not None and checkpoints.altered:",
+        "if swaps and checkpoints is not None and checkpoints.altered and not self.dry_run:",
         "if False:",
         _COMPACT,
     ),
@@ -780,7 +802,7 @@ MUTANTS = (
     Mutant(
         "what stays is not known",
         "compressors/names.py",
-        'self._known.update(words, b" ".join(words).translate(_PARTS).split())',
+        'self._known.update(words, b" ".join(dotted).translate(_PARTS).split())',
         "pass",
         _INDEX,
     ),

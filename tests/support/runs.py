@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -284,6 +285,16 @@ def run(*args: object) -> Result:
     result = invoke(*args)
     assert result.exit_code == 0, (args, result.output[-900:], result.exception)
     return result
+
+
+_WAY_BACK = re.compile(
+    r"^(undo with: sessioncompress restore --run [0-9a-f-]{20}|The store still takes ).*\n", re.MULTILINE
+)
+
+
+def but_undo(said: str | bytes) -> str:
+    """Return what a command said on stderr, without how to take its run back and what the store takes."""
+    return _WAY_BACK.sub("", said if isinstance(said, str) else said.decode())
 
 
 def snapshot(path: Path) -> dict[str, tuple[bytes, int, int]]:

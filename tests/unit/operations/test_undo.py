@@ -15,6 +15,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.history import State, history, session_runs
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.restoring import RestoreStats
+from sessioncompress.operations.undo import Undo
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy
@@ -104,6 +105,14 @@ def test_lines_that_two_runs_rewrote_are_as_between_them(tmp_path: Path) -> None
     assert path.read_bytes() == made.bytes()
 
 
+def test_a_line_that_is_made_again_otherwise_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its SHA-256 says so."""
+    path, made, _ = grown(tmp_path, (LEAST, EAGER), (ONE, TWO))
+    monkeypatch.setattr(Undo, "_made_again", lambda *_: b"{}\n")
+    assert "restored as a whole" in undo(path, TWO).reason
+    assert path.read_bytes() == made.bytes()
+
+
 def test_where_the_bytes_between_two_runs_are_gone_all_comes_back(tmp_path: Path) -> None:
     """The second run cleared the previews of the first one."""
     path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
@@ -146,6 +155,15 @@ def test_a_summary_and_what_was_compressed_with_it_go_together(name: str, drop: 
     )
     assert path.read_bytes() == (original if "as a whole" in now.reason else before)
     restore_session(path)
+    assert path.read_bytes() == original
+
+
+def test_a_summary_under_a_later_run_does_not_go_alone(tmp_path: Path) -> None:
+    path = write(tmp_path, LONG["pi"](8))
+    original = path.read_bytes()
+    assert compact_session(path, SMALL, run_id=ONE).is_compacted
+    compress(path, SMALL, run_id=TWO)
+    assert "restored as a whole" in undo(path, ONE).reason
     assert path.read_bytes() == original
 
 
