@@ -31,7 +31,7 @@ _LONGEST_LINE = 500
 @options.THEIR_FOLDER
 @options.FORMAT
 def diff(session: Path, stat: bool, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
-    """Show what a session lost: first lines of each original, and what stands there now. Change nothing."""
+    """Show what a session lost, beside its originals. Change nothing."""
     policy = options.policies_of(config, backup_dir=backup_dir).of(session)
     options.tell_of_two_stores(session, policy)
     with diff_session(session, policy, form=form) as found:

@@ -23,7 +23,7 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunRecord
-from sessioncompress.store.runs import IS_RUN, Standing
+from sessioncompress.store.runs import Standing, may_be_run
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -350,7 +350,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     position = committed = 0
     for raw in records.raw_records(file):
         position += len(raw)
-        if IS_RUN.search(raw) and raw.endswith(b"\n"):
+        if may_be_run(raw) and raw.endswith(b"\n"):
             committed = position
         if end is not None and position >= end:
             break

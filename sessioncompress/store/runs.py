@@ -14,9 +14,14 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.records import Command, RunRecord
 
-IS_RUN = re.compile(rb'"type": ?"run"')
+_IS_RUN = re.compile(rb'"type": ?"run"')
 """Also as other programs write JSON: whoever mended a journal by hand may have used one."""
 _CHECKPOINTS = (Command.COMPACT, Command.BRANCH)
+
+
+def may_be_run(raw: bytes) -> bool:
+    """Tell whether a record can be that of a run, without decoding it."""
+    return _IS_RUN.search(raw) is not None
 
 
 class _Run(NamedTuple):
@@ -96,7 +101,7 @@ def read_runs(journal: Path) -> list[Run]:
         with open(fd, "rb", buffering=1 << 20) as file:
             for raw in records.raw_records(file):
                 size += len(raw)
-                if IS_RUN.search(raw):
+                if may_be_run(raw):
                     with suppress(ValueError, KeyError, TypeError):
                         run = records.decode(raw)
                         if isinstance(run, RunRecord):

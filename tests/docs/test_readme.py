@@ -21,7 +21,7 @@ from sessioncompress.core.marker import INDEX, PREFIX
 from tests.docs.pages import BENCHMARKS, PROMISES, README, ROOT, Place, blocks, code, page, quoted, rows, section
 from tests.support.runs import fixture
 
-SHIPPED = ("sessioncompress", "fixtures", "README.md", "LICENSE", "pyproject.toml")
+SHIPPED = ("sessioncompress", "fixtures", "docs", "README.md", "LICENSE", "pyproject.toml", "setup.py", "MANIFEST.in")
 MOST_LINES = 250
 WORDS = {
     "Resumable": ("ids", "paired", "signature is whole or gone"),
