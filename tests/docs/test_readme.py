@@ -142,9 +142,9 @@ def test_every_other_command_of_the_table_runs(tmp_path: Path) -> None:
     assert place.run("sessioncompress compress session.jsonl").returncode == 0
     given = rows(section(README, "First commands"))
     shown = [command for first in given for command in quoted(first) if command.startswith("sessioncompress ")]
-    assert len(shown) == 8
+    assert len(shown) == 10
     for each in shown:
-        done = place.run(each.replace("PATH", "session.jsonl").replace("REF", "11280d0bf70b"))
+        done = place.run(each.replace("PATH", "session.jsonl").replace("REF", "11280d0bf70b").replace("TEXT", "gauge"))
         assert done.returncode == 0, (each, done.stderr)
 
 
