@@ -51,7 +51,7 @@ class Undo:
             return original_of(raw, record, self._originals, self._where)
         owners = {each: journal.run_of(each) for each in journal.originals(journal.original_of(row))}
         mine = [each for each, owner in owners.items() if owner in self._runs]
-        theirs = [each for each, owner in owners.items() if owner in self._others]
+        theirs = sorted((each for each, owner in owners.items() if owner in self._others), key=owners.__getitem__)
         if owners[row] in self._others:
             return None if mine else raw
         if owners[row] not in self._runs:
@@ -61,7 +61,8 @@ class Undo:
             return original_of(raw, record, self._originals, self._where)
         # Of equal lines nobody knows which run rewrote which. What a later run rewrote was never without these.
         numbers = [journal.numbers([each]) for each in (*mine, *theirs)]
-        if max(theirs) > min(mine) or len(numbers[0]) != 1 or any(each != numbers[0] for each in numbers):
+        later = owners[theirs[-1]] > min(owners[each] for each in mine)
+        if later or len(numbers[0]) != 1 or any(each != numbers[0] for each in numbers):
             return None
         original = self._originals.line(record.place, record.sha256)
         made = self._made_again(original, raw, theirs)

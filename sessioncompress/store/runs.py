@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +24,31 @@ _CHECKPOINTS = (Command.COMPACT, Command.BRANCH)
 def may_be_run(raw: bytes) -> bool:
     """Tell whether a record can be that of a run, without decoding it."""
     return _IS_RUN.search(raw) is not None
+
+
+class Makers:
+    """Which run made each line record, or made it its own again, by the numbers of runs and the rows of records.
+
+    Ranges of rows, none of which overlap: a run mostly makes all of an earlier one its own, or none.
+    """
+
+    def __init__(self) -> None:
+        self._starts = array("Q")
+        self._runs = array("Q")
+
+    def claim(self, first: int, end: int, run: int) -> None:
+        """Give rows up to `end` to a run."""
+        if first >= end:
+            return
+        behind = self.of(end)
+        left, right = bisect_left(self._starts, first), bisect_right(self._starts, end)
+        self._starts[left:right] = array("Q", (first, end))
+        self._runs[left:right] = array("Q", (run, behind))
+
+    def of(self, row: int) -> int:
+        """Find the run of a row; 0 for one that no run has."""
+        at = bisect_right(self._starts, row) - 1
+        return self._runs[at] if at >= 0 else 0
 
 
 class _Run(NamedTuple):
