@@ -100,7 +100,7 @@ def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, c
         what = f"is no whole number, of nine digits at most, with {behind} behind it, as in {example}"
         if re.fullmatch("[0-9]{1,9}", value):
             what = f"needs {behind} behind it, as in {example}"
-        raise click.BadParameter(f"{value!r} {what}", ctx, param)
+        raise click.BadParameter(f"'{printable(value)}' {what}", ctx, param)
 
     return read
 

@@ -61,7 +61,7 @@ def both(one: Done, other: Done) -> Done:
     """Put together what became of files that were worked on in two ways."""
     from sessioncompress.operations import batch
 
-    others = {word: number + other.others.get(word, 0) for word, number in one.others.items()}
+    others = {word: one.others.get(word, 0) + other.others.get(word, 0) for word in one.others | other.others}
     exit_code = batch.worst((one.exit_code, other.exit_code))
     return Done([*one.results, *other.results], [*one.failed, *other.failed], others, exit_code)
 

@@ -36,7 +36,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
         except ValueError:
             dollars = math.nan
         if not 0 <= dollars < math.inf:
-            what = f"{each!r} is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'"
+            what = f"'{printable(each)}' is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'"
             raise click.BadParameter(what, ctx, param)
         found.append(Price(model or "*", dollars))
     return tuple(found)
@@ -89,6 +89,10 @@ def report(
     done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
+    if done.exit_code and not done.results:
+        # An older page tells more than one about nothing.
+        click.echo(printable(f"{target}: not written: there is no session to tell of"), err=True)
+        sys.exit(done.exit_code)
     found = overview.overview(done.results)
     samples = [
         sample

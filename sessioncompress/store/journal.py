@@ -278,7 +278,7 @@ class Journal:
 
     def stands(self, row: int) -> bool:
         """Tell whether no restore took back the run whose change a line record tells of."""
-        return self.run_of(row) in self.standing.numbers
+        return self.run_of(row) in self.standing
 
     def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
         """Find the checkpoints that some runs wrote."""

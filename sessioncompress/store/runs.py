@@ -51,40 +51,58 @@ class Makers:
         return self._runs[at] if at >= 0 else 0
 
 
-class _Run(NamedTuple):
-    number: int
-    name: str
-    is_checkpoint: bool
-
-
 class Standing:
-    """The runs of a journal that no restore took back, by their numbers; `touched` are those that one did in part."""
+    """The runs of a journal that no restore took back, by their numbers.
+
+    No record is compared with all before it: a stranger's journal may have any number of them.
+    """
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
-        self.touched: frozenset[int] = frozenset()
+        self._in_place: dict[int, None] = {}
+        self._named: dict[str, list[int]] = {}
+        self._rewriting: list[int] = []
+        """The runs that wrote no checkpoint. Here, as by their names, those that went since may stand too."""
+        self._touched = 0
+        """The number below which each run that is in place was taken back in part."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
         """The runs in place, the oldest first."""
-        return tuple(run.number for run in self._runs)
+        return tuple(self._in_place)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._in_place
 
     def named(self, name: str) -> frozenset[int]:
         """Find the runs in place that a user calls so: a command may have written a session more than once."""
-        return frozenset(run.number for run in self._runs if run.name == name)
+        return frozenset(filter(self._in_place.__contains__, self._named.get(name, ())))
+
+    def touched(self, number: int) -> bool:
+        """Tell whether a restore took back a part of a run that is in place."""
+        return number < self._touched and number in self
 
     def add(self, number: int, run: RunRecord) -> None:
         """Take the next record."""
         if not _restores(run):
-            self._runs.append(_Run(number, run.name, _is_checkpoint(run)))
+            self._in_place[number] = None
+            self._named.setdefault(run.name, []).append(number)
+            if not _is_checkpoint(run):
+                self._rewriting.append(number)
         elif run.undoes is not None:
-            self._runs = [each for each in self._runs if each.name not in run.undoes]
+            for name in run.undoes:
+                self._end(self._named.pop(name, []))
         elif run.command == Command.RESTORE_LINES:
-            self._runs = [each for each in self._runs if each.is_checkpoint]
+            self._end(self._rewriting)
         elif run.command == Command.RESTORE_MARKERS:
-            self.touched = frozenset(self.numbers)
+            self._touched = number
         else:
-            self._runs.clear()
+            self._in_place.clear()
+            self._named.clear()
+            self._rewriting.clear()
+
+    def _end(self, numbers: list[int]) -> None:
+        while numbers:
+            self._in_place.pop(numbers.pop(), None)
 
 
 def _restores(run: RunRecord) -> bool:
@@ -139,10 +157,9 @@ def read_runs(journal: Path) -> list[Run]:
 
 
 def _told(found: Iterable[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
-    in_place = frozenset(standing.numbers)
     for number, (run, added) in enumerate(found):
         if not _restores(run):
             command = run.command or (Command.COMPACT if _is_checkpoint(run) else Command.COMPRESS)
             saved = run.original_size - run.compressed_size
-            touched = number in standing.touched
-            yield Run(run.name, run.at, command, saved, added, number not in in_place, touched)
+            restored, touched = number not in standing, standing.touched(number)
+            yield Run(run.name, run.at, command, saved, added, restored, touched)

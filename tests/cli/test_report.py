@@ -145,6 +145,18 @@ def test_files_that_cannot_be_read_are_counted(session: Path, here: Path) -> Non
     assert "1 file could not be read and is not counted" in page(here)
 
 
+def test_a_report_stays_where_no_session_can_be_read(session: Path, here: Path) -> None:
+    """One about nothing would take the place of a good one."""
+    assert run("report", session).exit_code == 0
+    before = page(here)
+    session.write_bytes(session.read_bytes() + b"<<<<<<< HEAD\n")
+    done = run("report", session)
+    assert done.exit_code == 4
+    assert "report.html: not written" in done.stderr
+    assert done.stdout == ""
+    assert page(here) == before
+
+
 def test_no_session_is_a_page_too(here: Path) -> None:
     """It says so in words."""
     (here / "folder").mkdir()

@@ -274,6 +274,13 @@ def test_an_agent_that_is_misspelled(name: str, agent: str) -> None:
     assert agent_named(agent) == agent
 
 
+def test_an_agent_whose_name_does_not_print() -> None:
+    """A byte that is no UTF-8 is written as that byte."""
+    with pytest.raises(UsageError) as error:
+        agent_named("\udcff\x1b")
+    assert str(error.value).startswith("'\\xff\\x1b' is none of ")
+
+
 def test_no_name_is_that_of_two_agents() -> None:
     """And all are in lower case: what is typed is compared so."""
     names = [name for row in TABLE for name in (row.name, *row.also)]
