@@ -49,7 +49,7 @@ def test_the_newest_run_is_taken_back_in_all_its_sessions(folder: Path) -> None:
     assert invoke("restore", "--last", folder).exit_code == 0
     assert [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))] == before
     assert "no run is left to take back" in invoke("restore", "--last", folder).stderr
-    assert invoke("history", folder).stdout.count("; restored") == 2
+    assert invoke("history", folder).stdout.count("\trestored\t") == 2
 
 
 def test_a_run_by_its_id(folder: Path) -> None:
