@@ -126,12 +126,12 @@ def _taken_back(
     done = output.Done([], [], {}, 0)
     for one in listed:
         if one.run in ({run} if run else by_run):
-            if not chosen.as_json:
+            if not (chosen.as_json or chosen.quiet):
                 click.echo(_head(one), err=True)
             done = done_with(by_run.get(one.run, []), one.run)
             if run or done.failed or done.exit_code or any(each.is_restored for each in done.results):
                 return done, one.run
-    if not chosen.as_json:
+    if not (chosen.as_json or chosen.quiet):
         click.echo("no run is left to take back", err=True)
     return done, ""
 
