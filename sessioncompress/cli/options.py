@@ -206,13 +206,13 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
-_MOST_TYPED = 3
+MOST_TYPED = 3
 """Paths that a message repeats."""
 
 
 def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
     """Write the arguments that name some files and the folder of their stores, for a shell."""
-    words = [quote(str(path)) for path in paths] if len(paths) <= _MOST_TYPED else ["PATHS"]
+    words = [quote(str(path)) for path in paths] if len(paths) <= MOST_TYPED else ["PATHS"]
     return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
 
 

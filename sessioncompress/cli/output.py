@@ -120,9 +120,11 @@ def total(done: int, what: str, others: Mapping[str, int]) -> str:
     return with_others(head, others)
 
 
-def tell_of_undo(runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None) -> None:
+def tell_of_undo(
+    runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None, *, quiet: bool = False
+) -> None:
     """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
-    if run := next(filter(None, runs), ""):
+    if (run := next(filter(None, runs), "")) and not quiet:
         command = ["sessioncompress", "restore", "--run", run, *options.typed(paths, backup_dir)]
         click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.tables import file_line
+from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
@@ -35,7 +35,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 @options.choosing(
     options.JOBS, options.DRY_RUN, options.JSON, options.QUIET, options.VERBOSE, gone=True, or_all=_takes_a_run
 )
-@click.option("--last", is_flag=True, help="Take the newest run back; without PATHS in the sessions of all agents.")
+@click.option("--last", is_flag=True, help="Take the newest run back; without PATHS only in the agents' folders.")
 @click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option("--keep-checkpoints", is_flag=True, help="Leave the summaries that compact wrote.")
@@ -73,7 +73,12 @@ def restore(
     lines = output.Lines(chosen)
 
     def done_with(these: list[Found], name: str) -> output.Done:
-        one = batch.Archive(these, lambda each: partial(work, each.path, policies.of(each.path), run=name), chosen.jobs)
+        one = batch.Archive(
+            these,
+            lambda each: partial(work, each.path, policies.of(each.path), run=name),
+            chosen.jobs,
+            quiet=chosen.quiet,
+        )
         return output.told(one, partial(_say, lines))
 
     tried = _taken_back(chosen, found, policies, run, done_with) if last or run else [("", done_with(found, ""))]
@@ -89,9 +94,8 @@ def restore(
     what = f" {verb}: {kb(before)} -> {kb(after)}, {number:,} lines"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
-    if (stored := sum(each.store_size for each in done.results)) and not chosen.dry_run:
-        forget = f"sessioncompress forget {chosen.typed(backup_dir)}"
-        click.echo(printable(f"The store still takes {kb(stored)}; when nothing is to go back: {forget}"), err=True)
+    if not (chosen.dry_run or chosen.quiet):
+        _tell_of_stores(restored, policies, backup_dir)
     sys.exit(done.exit_code)
 
 
@@ -128,20 +132,45 @@ def _taken_back(
         these = [each for each in by_run.get(one.run, []) if str(each.path) not in failed]
         if one.run != run if run else not these:
             continue
-        if not chosen.as_json:
+        if not (chosen.as_json or chosen.quiet):
             click.echo(_head(one), err=True)
         done = done_with(these, one.run)
         tried.append((one.run, done))
         if run or done.exit_code == process.EXIT_CODE or any(each.is_restored for each in done.results):
             break
         failed.update(path for path, _ in done.failed)
-        if done.failed and not chosen.as_json:
+        if done.failed and not (chosen.as_json or chosen.quiet):
             click.echo(printable(f"run {one.run}: nothing of it could be taken back"), err=True)
     else:
-        if not chosen.as_json:
+        if not (chosen.as_json or chosen.quiet):
             click.echo(f"no {'other ' if failed else ''}run is left to take back", err=True)
     # A session that had nothing to give back is told of once.
     return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
+
+
+def _tell_of_stores(restored: list[RestoreStats], policies: Policies, backup_dir: Path | None) -> None:
+    """Tell what the stores of sessions take that were given all their bytes back, and how to delete no others."""
+    whole = [each for each in restored if _has_all_back(Path(each.path), policies)]
+    if not (size := sum(each.store_size for each in whole)):
+        return
+    paths = [Path(each.path) for each in whole]
+    if len(paths) > options.MOST_TYPED:
+        of = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back"
+        remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
+        echo_wrapped(f"{of} still take {kb(size)}; {remedy}", err=True)
+        return
+    take = "The store still takes" if len(paths) == 1 else "The stores still take"
+    echo_wrapped(f"{take} {kb(size)}; when nothing is to go back:", err=True)
+    # A line of its own, and never broken: it is there to be copied.
+    forget = ["  sessioncompress", "forget", *options.typed(paths, backup_dir)]
+    click.echo(printable(" ".join(forget)), err=True)
+
+
+def _has_all_back(path: Path, policies: Policies) -> bool:
+    try:
+        return all(each.state is State.RESTORED for each in session_runs(path, policies.of(path)))
+    except SessionCompressError:
+        return False
 
 
 def _head(run: RunStats) -> str:

@@ -24,7 +24,9 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
     work = partial(verify_session, form=form)
-    run = batch.Archive(found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs)
+    run = batch.Archive(
+        found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs, quiet=chosen.quiet
+    )
     lines = output.Lines(chosen)
 
     def say(stats: VerifyStats) -> None:

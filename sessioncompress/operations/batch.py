@@ -110,15 +110,21 @@ class Archive(Generic[T]):
     """Works on many files in up to `jobs` processes, and yields the outcomes in the order of the files.
 
     `prepare` returns a file's result, or work that can be sent to another process. After the first interrupt no file
-    is begun; `left` then counts those.
+    is begun; `left` then counts those. With `quiet` it shows no progress.
     """
 
     def __init__(
-        self, files: Iterable[Found], prepare: Callable[[Found], Settled[T] | Callable[[], T]], jobs: int | None
+        self,
+        files: Iterable[Found],
+        prepare: Callable[[Found], Settled[T] | Callable[[], T]],
+        jobs: int | None,
+        *,
+        quiet: bool = False,
     ) -> None:
         self._files = files
         self._prepare = prepare
         self._jobs = jobs
+        self._quiet = quiet
         self._outcomes: list[Outcome[T] | None] = []
         self._given = 0
         self.left = 0
@@ -156,7 +162,7 @@ class Archive(Generic[T]):
         jobs = 1 if sys.platform == "win32" else self._jobs or processors
         processes = min(jobs, len(tasks)) if size > _LITTLE else 1
         schedule = Schedule(sizes, processes)
-        progress = Progress(len(tasks), size, sys.stderr)
+        progress = Progress(len(tasks), size, None if self._quiet else sys.stderr)
         with process.deferred() as asked:
             order = iter(lambda: None if asked() else next(schedule, None), None)
             in_turn = ((number, outcome_of(*tasks[number])) for number in order)

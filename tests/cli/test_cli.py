@@ -1763,10 +1763,10 @@ def test_forget_a_session_that_is_gone(compressed: Path) -> None:
     """By its path, or met in a folder: named as gone, and asked for like others."""
     compressed.unlink()
     put(compressed.parent / "whole.jsonl")
-    for named in ("session.jsonl", "."):
+    for named, said in (("session.jsonl", "delete"), (".", "would delete")):
         result = run("forget", named, answer="n\n")
         assert result.exit_code == 0
-        asked = r"session\.jsonl \(session gone\): delete \d+ KB with \d+ originals, which can then not be restored\? "
+        asked = rf"session\.jsonl \(session gone\): {said} \d+ KB with \d+ originals, which can then not be restored"
         assert re.search(asked, result.stdout)
         assert store_in(compressed).originals.exists()
     result = run("forget", "--yes", ".")

@@ -50,7 +50,7 @@ def test_the_newest_run_is_taken_back_in_all_its_sessions(folder: Path) -> None:
     assert invoke("restore", "--last", folder).exit_code == 0
     assert [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))] == before
     assert "no run is left to take back" in invoke("restore", "--last", folder).stderr
-    assert invoke("history", folder).stdout.count("; restored") == 2
+    assert invoke("history", folder).stdout.count("\trestored\t") == 2
 
 
 def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) -> None:
