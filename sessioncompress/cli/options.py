@@ -283,9 +283,6 @@ def choosing(
             if not (chosen.paths or chosen.agent or chosen.project) and or_all(values):
                 chosen = chosen._replace(everything=True)
             _refuse_unless_plain(chosen)
-            if chosen.agent or chosen.project:
-                # The narrower one counts, also where the choice is written out again.
-                chosen = chosen._replace(everything=False)
             command(chosen, **values)
 
         paths = click.argument("paths", nargs=-1, type=ANY_PATH if gone else EXISTING)
