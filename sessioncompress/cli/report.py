@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.kinds import AGE
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
@@ -125,7 +126,7 @@ def _which(chosen: options.Chosen) -> list[str]:
 def _age(chosen: options.Chosen) -> list[str]:
     """Write the age that a run over these sessions should ask for: who names none is told to leave today's alone."""
     if chosen.older_than is not None:
-        return ["--older-than", f"{chosen.older_than // options.AGE['h']}h"]
+        return ["--older-than", f"{chosen.older_than // AGE['h']}h"]
     return ["--older-than", "1d"] if chosen.by_options else []
 
 

@@ -32,11 +32,11 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
+@click.option("--last", is_flag=True, help="Take the newest run back; without PATHS only in the agents' folders.")
+@click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
 @options.choosing(
     options.JOBS, options.DRY_RUN, options.JSON, options.QUIET, options.VERBOSE, gone=True, or_all=_takes_a_run
 )
-@click.option("--last", is_flag=True, help="Take the newest run back; without PATHS only in the agents' folders.")
-@click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option("--keep-checkpoints", is_flag=True, help="Leave the summaries that compact wrote.")
 @click.option("--originals", type=options.ANY_PATH, help="Session whose originals to use (with --from-markers).")

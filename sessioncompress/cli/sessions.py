@@ -33,8 +33,6 @@ COLUMNS = (
 
 _WIDE = 120
 """Columns of a terminal that has room for the paths of sessions."""
-_DIGEST_SHOWN = 12
-_DIGEST_DIGITS = 64
 _UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
 _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
     "saves": lambda each: (-each.could_save, -each.size),
@@ -48,10 +46,9 @@ def row(session: ListedSession, name: Callable[[str], str] = printable) -> list[
     """Format one session; `name` says how a path is written."""
     seconds = max(time.time() - session.modified, 0)
     unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
-    is_digest = len(session.project) == _DIGEST_DIGITS and "/" not in session.project
     return [
         session.agent,
-        f"sha256:{session.project[:_DIGEST_SHOWN]}" if is_digest else name(session.project) or "-",
+        name(lists.printed(session.project)),
         f"{int(seconds // length):,} {unit}",
         kb(session.size),
         kb(session.could_save) if session.could_save else "-",
@@ -103,7 +100,8 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
         return partial(lists.listed, found, policies.of(found.path))
 
     selection = lists.Selection(agent, project, older_than)
-    run = output.told(batch.Archive(lists.sessions(selection), prepare, None))
+    found = options.or_projects_told(lists.sessions(selection), selection)
+    run = output.told(batch.Archive(found, prepare, None))
     done = output.both(run, output.told(listed_packed(selection)))
     listed: list[ListedSession] = done.results
     if as_json:
@@ -114,8 +112,8 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
             "couldSave": sum(each.could_save for each in listed),
             "packed": sum(each.packed for each in listed),
         }
-        found = [to_json(each) | {"modified": written_time(each.modified)} for each in listed]
-        output.echo_json({"schema": SCHEMA, "sessions": found, "totals": totals})
+        documents = [to_json(each) | {"modified": written_time(each.modified)} for each in listed]
+        output.echo_json({"schema": SCHEMA, "sessions": documents, "totals": totals})
     else:
         echo_list(listed, sort)
         echo_wrapped(output.with_others(total(listed), done.others))

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -17,7 +16,15 @@ from msgspec import Struct
 from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.operations.sessions import ListedSession, Selection
+from sessioncompress.operations.sessions import (
+    ListedSession,
+    Project,
+    Selection,
+    Session,
+    printed,
+    project_of,
+    sessions,
+)
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found, folders, is_folder
 from sessioncompress.store import packing, unpacking
@@ -250,7 +257,7 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
 
 def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
     """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
-    project = Path(os.path.realpath(selection.project)) if selection.project else None
+    project = project_of(selection)
     seen: set[Path] = set()
     for each in packed_in(paths) if paths else packed_anywhere():
         if not isinstance(each, Packed):
@@ -285,11 +292,23 @@ def _listed(each: Packed) -> ListedSession:
     )
 
 
-def _selects(selection: Selection, project: Path | None, entry: Entry) -> bool:
+def _selects(selection: Selection, project: Project | None, entry: Entry) -> bool:
     if selection.agent not in (None, entry.agent) or not selection.globs.takes(entry.path):
         return False
     if selection.older_than is not None and time.time() - entry.members[0].mtime_ns / 1e9 < selection.older_than:
         return False
-    if project is None or entry.project == sha256(os.fsencode(project)).hexdigest():
-        return True
-    return Path(entry.project).is_absolute() and Path(os.path.realpath(entry.project)).is_relative_to(project)
+    return project is None or project.has(entry.project)
+
+
+def projects_instead(selection: Selection) -> list[str]:
+    """List the projects that there are, those last worked in first; none where any session is of the selected one."""
+    same, others = Selection(selection.agent, selection.project), Selection(selection.agent)
+    if any(isinstance(each, Session) for each in sessions(same)) or any(
+        isinstance(each, Packed) for each in selected((), same)
+    ):
+        return []
+    last: dict[str, float] = {}
+    for each in sessions(others):
+        if isinstance(each, Session):
+            last[printed(each.project)] = max(each.modified, last.get(printed(each.project), 0))
+    return sorted(last, key=lambda each: -last[each])

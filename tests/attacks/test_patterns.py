@@ -309,7 +309,7 @@ _USED: dict[str, str] = {
 """How a pattern is used where that is not by looking for it everywhere in a text."""
 
 _BUILT: dict[str, str] = {
-    "cli.options.amount.read": "a word of the command line",
+    "cli.kinds.amount.read": "a word of the command line",
     "cli.show._lines": "a word of the command line",
     "hooks.extension.Extension._text": "a file of this package",
     "compressors.preview.reports": "the forms of this module, once",

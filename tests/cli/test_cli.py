@@ -193,6 +193,32 @@ def test_the_group_names_every_command() -> None:
         assert f"\n  {name} " in everything
 
 
+def test_the_help_of_restore_shows_how_a_run_is_taken_back() -> None:
+    """It is what most of its users want."""
+    shown = run("restore", "--help").stdout
+    assert "\n  --last            Take the newest run back.\n  --run ID          Take this run back.\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("comprss", ". Did you mean compress?"), ("hooks", ". Did you mean hook?"), ("quay", ".")]
+)
+def test_a_command_that_is_misspelled(name: str, said: str) -> None:
+    """The error has the name that was meant, if one is near."""
+    result = run(name)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: No such command '{name}'{said}\n")
+
+
+@pytest.mark.parametrize("name", ["omp", "Oh My Pi", "openclaw"])
+def test_an_agent_without_a_hook(name: str) -> None:
+    """It is known, and that it has none is said."""
+    result = run("hook", "install", name)
+    assert result.exit_code == 2
+    agent = "openclaw" if name == "openclaw" else "oh-my-pi"
+    said = f"there is no hook for {agent}, only for claude-code, codex, gemini, opencode, pi. Nothing was done."
+    assert said in " ".join(result.stderr.split())
+
+
 def test_version() -> None:
     """The version is the package's."""
     from sessioncompress import __version__
