@@ -92,7 +92,7 @@ def compress(
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(listed, prepare, chosen.jobs, chosen.engine)
+    run = batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
@@ -108,12 +108,12 @@ def compress(
             lines.left(wording.line(stats), stats.status.value, stats.reason)
         for warning in wording.warnings(stats):
             click.echo(warning, err=True)
-    if chosen.by_options:
+    if chosen.by_options and not chosen.quiet:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
     lines.end(wording.total_lines(done, passed_over=passed_over))
-    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"])
+    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"], quiet=chosen.quiet)
     if run.interrupted:
         codes.add(output.cut_short(run))
     if chosen.check and any(stats.is_smaller for stats in done):

@@ -10,6 +10,7 @@ import click
 
 from sessioncompress.cli import cluster, options, output
 from sessioncompress.operations import batch, wording
+from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.verify import VerifyStats, verify_session
 
 
@@ -25,7 +26,11 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
     found = options.with_stores(chosen, policies)
     work = partial(verify_session, form=form)
     run = batch.Archive(
-        found, lambda each: partial(work, each.path, policies.of(each.path)), chosen.jobs, chosen.engine
+        found,
+        lambda each: partial(work, each.path, policies.of(each.path)),
+        chosen.jobs,
+        chosen.engine,
+        quiet=chosen.quiet,
     )
     lines = output.Lines(chosen)
 
@@ -37,7 +42,8 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
         else:
             lines.left(said)
 
-    done = output.told(run, say)
+    packed = each_packed(chosen.packed(), lambda _, copy: verify_session(copy, form=form))
+    done = output.both(output.told(run, say), output.told(packed, say))
     if chosen.as_json:
         output.echo_json(wording.verify_document(done.results))
     lines.end([output.total(len(done.results), wording.verified_total(done.results), done.others)])

@@ -116,7 +116,7 @@ class Archive(Generic[T]):
     """Works on many files in up to `jobs` processes, or in an `engine`; yields the outcomes in the order of the files.
 
     `prepare` returns a file's result, or work that can be sent to another process. After the first interrupt no file
-    is begun; `left` then counts those.
+    is begun; `left` then counts those. With `quiet` it shows no progress.
     """
 
     def __init__(
@@ -125,8 +125,11 @@ class Archive(Generic[T]):
         prepare: Callable[[Found], Settled[T] | Callable[[], T]],
         jobs: int | None,
         engine: Engine | None = None,
+        *,
+        quiet: bool = False,
     ) -> None:
         self._files, self._prepare, self._jobs, self._engine = files, prepare, jobs, engine
+        self._quiet = quiet
         self._outcomes: list[Outcome[T] | None] = []
         self._given = 0
         self.left = 0
@@ -165,7 +168,7 @@ class Archive(Generic[T]):
         jobs = min(jobs, len(tasks)) if size > _LITTLE else 1
         own: tuple[int, Results] = jobs, _in_turn if jobs == 1 else results
         engine = self._engine or (lambda: nullcontext(own))
-        progress = Progress(len(tasks), size, sys.stderr)
+        progress = Progress(len(tasks), size, None if self._quiet else sys.stderr)
         with process.deferred() as asked, engine() as (processes, work):
             schedule = Schedule(sizes, processes)
             order = iter(lambda: None if asked() else next(schedule, None), None)

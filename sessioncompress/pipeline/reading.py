@@ -329,6 +329,14 @@ def line_in_merge(session: OpenSession) -> int | None:
         return next((number + 1 for number, raw, _ in jsonl.pieces(file, session.size) if CONFLICT.match(raw)), None)
 
 
+def refuse_nameless(session: OpenSession, form: Format) -> None:
+    """Raise NotASession for a file that was only met, and names no agent itself."""
+    if form.name in NAMELESS:
+        what = f"this looks like a session of the format {form.name}, which names no agent"
+        remedy = f"Name the file itself, or say --format {form.name}."
+        raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+
+
 def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:
     """Read a session once, as one of the format of that name, or else of the one that it shows; see format_of().
 
@@ -337,10 +345,8 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     document = jsonl.document_of(session.reader, session.size)
     head = _head(session, document)
     known = format_of(session, form, head)
-    if not (form or named) and known.name in NAMELESS:
-        what = f"this looks like a session of the format {known.name}, which names no agent"
-        remedy = f"Name the file itself, or say --format {known.name}."
-        raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+    if not (form or named):
+        refuse_nameless(session, known)
     rewritten = RewrittenLines(journal)
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)

@@ -23,7 +23,7 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunRecord
-from sessioncompress.store.runs import IS_RUN, Standing
+from sessioncompress.store.runs import Makers, Standing, may_be_run
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -86,14 +86,12 @@ class Journal:
         self._owners = array("I")
         self._ended = (0, 0)
         """How many line and block records the runs added."""
-        self._ends = array("I")
-        """How many line records there were at the end of each run."""
+        self._makers = Makers()
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self.standing = Standing()
         for number, run in enumerate(self.runs):
             self.standing.add(number, run)
-            self._ends.append(0)
 
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
@@ -275,12 +273,12 @@ class Journal:
         return tuple(dict.fromkeys(run.session_id for run in self.runs if run.session_id))
 
     def run_of(self, row: int) -> int:
-        """Find the number of the run that added a line record."""
-        return bisect_right(self._ends, row)
+        """Find the number of the run whose change a line record tells of."""
+        return self._makers.of(row) if row < self._ended[0] else len(self.runs)
 
     def stands(self, row: int) -> bool:
-        """Tell whether no restore took back the run that added a line record."""
-        return self.run_of(row) in self.standing.numbers
+        """Tell whether no restore took back the run whose change a line record tells of."""
+        return self.run_of(row) in self.standing
 
     def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
         """Find the checkpoints that some runs wrote."""
@@ -299,7 +297,8 @@ class Journal:
     @property
     def ends_with_checkpoint(self) -> bool:
         """Whether the last run wrote a checkpoint, which rewrites no line."""
-        return self.has_checkpoint and self.runs[-1].records == (0, 0) and not self.restored
+        last = self.runs[-1] if self.has_checkpoint else None
+        return last is not None and last.records == (0, 0) and not (last.again or last.restored)
 
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.
@@ -319,10 +318,13 @@ class Journal:
         if len(self.runs) > 1:
             # What the first and the last run say of themselves is asked for; of any other only what it added.
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
-        self.standing.add(len(self.runs), run)
+        number = len(self.runs)
+        self.standing.add(number, run)
+        for first, size in run.again:
+            self._makers.claim(first, min(first + size, self._ended[0]), number)
+        self._makers.claim(self._ended[0], self.counts[0], number)
         self.runs.append(run)
         self._ended = self.counts
-        self._ends.append(self._ended[0])
         self.store_size = run.store_size
 
 
@@ -350,7 +352,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     position = committed = 0
     for raw in records.raw_records(file):
         position += len(raw)
-        if IS_RUN.search(raw) and raw.endswith(b"\n"):
+        if may_be_run(raw) and raw.endswith(b"\n"):
             committed = position
         if end is not None and position >= end:
             break

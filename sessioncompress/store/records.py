@@ -159,8 +159,10 @@ class RunRecord(NamedTuple):
     so that the next run need not read it again, and `start` the byte of the journal at which the run's records begin.
     A run that restored has none of them.
 
-    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here. A
-    run that restored says in `undoes` the names of the runs that it took back; None where all.
+    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here.
+    `again` are the rows of line records that say what it did, too, in ranges of a first row and a number: a restore had
+    taken back the run that wrote them. A run that restored says in `undoes` the names of the runs that it took back;
+    None where all.
     """
 
     at: str
@@ -180,6 +182,7 @@ class RunRecord(NamedTuple):
     prefix: Prefix = NO_PREFIX
     id: str = ""
     command: str = ""
+    again: tuple[tuple[int, int], ...] = ()
     undoes: tuple[str, ...] | None = None
 
     @property
@@ -192,6 +195,8 @@ class RunRecord(NamedTuple):
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
         record: dict[str, Any] = {"type": "run", "at": self.at}
         record |= {key: value for key, value in (("id", self.id), ("command", self.command)) if value}
+        if self.again:
+            record["again"] = self.again
         if self.undoes is not None:
             record["undoes"] = self.undoes
         record |= {"version": self.version, "policy": dict(self.policy)}
@@ -371,6 +376,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         prefix=_prefix(record.get("prefix")),
         id=_matching(_ID, record.get("id")),
         command=_matching(_COMMAND, record.get("command")),
+        again=tuple((_count(first), _count(number)) for first, number in record.get("again", ())),
         undoes=tuple(_matching(_NAME, each) for each in undoes) if isinstance(undoes, list) else None,
     )
 

@@ -16,6 +16,8 @@ class Mutant:
     tests: tuple[str, ...]
 
 
+_PACK = ("tests/unit/store/test_pack.py",)
+_PACKING = ("tests/unit/store/test_packing.py",)
 _VERIFY = ("tests/unit/operations/test_verify.py",)
 _SPLICE = ("tests/unit/core/test_splice.py",)
 _COMMIT = ("tests/unit/store/test_commit.py",)
@@ -800,7 +802,7 @@ MUTANTS = (
     Mutant(
         "what stays is not known",
         "compressors/names.py",
-        'self._known.update(words, b" ".join(words).translate(_PARTS).split())',
+        'self._known.update(words, b" ".join(dotted).translate(_PARTS).split())',
         "pass",
         _INDEX,
     ),
@@ -928,4 +930,35 @@ MUTANTS = (
         _DEEP,
     ),
     Mutant("a deep call passes the guard", "hooks/guard.py", "if is_deep(raw):", "if False:", _DEEP),
+    # Packs.
+    Mutant(
+        "a pack is not read back",
+        "store/packing.py",
+        "                    reader.check(entry)\n            new =",
+        "                    pass\n            new =",
+        _PACKING,
+    ),
+    Mutant(
+        "a packed session is not compared before it goes",
+        "store/packing.py",
+        "if not same or not all(is_same(each, member) for each, member in members.items()):",
+        "if not same:",
+        _PACKING,
+    ),
+    Mutant(
+        "a session that is put aside is not looked at again",
+        "store/packing.py",
+        "if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:",
+        "if False:",
+        _PACKING,
+    ),
+    Mutant("a pack leads out of its folder", "store/pack.py", 'step in ("", ".", "..")', 'step == ""', _PACK),
+    Mutant(
+        "a session comes back over a link",
+        "store/unpacking.py",
+        "if not is_below(pack.root, path):",
+        "if False:",
+        _PACKING,
+    ),
+    Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )

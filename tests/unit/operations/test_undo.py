@@ -24,7 +24,7 @@ from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.long import LONG, SMALL
-from tests.support.runs import EAGER, append, compress, snapshot, turn, write
+from tests.support.runs import EAGER, append, compress, fixture, snapshot, turn, write
 
 ONE, TWO, THREE = (f"20260101-00000{number}-0000" for number in (1, 2, 3))
 PRUNES = replace(EAGER, prune=replace(EAGER.prune, enabled=True, prune_minimum=0, prune_protect=0))
@@ -165,6 +165,46 @@ def test_a_summary_under_a_later_run_does_not_go_alone(tmp_path: Path) -> None:
     compress(path, SMALL, run_id=TWO)
     assert "restored as a whole" in undo(path, ONE).reason
     assert path.read_bytes() == original
+
+
+@pytest.mark.parametrize("name", sorted(name for name in LONG if not name.endswith("document")))
+def test_the_second_of_two_summaries_goes_alone_where_nothing_else_was_done(name: str, tmp_path: Path) -> None:
+    """No original was kept then, so that the store has no file of them."""
+    lines = LONG[name](8).splitlines(keepends=True)
+    path = write(tmp_path, b"".join(lines[: len(lines) // 2]))
+    assert compact_session(path, SMALL, run_id=ONE).is_compacted
+    with path.open("ab") as file:
+        file.writelines(lines[len(lines) // 2 :])
+    before = path.read_bytes()
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    assert not store_in(path).originals.exists()
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == before
+    undo(path, ONE)
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_a_summary_goes_from_above_a_run_that_kept_no_originals(tmp_path: Path) -> None:
+    """What that run rewrote stays as it is."""
+    path = write(tmp_path, LONG["pi"](8))
+    compress(path, replace(SMALL, keep_backup=False), run_id=ONE)
+    before = path.read_bytes()
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == before
+
+
+def test_the_summary_of_a_document_goes_from_above_a_run_that_was_taken_back(tmp_path: Path) -> None:
+    """No message is to go back with it: so its record alone says that it is gone."""
+    path = write(tmp_path, fixture("gemini.json"))
+    original = path.read_bytes()
+    compress(path, SMALL, run_id=ONE)
+    undo(path, ONE)
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    undo(path, TWO)
+    assert path.read_bytes() == original
+    assert states(path) == {ONE: State.RESTORED, TWO: State.RESTORED}
+    assert restore_session(path, run=TWO).reason == f"the run {TWO} was taken back already"
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
