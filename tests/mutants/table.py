@@ -665,11 +665,18 @@ MUTANTS = (
         _UNDO,
     ),
     Mutant(
+        "a summary that names a line is the line altered",
+        "operations/altered.py",
+        "if digest in self._ours or ",
+        "if ",
+        _UNDO,
+    ),
+    Mutant(
         "equal lines that were taken back are missed",
         "pipeline/reading.py",
         "if not journal.is_of(bytes.fromhex(each), taken_back))",
         "if True)",
-        _UNDO,
+        ("tests/unit/pipeline/test_rewritten.py",),
     ),
     Mutant(
         "an older state behind an undo is not known",

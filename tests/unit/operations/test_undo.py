@@ -135,19 +135,20 @@ def test_what_was_taken_back_and_rewritten_again_is_of_the_new_run(tmp_path: Pat
     assert path.read_bytes() == before[1]
 
 
-def test_what_was_taken_back_and_not_rewritten_again_is_not_missed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("markers", [False, True], ids=["exactly", "by markers"])
+def test_what_was_taken_back_and_not_rewritten_again_is_not_missed(markers: bool, tmp_path: Path) -> None:
     """A summary may name what only the first run took: it is none of the rewritten lines that was altered."""
     original = b"".join(split(fixture("codex.jsonl"))[:151])
     path = write(tmp_path, original)
     compress(path, GREEDY, run_id=ONE)
-    undo(path, ONE)
+    restore_session(path, run="" if markers else ONE, from_markers=markers)
+    assert path.read_bytes() == original
     assert compact_session(path, SMALL, run_id=TWO).is_compacted
-    taken = frozenset(block.ref for _, block in journals.load(store_in(path).journal).blocks)
-    assert taken.intersection(journals.load(store_in(path).journal).checkpoints[-1].refs)
+    known = journals.load(store_in(path).journal)
+    assert {block.ref for _, block in known.blocks}.intersection(known.checkpoints[-1].refs)
     compress(path, replace(PRESETS["high-quality"], size_threshold_kb=0, min_saved_kb=0), force=True, run_id=THREE)
     assert verify_session(path).lines_not_there == 0
-    undo(path, THREE)
-    undo(path, TWO)
+    restore_session(path)
     assert path.read_bytes() == original
 
 
