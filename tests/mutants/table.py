@@ -653,8 +653,8 @@ MUTANTS = (
     Mutant(
         "what is rewritten again stays a run's that was taken back",
         "pipeline/rewrite.py",
-        "(row is not None and not self._journal.stands(row))",
-        "False",
+        "self._claimed.update(each for each in same if not self._journal.stands(each))",
+        "pass",
         _UNDO,
     ),
     Mutant(
