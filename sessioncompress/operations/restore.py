@@ -151,7 +151,11 @@ class _Exactly(Restoring):
         reasons = []
         if changed := altered(session, journal, found, missing, store.originals, self.form):
             reasons.append(text.as_written(changed))
-        swaps = found if unwound is None else unwound.rewritten()
+        checkpoints: Checkpoints | Unwound | None = unwound
+        if taking and unwound is None:
+            checkpoints = Checkpoints(session, journal, store.originals, reading.format_of(session, self.form), taking)
+        # What stands in a checkpoint goes with it.
+        swaps = found if checkpoints is None else checkpoints.rewritten()
         swaps.keep(self._takes)
         if lost := sum(record.place is None for record in swaps.values()):
             has = counted(lost, "line has", "lines have")
@@ -169,9 +173,6 @@ class _Exactly(Restoring):
         )
         unknown = joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
         in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
-        checkpoints: Checkpoints | Unwound | None = unwound
-        if taking and unwound is None:
-            checkpoints = Checkpoints(session, journal, reading.format_of(session, self.form), taking)
         gone = not_as_written(checkpoints.altered) if checkpoints else ""
         if checkpoints and checkpoints.copied:
             gone = (
@@ -196,18 +197,7 @@ class _Exactly(Restoring):
                 done = self.commit(sink, len(swaps), undoes=self._undoes, taken=ended())
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        done = replace(done, reason=joined(copies, older, unknown))
-        if swaps and checkpoints is not None and checkpoints.altered and not self.dry_run:
-            # One line may hold many messages. Where some were rewritten it is as it was written only now.
-            self.journal = journals.load(store.journal)
-            rest = self._lines(taking)
-            if rest.checkpoints_removed:
-                removed = done.checkpoints_removed + rest.checkpoints_removed
-                done = replace(
-                    rest, size_before=done.size_before, lines_restored=len(swaps), checkpoints_removed=removed
-                )
-                done = replace(done, reason=joined(copies, rest.reason))
-        return done
+        return replace(done, reason=joined(copies, older, unknown))
 
     def _unwound(self, taking: Sequence[CheckpointRecord]) -> Unwound | None:
         """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""

@@ -128,6 +128,8 @@ class RewrittenLines(Mapping[int, LineRecord]):
         """The row of each line's record in the journal."""
         self.fewer: frozenset[str] = frozenset()
         """The SHA-256 of each original of which fewer lines stand there rewritten than were, as find() saw it."""
+        self.taken_back: frozenset[int] = frozenset()
+        """The runs that a restore took back, unless a line stands there as one of them wrote it."""
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
@@ -198,10 +200,13 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
         if newest is not None:
             there[newest] += 1
             rewritten[newest] += row is not None
+    if taken_back := journal.taken_back:
+        found.taken_back = taken_back = taken_back.difference(map(journal.run_of, found.rows.values()))
     if not journal.restored:
         # An equal line that was never rewritten stands in for one that was only where the originals were put back.
-        found.fewer = frozenset(record.sha256 for record in journal.not_there(rewritten))
-    return found, journal.not_there(there)
+        fewer = {record.sha256 for record in journal.not_there(rewritten, taken_back)}
+        found.fewer = frozenset(each for each in fewer if not journal.is_of(bytes.fromhex(each), taken_back))
+    return found, journal.not_there(there, taken_back)
 
 
 def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, bytes]]:

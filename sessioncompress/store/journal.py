@@ -205,10 +205,11 @@ class Journal:
         """Count the line records with the same rewritten line as this one."""
         return len(self.rewritings(self._lines[row][1]))
 
-    def not_there(self, there: Sequence[int]) -> list[LineRecord]:
+    def not_there(self, there: Sequence[int], taken_back: Container[int] = ()) -> list[LineRecord]:
         """Return a record for each line that is not there.
 
-        `there` says, at the newest line record of each original, how many lines are its own or its rewritten ones.
+        `there` says, at the newest line record of each original, how many lines are its own or its rewritten ones. How
+        many there were is not counted by what runs that were `taken_back` rewrote: it may have gone with a checkpoint.
         """
         missing: list[LineRecord] = []
         for row, (original, _, _) in enumerate(self._lines):
@@ -216,6 +217,8 @@ class Journal:
                 continue
             # Each line is counted once, however often it was rewritten.
             rows = self.originals(original)
+            if taken_back:
+                rows = [each for each in rows if self.run_of(each) not in taken_back]
             lines = max(self._most_at_once(rows), 1) if len(rows) > 1 else 1
             missing += [self.placed(row)] * (lines - there[row])
         return missing
@@ -279,6 +282,17 @@ class Journal:
     def stands(self, row: int) -> bool:
         """Tell whether no restore took back the run whose change a line record tells of."""
         return self.run_of(row) in self.standing
+
+    @property
+    def taken_back(self) -> frozenset[int]:
+        """The numbers of the runs that a restore took back."""
+        standing = frozenset(self.standing.numbers)
+        runs = enumerate(self.runs)
+        return frozenset(number for number, run in runs if not run.restored and number not in standing)
+
+    def is_of(self, sha256: bytes, runs: Container[int]) -> bool:
+        """Tell whether none but some runs rewrote the lines with that original."""
+        return all(self.run_of(row) in runs for row in self.originals(sha256))
 
     def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
         """Find the checkpoints that some runs wrote."""

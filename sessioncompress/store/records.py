@@ -244,7 +244,8 @@ class CheckpointRecord(NamedTuple):
     `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
     without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
     line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the originals of rewritten
-    lines that it hung elsewhere. `dropped` are records of their own.
+    lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its lines repeat what a run had
+    rewritten, the SHA-256 of each as if none had, by which they are known whatever later runs make of that.
     """
 
     form: str
@@ -258,6 +259,7 @@ class CheckpointRecord(NamedTuple):
     ended: bool = False
     rehung: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    originals: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -269,6 +271,8 @@ class CheckpointRecord(NamedTuple):
         record |= {key: True for key in ("unended", "ended") if getattr(self, key)}
         if self.rehung:
             record["rehung"] = self.rehung
+        if self.originals:
+            record["originals"] = self.originals
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -327,7 +331,12 @@ def decode(raw: bytes) -> Record:
             removed = _hex(kept["sha256"], _DIGEST_DIGITS), Place(*(_count(kept[key]) for key in Place._fields))
         unended, ended = (record.get(key) is True for key in ("unended", "ended"))
         rehung = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("rehung", ()))
-        return CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung)
+        originals = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("originals", ()))
+        if originals and len(originals) != len(lines):
+            raise ValueError("its lines are not as many as their originals")
+        return CheckpointRecord(
+            form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, originals=originals
+        )
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
