@@ -50,7 +50,7 @@ def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool]) -
         cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
         click.echo("  ".join((name.ljust(widths[0]), *cells)), err=True)
     click.echo(_HINT, err=True)
-    goes = output.confirmed(f"{verb} {counted(total.due, 'session', 'sessions')}?", None, _STATE, err=True)
+    goes = output.confirmed(f"{verb} what pays of {counted(total.due, 'session', 'sessions')}?", None, _STATE, err=True)
     if not goes:
         click.echo(_STATE, err=True)
     return goes

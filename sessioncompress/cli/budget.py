@@ -80,8 +80,8 @@ def budget(
         else:
             lines.changed(line(stats), lambda: f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}")
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs), say)
-    if chosen.by_options:
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, quiet=chosen.quiet), say)
+    if chosen.by_options and not chosen.quiet:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:
         files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in done.results]

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.kinds import AGE, amount
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
@@ -98,13 +99,13 @@ _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help=
 @click.option(
     "--originals-older-than",
     metavar="AGE",
-    callback=options.amount(options.AGE, "90d"),
+    callback=amount(AGE, "90d"),
     help="Also delete the originals of sessions whose last run is older, as in 90d.",
 )
 @click.option(
     "--max-size",
     metavar="SIZE",
-    callback=options.amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
+    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
     help="Also delete the oldest originals until the rest is no larger in all, as in 500MB.",
 )
 @options.CONFIG

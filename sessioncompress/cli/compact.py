@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.tables import file_line
 from sessioncompress.core import text
@@ -57,6 +57,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 @options.IDLE_SECONDS
 @options.LOG
 @options.FORMAT
+@cluster.ENGINE
 def compact(
     chosen: options.Chosen,
     prints: bool,
@@ -114,16 +115,17 @@ def compact(
         else:
             lines.left(compact_line(stats), stats.status.value, stats.reason)
 
-    done = output.told(batch.Archive(listed, prepare, chosen.jobs), say)
+    done = output.told(batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
     written = [stats for stats in done.results if stats.is_compacted]
-    if chosen.by_options:
+    if chosen.by_options and not chosen.quiet:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:
         output.echo_json(_document(done, dry_run=rehearse))
     left = [stats.status for stats in done.results]
     others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
     lines.end([output.total(len(written), _total(written, rehearse=rehearse), others)])
-    output.tell_of_undo((stats.run for stats in written), chosen.paths, overrides["backup_dir"], chosen.urls)
+    runs = (stats.run for stats in written)
+    output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 @options.LOG
 @click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
 @options.FORMAT
+@cluster.ENGINE
 def compress(
     chosen: options.Chosen,
     config: Path | None,
@@ -92,7 +93,7 @@ def compress(
     done: list[CompressionStats] = []
     passed_over = 0
     codes: set[int] = set()
-    run = batch.Archive(listed, prepare, chosen.jobs)
+    run = batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
     for outcome in run:
         codes.add(outcome.exit_code)
         if outcome.passed_over:
@@ -108,12 +109,13 @@ def compress(
             lines.left(wording.line(stats), stats.status.value, stats.reason)
         for warning in wording.warnings(stats):
             click.echo(warning, err=True)
-    if chosen.by_options:
+    if chosen.by_options and not chosen.quiet:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
     lines.end(wording.total_lines(done, passed_over=passed_over))
-    output.tell_of_undo((stats.run for stats in done), chosen.paths, overrides["backup_dir"], chosen.urls)
+    runs = (stats.run for stats in done)
+    output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
     if run.interrupted:
         codes.add(output.cut_short(run))
     if chosen.check and any(stats.is_smaller for stats in done):

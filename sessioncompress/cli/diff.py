@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
@@ -31,7 +31,7 @@ _LONGEST_LINE = 500
 @options.THEIR_FOLDER
 @options.FORMAT
 def diff(session: Path, stat: bool, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
-    """Show what a session lost: first lines of each original, and what stands there now. Change nothing."""
+    """Show what a session lost, beside its originals. Change nothing."""
     policy = options.policies_of(config, backup_dir=backup_dir).of(session)
     options.tell_of_two_stores(session, policy)
     with diff_session(session, policy, form=form) as found:
@@ -47,7 +47,7 @@ def diff(session: Path, stat: bool, config: Path | None, backup_dir: Path | None
 
 def _shown(session: Path, found: Diff) -> Iterator[str]:
     """Yield the lines for a person: summaries, messages, and what it came to."""
-    width = shutil.get_terminal_size((100, 24)).columns
+    width = get_terminal_size((100, 24)).columns
     messages = values = before = after = 0
     yield from _summaries(found)
     for message in found.messages:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, kb, printable
+from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
+from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused
 from sessioncompress.operations import batch
 from sessioncompress.operations.forget import ForgetStats, forget_session
@@ -18,6 +19,7 @@ from sessioncompress.operations.wording import at_stake, links_kept, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.pipeline.summary import to_json
+from sessioncompress.policy.sources import Policies
 from sessioncompress.store.layout import FOLDER
 
 SCHEMA = "sessioncompress.forget/1"
@@ -26,6 +28,8 @@ KEPT = "kept"
 NO_STORE = "without a store"
 
 _KEPT_ALL = "Nothing of it is deleted."
+_CHOICES = " [y/N]: "
+"""What stands behind a question."""
 _VERIFY = "'sessioncompress verify' tells whether they are in the store of another session here"
 
 
@@ -34,50 +38,109 @@ _VERIFY = "'sessioncompress verify' tells whether they are in the store of anoth
 @options.CONFIG
 @options.THEIR_FOLDER
 def forget(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
-    """Delete the stores of sessions; first say what can then not be restored, and ask."""
+    """Delete the stores of sessions; first say what can then not be restored, and ask once."""
     if chosen.as_json and not (chosen.yes or chosen.dry_run):
         raise click.UsageError("--json asks nothing: it goes with --yes or --dry-run")
-    policies, kin = options.policies_of(config, backup_dir=backup_dir), Kin()
-    ended: dict[str, str] = {}
-
-    def work(found: Found) -> ForgetStats:
-        path, policy = found.path, policies.of(found.path)
-        stats = forget_session(path, policy, dry_run=True, kin=kin)
-        name = printable(str(path)) + (" (session gone)" if stats.gone else "")
-        if not stats.bytes_deleted:
-            became, said = NO_STORE, _without_a_store(stats)
-        elif chosen.dry_run:
-            became, said = DELETED, f"would delete {at_stake(stats)}"
-        elif not chosen.yes and not output.confirmed(
-            f"{name}: delete {at_stake(stats)}?", path, "Nothing of it is deleted."
-        ):
-            became = said = KEPT
-        else:
-            stats = forget_session(path, policy, kin=kin)
-            became, said = DELETED, f"deleted {at_stake(stats, done=True)}"
-            if stats.markers:
-                said += (
-                    f"; but {_standing(stats)} in it of which no journal here knew. If their originals lie elsewhere, "
-                    f"run again with the --backup-dir of their folder, or without it; {_VERIFY}"
-                )
-        if not chosen.as_json:
-            click.echo(f"{name}: {said}")
-        ended[str(path)] = became
-        return stats
-
-    done = output.told(batch.each(options.with_stores(chosen, policies, gone_too=True), work))
+    policies = options.policies_of(config, backup_dir=backup_dir)
+    found = options.with_stores(chosen, policies, gone_too=True)
+    forgetting = _Forgetting(chosen, policies)
+    done, ended = forgetting.forget(found), forgetting.ended
     deleted = [stats.bytes_deleted for stats in done.results if ended[stats.path] == DELETED]
     elsewhere = any(stats.markers for stats in done.results if ended[stats.path] != KEPT)
     if kept := sum(stats.links_kept for stats in done.results):
-        click.echo(f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders", err=True)
+        text = f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders"
+        echo_wrapped(text, err=True)
     if chosen.as_json:
         output.echo_json(_document(done, ended, dry_run=chosen.dry_run))
     elif not chosen.is_one:
         became = [ended[stats.path] for stats in done.results]
         others = {word: became.count(word) for word in (KEPT, NO_STORE)}
         verb = "would delete" if chosen.dry_run else DELETED
-        click.echo(output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others}))
+        echo_wrapped(output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others}))
     sys.exit(batch.worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
+
+
+class _Forgetting:
+    """Looks at sessions, asks, and deletes their stores; `ended` says by path what became of each."""
+
+    def __init__(self, chosen: options.Chosen, policies: Policies) -> None:
+        self._chosen, self._policies, self._kin = chosen, policies, Kin()
+        self._is_sure = chosen.yes and not chosen.dry_run
+        self.ended: dict[str, str] = {}
+
+    def forget(self, found: Sequence[Found]) -> output.Done:
+        """Go over the sessions. Raises UsageError if nobody answers."""
+        done = output.told(batch.each(found, self._look_or_delete), self._say)
+        asked = {each.path: each for each in done.results if self.ended[each.path] == KEPT}
+        if not asked:
+            return done
+        if not _agreed(list(asked.values()), one=self._chosen.is_one):
+            if self._chosen.is_one:
+                self._echo(done.results[0], KEPT)
+            return done
+        left = done._replace(results=[each for each in done.results if each.path not in asked])
+        going = {str(each.path): each for each in found if str(each.path) in asked}
+        return output.both(left, output.told(batch.each(going.values(), self._delete), self._say_deleted))
+
+    def _look_or_delete(self, found: Found) -> ForgetStats:
+        stats = forget_session(found.path, self._policies.of(found.path), dry_run=True, kin=self._kin)
+        return self._delete(found) if stats.bytes_deleted and self._is_sure else stats
+
+    def _delete(self, found: Found) -> ForgetStats:
+        return forget_session(found.path, self._policies.of(found.path), kin=self._kin)
+
+    def _say(self, stats: ForgetStats) -> None:
+        if not stats.bytes_deleted:
+            self.ended[stats.path] = NO_STORE
+            self._echo(stats, _without_a_store(stats))
+        elif self._is_sure:
+            self._say_deleted(stats)
+        else:
+            self.ended[stats.path] = DELETED if self._chosen.dry_run else KEPT
+            # The question about one session says it.
+            if self._chosen.dry_run or not self._chosen.is_one:
+                self._echo(stats, f"would delete {at_stake(stats)}")
+
+    def _say_deleted(self, stats: ForgetStats) -> None:
+        self.ended[stats.path] = DELETED
+        # Of several what goes was said before the question.
+        if self._is_sure or self._chosen.is_one or stats.markers:
+            self._echo(stats, f"deleted {at_stake(stats, done=True)}{_unknown(stats)}")
+
+    def _echo(self, stats: ForgetStats, said: str) -> None:
+        if not self._chosen.as_json:
+            echo_wrapped(f"{_name(stats)}: {said}")
+
+
+def _name(stats: ForgetStats) -> str:
+    return shown(stats.path) + (" (session gone)" if stats.gone else "")
+
+
+def _agreed(asked: Sequence[ForgetStats], *, one: bool) -> bool:
+    """Ask whether to delete the stores of sessions, once; of `one` with all that is known. Raises UsageError."""
+    if one:
+        question, where, state = f"{_name(asked[0])}: delete {at_stake(asked[0])}?", Path(asked[0].path), _KEPT_ALL
+    else:
+        size, originals, lost = (
+            sum(getattr(each, name) for each in asked) for name in ("bytes_deleted", "originals", "originals_lost")
+        )
+        echo_wrapped(f"In all {kb(size)} with {counted(originals, 'original', 'originals')}, {_lost(lost)}.")
+        question = f"Delete {counted(len(asked), 'store', 'stores')}?"
+        where, state = None, "Nothing is deleted."
+    return output.confirmed(wrapped(question, len(_CHOICES)) if is_seen() else question, where, state)
+
+
+def _lost(number: int) -> str:
+    return f"{number:,} of which can then not be restored" if number else "which the sessions have, too"
+
+
+def _unknown(stats: ForgetStats) -> str:
+    if not stats.markers:
+        return ""
+    return (
+        f"; but {_standing(stats)} in it of which no journal here knew. If their originals lie elsewhere, "
+        f"run again with the --backup-dir of their folder, or without it; {_VERIFY}"
+    )
 
 
 def _standing(stats: ForgetStats) -> str:

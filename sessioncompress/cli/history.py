@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.tables import Column, echo_table, is_seen, width
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, SessionRun, session_runs
@@ -16,6 +17,17 @@ from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.history/1"
+_COLUMNS = (
+    Column("run"),
+    Column("did", may_be_cut=True),
+    Column("sessions", is_number=True),
+    Column("saved", is_number=True),
+    Column("on disk", is_number=True),
+    Column("state", may_be_cut=True),
+    Column("ended"),
+)
+_WIDE = 120
+"""Columns of a terminal that has room for the time, too. The id says when the run began."""
 
 
 class _Runs(Struct, frozen=True):
@@ -28,7 +40,7 @@ class _Runs(Struct, frozen=True):
 @options.CONFIG
 @options.THEIR_FOLDER
 def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
-    """List the runs over sessions, the newest first; without PATHS those of all agents.
+    """List the runs over sessions, the newest first; without PATHS only over those in the agents' folders.
 
     'restore --run ID' takes one back.
     """
@@ -40,13 +52,13 @@ def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None
     if chosen.as_json:
         output.echo_json({"schema": SCHEMA, "runs": list(map(to_json, runs))})
         sys.exit(done.exit_code)
-    for each in runs:
-        click.echo(_line(each))
+    if runs:
+        most = len(_COLUMNS) - (is_seen() and width() < _WIDE)
+        echo_table(_COLUMNS[:most], [_row(each)[:most] for each in runs])
     click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
     sys.exit(done.exit_code)
 
 
-def _line(run: RunStats) -> str:
-    sessions = counted(len(run.sessions), "session", "sessions")
-    saved = f"saved {kb(run.saved)} in them, {kb(run.saved_on_disk)} on disk"
-    return printable(f"{run.run:<20}  {run.at:<20}  {', '.join(run.commands)}: {sessions}, {saved}; {run.state}")
+def _row(run: RunStats) -> list[str]:
+    did, number = ", ".join(run.commands), f"{len(run.sessions):,}"
+    return list(map(printable, (run.run, did, number, kb(run.saved), kb(run.saved_on_disk), run.state, run.at)))

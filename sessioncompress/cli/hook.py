@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.kinds import Agent
 from sessioncompress.core.text import printable
 from sessioncompress.hooks import AGENTS
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude-code")
 @click.argument("action", type=click.Choice(["install", "uninstall", "status"]))
-@click.argument("agent", type=options.Agent(*AGENTS))
+@click.argument("agent", type=Agent(AGENTS, "hook"))
 @click.option("--compact", is_flag=True, help="With install: also compact each session that has ended.")
 @options.PRESET
 @click.option("--yes", is_flag=True, help="Write the change without asking.")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _COMMANDS = (
     "sessions",
+    "search",
     "compress",
     "restore",
     "history",
@@ -26,6 +27,8 @@ _COMMANDS = (
     "diff",
     "show",
     "verify",
+    "pack",
+    "unpack",
     "clean",
     "forget",
     "compact",
@@ -68,6 +71,19 @@ class _Commands(OneScreen, click.Group):
         name = cmd_name.replace("-", "_")
         found: click.Command = getattr(import_module(f"sessioncompress.cli.{name}"), name)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; the error has the name that may be meant, which versions of click know or do not."""
+        typed = args[0]
+        if not (typed in _COMMANDS or typed.startswith("-") or ctx.resilient_parsing):
+            # Imported here: only an error needs it.
+            import difflib
+
+            near = difflib.get_close_matches(typed, _COMMANDS, n=1)
+            ctx.fail(f"No such command '{typed}'.{f' Did you mean {near[0]}?' if near else ''}")
+        return super().resolve_command(ctx, args)
 
     def rows(self, ctx: click.Context) -> Iterator[Row]:
         """List the commands first: there are more of them than a screen has lines."""

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from sessioncompress.cli.help import OneScreen
+from sessioncompress.cli.kinds import AGE, Agent, PathKind, PathOrUrl, amount
 from sessioncompress.core import process
-from sessioncompress.core.text import OBJECT_STORES, printable
-from sessioncompress.errors import SessionCompressError, UsageError
+from sessioncompress.core.text import printable
+from sessioncompress.errors import SessionCompressError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.batch import Engine
+    from sessioncompress.operations.packed import Packed
+    from sessioncompress.operations.sessions import Selection
     from sessioncompress.pipeline.discover import Found, Search
     from sessioncompress.policy.model import Policy
-
 
 T = TypeVar("T")
 
@@ -55,79 +57,15 @@ class ReadOnly(Command):
             sys.exit(0)
 
 
-class _Path(click.Path):
-    """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder."""
-
-    takes_urls = False
-
-    def convert(
-        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
-        if not os.fspath(value):
-            self.fail("the path is empty; '.' is the working folder.", param, ctx)
-        if isinstance(value, str) and value.startswith(OBJECT_STORES):
-            if self.takes_urls:
-                return value
-            self.fail(
-                "in object stores sessions are named to compress, compact, restore, stats and verify.", param, ctx
-            )
-        return super().convert(value, param, ctx)
-
-    def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
-        super().fail(f"{message} Nothing was done.", param, ctx)
-
-
-class _PathOrUrl(_Path):
-    takes_urls = True
-
-
-class Agent(click.types.StringParamType):
-    """An agent, by any of its names, of all or of some."""
-
-    def __init__(self, *among: str) -> None:
-        self._among = among
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return what we call the agent."""
-        # Imported here: most runs need no table of formats.
-        from sessioncompress.formats.table import NAMES, agent_named
-
-        try:
-            return agent_named(value, self._among or NAMES)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
-
-
-def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Make a callback that converts a number with a unit, such as `7d`."""
-
-    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-        if value is None:
-            return None
-        if found := re.fullmatch(rf"([0-9]{{1,9}})({'|'.join(units)})", value):
-            return int(found[1]) * units[found[2]]
-        *others, last = units
-        behind = f"{', '.join(others)} or {last}"
-        what = f"is no whole number, of nine digits at most, with {behind} behind it, as in {example}"
-        if re.fullmatch("[0-9]{1,9}", value):
-            what = f"needs {behind} behind it, as in {example}"
-        raise click.BadParameter(f"{value!r} {what}", ctx, param)
-
-    return read
-
-
-AGE = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
-"""The units of an age, in seconds."""
-
-ANY_PATH = _Path(path_type=Path)
-PATH_OR_URL = _PathOrUrl(path_type=Path)
-EXISTING_OR_URL = _PathOrUrl(path_type=Path, exists=True, readable=False)
-EXISTING = _Path(path_type=Path, exists=True, readable=False)
-FILES = click.argument("files", nargs=-1, type=_Path(path_type=Path, exists=True, dir_okay=False, readable=False))
+ANY_PATH = PathKind(path_type=Path)
+PATH_OR_URL = PathOrUrl(path_type=Path)
+EXISTING_OR_URL = PathOrUrl(path_type=Path, exists=True, readable=False)
+EXISTING = PathKind(path_type=Path, exists=True, readable=False)
+FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=True, dir_okay=False, readable=False))
 """For files that a program such as pre-commit hands over."""
 CONFIG = click.option(
     "--config",
-    type=_Path(path_type=Path, exists=True, dir_okay=False),
+    type=PathKind(path_type=Path, exists=True, dir_okay=False),
     help="Policy file of yours, which may set every key; else the nearest compression.json above the session.",
 )
 PRESET = click.option(
@@ -137,11 +75,11 @@ PRESET = click.option(
     "no model reads, out of the recent context.",
 )
 BACKUP_DIR = click.option(
-    "--backup-dir", type=_Path(path_type=Path, file_okay=False), help="Folder for originals and journals."
+    "--backup-dir", type=PathKind(path_type=Path, file_okay=False), help="Folder for originals and journals."
 )
 THEIR_FOLDER = click.option(
     "--backup-dir",
-    type=_Path(path_type=Path, exists=True, file_okay=False),
+    type=PathKind(path_type=Path, exists=True, file_okay=False),
     help="Folder where the originals and journals are.",
 )
 COMMIT_ORIGINALS = click.option("--commit-originals", is_flag=True, help="Let git see the stores of the sessions.")
@@ -154,7 +92,10 @@ FORMAT = click.option(
 )
 AGENT = click.option("--agent", metavar="NAME", type=Agent(), help="Only sessions of this agent.")
 PROJECT = click.option(
-    "--project", type=ANY_PATH, metavar="DIR", help="Only sessions begun in this folder, or below it."
+    "--project",
+    type=ANY_PATH,
+    metavar="DIR",
+    help="Only sessions begun in this folder, or below it; also a project as 'sessions' prints it.",
 )
 ALL = click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
@@ -219,13 +160,14 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
-_MOST_TYPED = 3
+MOST_TYPED = 3
 """Paths that a message repeats."""
+_MOST_PROJECTS = 5
 
 
 def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
     """Write the arguments that name some files and the folder of their stores, for a shell."""
-    words = [quote(str(path)) for path in paths] if len(paths) <= _MOST_TYPED else ["PATHS"]
+    words = [quote(str(path)) for path in paths] if len(paths) <= MOST_TYPED else ["PATHS"]
     return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
 
 
@@ -240,6 +182,7 @@ class Chosen(NamedTuple):
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     jobs: int | None = None
+    engine: Engine | None = None
     dry_run: bool = False
     check: bool = False
     as_json: bool = False
@@ -299,9 +242,37 @@ class Chosen(NamedTuple):
         if self.by_options:
             from sessioncompress.operations.sessions import Selection, sessions
 
-            return sessions(Selection(self.agent, self.project, self.older_than, globs), search)
+            selection = Selection(self.agent, self.project, self.older_than, globs)
+            return or_projects_told(sessions(selection, search), selection)
         found = search(self.paths, globs)
         return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
+
+    def packed(self) -> Iterator[Packed | SessionCompressError]:
+        """Find the packed sessions that are chosen."""
+        from sessioncompress.operations.packed import selected
+        from sessioncompress.operations.sessions import Selection
+        from sessioncompress.pipeline.discover import Globs
+
+        selection = Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
+        return selected(self.paths, selection)
+
+
+def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:
+    """Yield the selected sessions; where there is none since none is of the project, say on stderr which there are."""
+    is_none = True
+    for each in found:
+        is_none = False
+        yield each
+    if is_none and selection.project:
+        # Imported here: hardly any run needs it.
+        from sessioncompress.operations.packed import projects_instead
+
+        if projects := projects_instead(selection):
+            warn(f"no session is of the project {selection.project}; there are sessions of:")
+            for project in projects[:_MOST_PROJECTS]:
+                click.echo(f"  {project}", err=True)
+            if len(projects) > _MOST_PROJECTS:
+                click.echo(f"  and {len(projects) - _MOST_PROJECTS:,} more, see 'sessioncompress sessions'", err=True)
 
 
 def choosing(
@@ -342,17 +313,15 @@ def choosing(
 
 def _refuse_unless_plain(chosen: Chosen) -> None:
     """Raise click's UsageError where nothing is named, or in two ways."""
-    some = chosen.agent is not None or chosen.project is not None
+    some = chosen.agent is not None or chosen.project is not None or chosen.everything
     named = chosen.paths or chosen.urls
-    if not (named or some or chosen.everything):
+    if not (named or some):
         context = click.get_current_context()
         click.echo(context.get_help(), err=True)
         click.echo(err=True)
         raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
-    if named and (some or chosen.everything):
+    if named and some:
         raise click.UsageError("PATHS go with none of --agent, --project and --all")
-    if some and chosen.everything:
-        raise click.UsageError("--all goes with neither --agent nor --project")
 
 
 QUIET_BY_OPTIONS = 60

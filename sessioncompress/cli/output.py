@@ -58,6 +58,15 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
     return done._replace(exit_code=batch.worst(codes))
 
 
+def both(one: Done, other: Done) -> Done:
+    """Put together what became of files that were worked on in two ways."""
+    from sessioncompress.operations import batch
+
+    others = {word: one.others.get(word, 0) + other.others.get(word, 0) for word in one.others | other.others}
+    exit_code = batch.worst((one.exit_code, other.exit_code))
+    return Done([*one.results, *other.results], [*one.failed, *other.failed], others, exit_code)
+
+
 class Lines:
     """Prints the lines of a command over files: of those that changed, and how many others there are, and why.
 
@@ -113,10 +122,15 @@ def total(done: int, what: str, others: Mapping[str, int]) -> str:
 
 
 def tell_of_undo(
-    runs: Iterable[str], paths: Sequence[Path], backup_dir: Path | None = None, urls: Sequence[str] = ()
+    runs: Iterable[str],
+    paths: Sequence[Path],
+    backup_dir: Path | None = None,
+    urls: Sequence[str] = (),
+    *,
+    quiet: bool = False,
 ) -> None:
     """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
-    if run := next(filter(None, runs), ""):
+    if (run := next(filter(None, runs), "")) and not quiet:
         which = map(quote, urls) if urls else ("--run", run, *options.typed(paths, backup_dir))
         command = ["sessioncompress", "restore", *which]
         click.echo(printable(f"undo with: {' '.join(command)}"), err=True)

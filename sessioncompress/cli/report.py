@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.kinds import AGE
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
@@ -36,7 +37,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
         except ValueError:
             dollars = math.nan
         if not 0 <= dollars < math.inf:
-            what = f"{each!r} is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'"
+            what = f"'{printable(each)}' is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'"
             raise click.BadParameter(what, ctx, param)
         found.append(Price(model or "*", dollars))
     return tuple(found)
@@ -89,6 +90,10 @@ def report(
     done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
+    if done.exit_code and not done.results:
+        # An older page tells more than one about nothing.
+        click.echo(printable(f"{target}: not written: there is no session to tell of"), err=True)
+        sys.exit(done.exit_code)
     found = overview.overview(done.results)
     samples = [
         sample
@@ -96,13 +101,15 @@ def report(
         for sample in overview.samples(Path(each.path), policies.of(Path(each.path)), form=form)
     ]
     which = _which(chosen)
+    unused = [Path(each.path) for each in found.sessions if each.unused]
     made = page.page(
         found,
         samples,
         prices,
         of=printable(", ".join(which)) or "All sessions on this machine",
         at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"])])),
+        command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"]), *_age(chosen)])),
+        forget=printable(" ".join(["sessioncompress forget", *options.typed(unused, backup_dir)])),
         failed=len(done.failed),
     )
     page.write(target, made)
@@ -116,13 +123,26 @@ def _which(chosen: options.Chosen) -> list[str]:
     return [*map(str, chosen.paths), *(str(each) for pair in options_given if pair[1] is not None for each in pair)]
 
 
+def _age(chosen: options.Chosen) -> list[str]:
+    """Write the age that a run over these sessions should ask for: who names none is told to leave today's alone."""
+    if chosen.older_than is not None:
+        return ["--older-than", f"{chosen.older_than // AGE['h']}h"]
+    return ["--older-than", "1d"] if chosen.by_options else []
+
+
 def _headline(found: Overview) -> str:
     from sessioncompress.operations.page import share, size
 
-    taken, frees = found.total("size"), found.total("frees") - found.total("adds")
+    disk, stores = found.disk, found.total("store")
+    saved, frees = disk.without - disk.now, disk.now - disk.then
     sessions = counted(len(found.sessions), "session", "sessions")
-    parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {size(taken)}"]
-    if saved := found.total("saved"):
-        parts.append(f"{size(saved)} ({share(saved, taken + saved)}) saved so far")
-    parts.append(f"a run would free {size(frees)} ({share(frees, taken)})" if frees > 0 else "a run would free nothing")
+    with_stores = f" and {size(stores)} of stores" if stores else ""
+    parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {size(found.total('size'))}{with_stores}"]
+    if saved > 0:
+        parts.append(f"{size(saved)} ({share(saved, disk.without)}) saved so far")
+    elif saved < 0:
+        parts.append(f"the stores take {size(-saved)} more than is saved so far")
+    parts.append(
+        f"a run would free {size(frees)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
+    )
     return "; ".join(parts)

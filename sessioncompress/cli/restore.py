@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sessioncompress.cli import options, output
-from sessioncompress.cli.tables import file_line
+from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.tables import echo_wrapped, file_line
+from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
 from sessioncompress.operations import batch
@@ -31,6 +32,8 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
+@click.option("--last", is_flag=True, help="Take the newest run back; without PATHS only in the agents' folders.")
+@click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
 @options.choosing(
     options.JOBS,
     options.DRY_RUN,
@@ -41,14 +44,13 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
     urls=True,
     or_all=_takes_a_run,
 )
-@click.option("--last", is_flag=True, help="Take the newest run back; without PATHS in the sessions of all agents.")
-@click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
 @click.option("--keep-checkpoints", is_flag=True, help="Leave the summaries that compact wrote.")
 @click.option("--originals", type=options.ANY_PATH, help="Session whose originals to use (with --from-markers).")
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
+@cluster.ENGINE
 def restore(
     chosen: options.Chosen,
     last: bool,
@@ -85,14 +87,13 @@ def restore(
             bound = partial(work, policy=options.policy_of(each, policies), run=name)
             return options.on(each, bound, writes=not chosen.dry_run)
 
-        return output.told(batch.Archive(these, prepare, chosen.jobs), partial(_say, lines))
+        one = batch.Archive(these, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
+        return output.told(one, partial(_say, lines))
 
-    if not (last or run):
-        done = done_with(found, "")
-    else:
-        done, run = _taken_back(chosen, found, policies, run, done_with)
+    tried = _taken_back(chosen, found, policies, run, done_with) if last or run else [("", done_with(found, ""))]
+    done = reduce(output.both, (each for _, each in tried), output.Done([], [], {}, 0))
     if chosen.as_json:
-        output.echo_json(_document(done, run, dry_run=chosen.dry_run))
+        output.echo_json(_document(tried, dry_run=chosen.dry_run))
         sys.exit(done.exit_code)
     restored = [each for each in done.results if each.is_restored]
     before, after, number = (
@@ -102,9 +103,8 @@ def restore(
     what = f" {verb}: {kb(before)} -> {kb(after)}, {number:,} lines"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
-    if (stored := sum(each.store_size for each in done.results)) and not (chosen.dry_run or chosen.urls):
-        forget = f"sessioncompress forget {chosen.typed(backup_dir)}"
-        click.echo(printable(f"The store still takes {kb(stored)}; when nothing is to go back: {forget}"), err=True)
+    if not (chosen.dry_run or chosen.quiet or chosen.urls):
+        _tell_of_stores(restored, policies, backup_dir)
     sys.exit(done.exit_code)
 
 
@@ -114,8 +114,12 @@ def _taken_back(
     policies: Policies,
     run: str,
     done_with: Callable[[list[Found], str], output.Done],
-) -> tuple[output.Done, str]:
-    """Take back the run of that name, or else the newest one of which anything is left; return its name, too."""
+) -> list[tuple[str, output.Done]]:
+    """Take back the run of that name, or else the newest one of which anything can be; return what became of it.
+
+    Before it come the newer runs of which nothing could be taken back, with what failed. A session that failed is not
+    tried again: what lies below a run that stays is not taken from under it.
+    """
     by_run: dict[str, list[Found]] = {}
     runs = []
     for each in found:
@@ -131,17 +135,51 @@ def _taken_back(
     if run and all(each.run != run for each in listed):
         remedy = "'sessioncompress history' lists the runs of the sessions of all agents, and of PATHS with these."
         raise UsageError(f"no session here was written by a run {printable(run)}", state=NOT_CHANGED, remedy=remedy)
-    done = output.Done([], [], {}, 0)
+    tried: list[tuple[str, output.Done]] = []
+    failed: set[str] = set()
     for one in listed:
-        if one.run in ({run} if run else by_run):
-            if not chosen.as_json:
-                click.echo(_head(one), err=True)
-            done = done_with(by_run.get(one.run, []), one.run)
-            if run or done.failed or done.exit_code or any(each.is_restored for each in done.results):
-                return done, one.run
-    if not chosen.as_json:
-        click.echo("no run is left to take back", err=True)
-    return done, ""
+        these = [each for each in by_run.get(one.run, []) if str(each.path) not in failed]
+        if one.run != run if run else not these:
+            continue
+        if not (chosen.as_json or chosen.quiet):
+            click.echo(_head(one), err=True)
+        done = done_with(these, one.run)
+        tried.append((one.run, done))
+        if run or done.exit_code == process.EXIT_CODE or any(each.is_restored for each in done.results):
+            break
+        failed.update(path for path, _ in done.failed)
+        if done.failed and not (chosen.as_json or chosen.quiet):
+            click.echo(printable(f"run {one.run}: nothing of it could be taken back"), err=True)
+    else:
+        if not (chosen.as_json or chosen.quiet):
+            click.echo(f"no {'other ' if failed else ''}run is left to take back", err=True)
+    # A session that had nothing to give back is told of once.
+    return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
+
+
+def _tell_of_stores(restored: list[RestoreStats], policies: Policies, backup_dir: Path | None) -> None:
+    """Tell what the stores of sessions take that were given all their bytes back, and how to delete no others."""
+    whole = [each for each in restored if _has_all_back(Path(each.path), policies)]
+    if not (size := sum(each.store_size for each in whole)):
+        return
+    paths = [Path(each.path) for each in whole]
+    if len(paths) > options.MOST_TYPED:
+        of = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back"
+        remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
+        echo_wrapped(f"{of} still take {kb(size)}; {remedy}", err=True)
+        return
+    take = "The store still takes" if len(paths) == 1 else "The stores still take"
+    echo_wrapped(f"{take} {kb(size)}; when nothing is to go back:", err=True)
+    # A line of its own, and never broken: it is there to be copied.
+    forget = ["  sessioncompress", "forget", *options.typed(paths, backup_dir)]
+    click.echo(printable(" ".join(forget)), err=True)
+
+
+def _has_all_back(path: Path, policies: Policies) -> bool:
+    try:
+        return all(each.state is State.RESTORED for each in session_runs(path, policies.of(path)))
+    except SessionCompressError:
+        return False
 
 
 def _head(run: RunStats) -> str:
@@ -166,6 +204,9 @@ def _say(lines: output.Lines, done: RestoreStats) -> None:
     lines.changed(printable(f"{done.path}: {said}"), short)
 
 
-def _document(done: output.Done, run: str, *, dry_run: bool) -> dict[str, Any]:
-    failed = [RestoreStats(path, status_of(error), str(error), run) for path, error in done.failed]
-    return {"schema": SCHEMA, "dryRun": dry_run, "files": [to_json(each) for each in (*done.results, *failed)]}
+def _document(tried: list[tuple[str, output.Done]], *, dry_run: bool) -> dict[str, Any]:
+    files: list[RestoreStats] = []
+    for run, done in tried:
+        files += done.results
+        files += [RestoreStats(path, status_of(error), str(error), run) for path, error in done.failed]
+    return {"schema": SCHEMA, "dryRun": dry_run, "files": list(map(to_json, files))}

@@ -15,6 +15,7 @@ from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
+from sessioncompress.operations.packed import listed_packed
 from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import to_json
@@ -32,8 +33,6 @@ COLUMNS = (
 
 _WIDE = 120
 """Columns of a terminal that has room for the paths of sessions."""
-_DIGEST_SHOWN = 12
-_DIGEST_DIGITS = 64
 _UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
 _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
     "saves": lambda each: (-each.could_save, -each.size),
@@ -47,14 +46,13 @@ def row(session: ListedSession, name: Callable[[str], str] = printable) -> list[
     """Format one session; `name` says how a path is written."""
     seconds = max(time.time() - session.modified, 0)
     unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
-    is_digest = len(session.project) == _DIGEST_DIGITS and "/" not in session.project
     return [
         session.agent,
-        f"sha256:{session.project[:_DIGEST_SHOWN]}" if is_digest else name(session.project) or "-",
+        name(lists.printed(session.project)),
         f"{int(seconds // length):,} {unit}",
         kb(session.size),
         kb(session.could_save) if session.could_save else "-",
-        "yes" if session.compressed else "-",
+        "packed" if session.packed else "yes" if session.compressed else "-",
         name(session.path),
     ]
 
@@ -79,7 +77,9 @@ def total(listed: Sequence[ListedSession]) -> str:
     size, saves = (sum(getattr(each, name) for each in listed) for name in ("size", "could_save"))
     agents = counted(len({each.agent for each in listed}), "agent", "agents")
     done = sum(each.compressed for each in listed)
-    return f"{head} of {agents}, {kb(size)}; {done:,} compressed already; a run could save {kb(saves)}, stores included"
+    packed = sum(each.packed for each in listed)
+    already = f"{done:,} compressed already{f', {packed:,} packed' if packed else ''}"
+    return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves)}, stores included"
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress sessions --project .")
@@ -99,8 +99,10 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
         assert isinstance(found, lists.Session)
         return partial(lists.listed, found, policies.of(found.path))
 
-    selected = lists.sessions(lists.Selection(agent, project, older_than))
-    done = output.told(batch.Archive(selected, prepare, None))
+    selection = lists.Selection(agent, project, older_than)
+    found = options.or_projects_told(lists.sessions(selection), selection)
+    run = output.told(batch.Archive(found, prepare, None))
+    done = output.both(run, output.told(listed_packed(selection)))
     listed: list[ListedSession] = done.results
     if as_json:
         totals = {
@@ -108,9 +110,10 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
             "size": sum(each.size for each in listed),
             "compressed": sum(each.compressed for each in listed),
             "couldSave": sum(each.could_save for each in listed),
+            "packed": sum(each.packed for each in listed),
         }
-        found = [to_json(each) | {"modified": written_time(each.modified)} for each in listed]
-        output.echo_json({"schema": SCHEMA, "sessions": found, "totals": totals})
+        documents = [to_json(each) | {"modified": written_time(each.modified)} for each in listed]
+        output.echo_json({"schema": SCHEMA, "sessions": documents, "totals": totals})
     else:
         echo_list(listed, sort)
         echo_wrapped(output.with_others(total(listed), done.others))

@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
 from sessioncompress.core.text import KB, printable
 from sessioncompress.operations import batch, wording
+from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.sessions import SessionStats, Share, inspect_session
 from sessioncompress.pipeline.discover import Found
 
@@ -24,6 +25,7 @@ from sessioncompress.pipeline.discover import Found
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
+@cluster.ENGINE
 def stats(
     chosen: options.Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
 ) -> None:
@@ -36,7 +38,11 @@ def stats(
             options.tell_of_two_stores(found.path, policy)
         return options.on(found, partial(inspect_session, policy=policy, form=form))
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
+    def of_copy(place: Path, copy: Path) -> SessionStats:
+        return inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
+
+    run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
+    done = output.both(run, output.told(each_packed(chosen.packed(), of_copy)))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import click
 
@@ -32,7 +32,11 @@ class Column(NamedTuple):
 
 def is_seen() -> bool:
     """Tell whether somebody reads stdout in a terminal."""
-    return sys.stdout is not None and sys.stdout.isatty()
+    return _is_terminal(sys.stdout)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 def width() -> int:
@@ -75,16 +79,24 @@ def file_line(path: str, before: str, after: str, by: str, arrow: str = "->") ->
     return f"{cut(with_tilde(name), room):<{room}}  {said}"
 
 
-def echo_wrapped(text: str) -> None:
-    """Print a line; in a terminal broken between words, and indented where it goes on."""
-    if is_seen():
-        from textwrap import wrap
+def shown(path: str) -> str:
+    """Write the path that a line begins with: in a terminal with `~`, and so that it fits."""
+    name = printable(path)
+    return cut(with_tilde(name), width() - _GAP) if is_seen() else name
 
-        indent = " " * (len(text) - len(text.lstrip()) + _GAP)
-        room = max(width(), 2 * _LEAST)
-        lines = wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        text = "\n".join(lines)
-    click.echo(text)
+
+def wrapped(text: str, spare: int = 0) -> str:
+    """Break a line between words, and indent it where it goes on; `spare` columns at its end stay free."""
+    from textwrap import wrap
+
+    indent = " " * (len(text) - len(text.lstrip()) + _GAP)
+    room = max(width() - spare, 2 * _LEAST)
+    return "\n".join(wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
+
+
+def echo_wrapped(text: str, *, err: bool = False) -> None:
+    """Print a line; broken where it goes to a terminal."""
+    click.echo(wrapped(text) if (_is_terminal(sys.stderr) if err else is_seen()) else text, err=err)
 
 
 def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

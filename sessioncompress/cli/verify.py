@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.operations import batch, wording
+from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.verify import VerifyStats, verify_session
 from sessioncompress.pipeline.discover import Found
 
@@ -20,6 +21,7 @@ from sessioncompress.pipeline.discover import Found
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
+@cluster.ENGINE
 def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
     """Check sessions, and that every original is there; exit 5 if not."""
     policies = options.policies_of(config, backup_dir=backup_dir)
@@ -28,7 +30,7 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
     def prepare(each: Found) -> Callable[[], VerifyStats]:
         return options.on(each, partial(verify_session, policy=options.policy_of(each, policies), form=form))
 
-    run = batch.Archive(found, prepare, chosen.jobs)
+    run = batch.Archive(found, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
     lines = output.Lines(chosen)
 
     def say(stats: VerifyStats) -> None:
@@ -39,7 +41,8 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
         else:
             lines.left(said)
 
-    done = output.told(run, say)
+    packed = each_packed(chosen.packed(), lambda _, copy: verify_session(copy, form=form))
+    done = output.both(output.told(run, say), output.told(packed, say))
     if chosen.as_json:
         output.echo_json(wording.verify_document(done.results))
     lines.end([output.total(len(done.results), wording.verified_total(done.results), done.others)])

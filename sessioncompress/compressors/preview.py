@@ -380,8 +380,11 @@ def lines_of(text: str, flagged: bool) -> Special | None:
     follows.
     """
     forms: tuple[Form, ...] = ()
-    if any(words in text for words in _IN_REPORTS):
-        forms = reports()
+    missing = {words for words in _IN_REPORTS if words not in text}
+    if len(missing) < len(_IN_REPORTS):
+        # What was not found is not looked for again.
+        left = ((form.pattern, tuple(words for words in form.words if words not in missing)) for form in reports())
+        forms = tuple(Form(pattern, words) for pattern, words in left if words)
     if forms and _IN_MOCHA in text and _MOCHA.search(text):
         forms = (Form(_MOCHA), Form(_NUMBERED), *forms)
     kept = (*forms, Form(_FAILURE)) if failed(text, flagged) else forms

@@ -142,13 +142,14 @@ class Repeats:
         self._last_of: dict[tuple[str, str], int] = {}
         """Of each file, and part that was read of it, the last position; `written` is a part of its own."""
         self._quoted: dict[bytes, int] = {}
+        roles, every, result = view.lines.roles, view.lines.facts, Role.RESULT
         for position, number in enumerate(view.survey.shape.live):
             self._position[number] = position
-            line = view.lines[number]
-            if line.facts is not PLAIN and line.facts.repeats:
-                self._quoted.update(dict.fromkeys(line.facts.repeats, position))
-            made = view.asking(number) if line.role is Role.RESULT else None
-            if made is not None and made.file and not line.facts.failed:
+            facts = every[number]
+            if facts is not PLAIN and facts.repeats:
+                self._quoted.update(dict.fromkeys(facts.repeats, position))
+            made = view.asking(number) if roles[number] is result else None
+            if made is not None and made.file and not facts.failed:
                 if made.purpose is Purpose.READ:
                     self._last_of[made.file, made.part] = position
                 elif made.purpose is Purpose.WRITE:

@@ -112,6 +112,8 @@ def holds_at_most(raw: bytes, most: int) -> bool:
     return True
 
 
+_COUNTED = 6_000
+"""Bytes. In what is longer it takes less time to look at what was parsed than to count brackets."""
 DEEPEST: Final = 200
 """Objects and lists inside each other. No agent nests a fifth of it; Python walks through four times as many."""
 
@@ -128,14 +130,10 @@ _STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
 def loads(written: bytes | str) -> Any:
     """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
     value = orjson.loads(written)
-    if len(written) <= DEEPEST:
+    if len(written) <= 2 * DEEPEST or (len(written) <= _COUNTED and _opened(written) <= DEEPEST):
         return value
-    if isinstance(written, str):
-        opened = written.count("[") + written.count("{")
-    else:
-        opened = written.count(b"[") + written.count(b"{")
     # Source code in a string has many brackets, and its line few objects: what was parsed is looked at.
-    level = [value] if opened > DEEPEST else []
+    level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(DEEPEST):
         if not level:
             return value
@@ -146,9 +144,15 @@ def loads(written: bytes | str) -> Any:
     return value
 
 
+def _opened(written: bytes | str) -> int:
+    if isinstance(written, str):
+        return written.count("[") + written.count("{")
+    return written.count(b"[") + written.count(b"{")
+
+
 def is_deep(raw: bytes) -> bool:
     """Whether bytes are nested more than DEEPEST deep, be they JSON or not."""
-    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+    if _opened(raw) <= DEEPEST:
         return False
     steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
     return max(accumulate(steps), default=0) > DEEPEST

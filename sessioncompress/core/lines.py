@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from sessioncompress.core.model import NO_PREFIX, Call, Facts, Line, Prefix, Role, Shape
+from sessioncompress.core.model import NO_PREFIX, PLAIN, Call, Facts, Line, Prefix, Role, Shape
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
@@ -49,7 +49,8 @@ class Lines(list[Line]):
 
     def not_understood(self, first: int | None = None) -> int:
         """Count the lines, or among the `first` ones, that our parser does not read."""
-        return sum(line.role is Role.OPAQUE or line.facts.foreign for line in self[:first])
+        opaque = self.roles[:first].count(Role.OPAQUE)
+        return opaque + sum(facts.foreign for facts in self.facts[:first] if facts is not PLAIN)
 
 
 class Survey(NamedTuple):
@@ -69,8 +70,8 @@ def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
 
     Where there are no user lines, each run of prompts begins one.
     """
-    roles, facts = lines.roles, lines.facts
-    turns = [position for position, number in enumerate(path) if roles[number] is Role.USER]
+    roles, facts, user = lines.roles, lines.facts, Role.USER
+    turns = [position for position, number in enumerate(path) if roles[number] is user]
     if turns:
         return [_first_prompt(lines, path, position) for position in turns]
     prompts = [facts[number].prompt for number in path]
@@ -109,6 +110,18 @@ class GrowingPath:
         del self.path[start:]
         for positions in (self._tasks, self._begun, self._users, self._prompts):
             del positions[bisect_left(positions, start) :]
+
+
+def without_taken_back(lines: Lines, numbers: list[int]) -> list[int]:
+    """Follow lines in their order; leave out the turns that some of them take back."""
+    if not any(facts.back for facts in lines.facts if facts is not PLAIN):
+        return numbers
+    growing = GrowingPath(lines)
+    for number in numbers:
+        if back := lines.facts[number].back:
+            growing.take_back(back)
+        growing.add(number)
+    return growing.path
 
 
 def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:

@@ -123,16 +123,19 @@ class ClaudeReader(base.Reader):
         blocks += values.marked_images(raw, ("message", "content"), content)
         tool, answers, io = "", "", 0
         if not results:
-            is_prompt = not any(entry.get(key) for key in ("isMeta", "isCompactSummary", "isSidechain"))
+            is_prompt = not (entry.get("isMeta") or entry.get("isCompactSummary") or entry.get("isSidechain"))
             role, facts = Role.USER if is_prompt else Role.OTHER, screen.facts_of(entry)
         else:
-            # A read that only says that its file is as it was supersedes no earlier read: to the plan it is no result.
-            unchanged = any(values.text(part.get("content")).startswith(_UNCHANGED) for _, part in results)
-            role = Role.OTHER if unchanged else Role.RESULT
-            calls = [self.answered(part.get("tool_use_id")) for _, part in results]
-            for (index, part), made in zip(results, calls, strict=True):
-                io += _result(values.part_path(index, "content"), part.get("content"), made, blocks)
-            failed = any(part.get("is_error") is True for _, part in results)
+            role, failed = Role.RESULT, False
+            calls: list[model.Call] = []
+            for index, part in results:
+                written = part.get("content")
+                if isinstance(written, str) and written.startswith(_UNCHANGED):
+                    # A read that only says that its file is as it was supersedes no earlier read.
+                    role = Role.OTHER
+                failed |= part.get("is_error") is True
+                calls.append(made := self.answered(part.get("tool_use_id")))
+                io += _result(values.part_path(index, "content"), written, made, blocks)
             if len(calls) == 1:
                 answers, tool, facts = calls[0].id, calls[0].tool, _FAILED if failed else PLAIN
             else:

@@ -9,7 +9,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.lines import GrowingPath, Lines
+from sessioncompress.core.lines import Lines, without_taken_back
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED
@@ -30,6 +30,11 @@ _TOOLS = (
 _REASONING = "reasoning"
 _PASSED_OVER = "other"
 """What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
+
+_SEALED = Facts(sealed=True)
+_THINKS = Facts(thinks=True)
+_GOES = Facts(ties=(Tie((_PAYLOAD, "type"), _PASSED_OVER, 0),), thinks=True)
+"""Reasoning with a seal: it loses its type with it."""
 
 _FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 """The calls that may stand without their item's id, as in all rollouts of before 2026."""
@@ -80,43 +85,32 @@ class RolloutReader(base.Reader):
     def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         kind = values.text(item.get("type"))
         is_answer = _is_answer(item)
-        if kind in items.CALLS:
-            line = self._call(raw, item, items.CALLS[kind])
-        elif kind in items.RESULTS:
-            line = self._result(raw, item)
-        elif kind in ("message", "agent_message"):
+        if kind in ("message", "agent_message"):
             self._said.update(hash(text) for text in items.texts_of(item) if len(text) >= values.SMALLEST_BLOCK)
-            line = _message(raw, item)
-        elif kind in (_REASONING, _PASSED_OVER):
-            line = line_of(raw, Role.ASSISTANT, reads=values.thought("", item.get("encrypted_content")))
-        else:
-            line = line_of(raw, Role.OTHER)
-        if kind.endswith("_output") or kind == "agent_message" or (kind == "message" and not is_answer):
+            if not is_answer:
+                self._response = ""
+                return _message(raw, item)
+        if kind.endswith("_output"):
             self._response = ""
-            return line
+            return self._result(raw, item) if kind in items.RESULTS else line_of(raw, Role.OTHER)
         if not self._response:
             self._responses += 1
             self._response = f"response {self._responses}"
-        line = line._replace(response=self._response)
-        # What must change together with the reasoning of the response.
-        if kind == _REASONING:
-            seal = item.get("encrypted_content")
-            if not isinstance(seal, str):
-                return line._replace(facts=Facts(thinks=True))
-            # Without a seal of some length it stays, and all that hangs on it.
-            blocks = values.whole(Kind.THINKING, (_PAYLOAD, "encrypted_content"), seal, "", "")
-            tie = Tie((_PAYLOAD, "type"), _PASSED_OVER, 0)
-            return line._replace(blocks=tuple(blocks), facts=Facts(ties=(tie,), thinks=True))
-        name = item.get("id")
-        if not isinstance(name, str) or kind == _PASSED_OVER:
-            return line
-        if not (kind in _FREE or is_answer):
-            return line._replace(facts=line.facts._replace(sealed=True))
+        if kind in (_REASONING, _PASSED_OVER):
+            return _reasoning(raw, item, kind, self._response)
+        facts = PLAIN
         # The id names the item to the API, which then wants the reasoning before it.
-        ties = (Tie((_PAYLOAD, "id"), None, len(name) + len('"id":"",')),)
-        return line._replace(facts=line.facts._replace(ties=ties))
+        if isinstance(name := item.get("id"), str):
+            tie = Tie((_PAYLOAD, "id"), None, len(name) + len('"id":"",'))
+            facts = Facts(ties=(tie,)) if kind in _FREE or is_answer else _SEALED
+        if kind in items.CALLS:
+            return self._call(raw, item, items.CALLS[kind], facts)
+        if is_answer:
+            reads = sum(map(len, items.texts_of(item)))
+            return line_of(raw, Role.ASSISTANT, reads=reads, facts=facts, response=self._response)
+        return line_of(raw, Role.OTHER, facts=facts, response=self._response)
 
-    def _call(self, raw: bytes, item: Mapping[str, Any], place: JsonPath) -> Line:
+    def _call(self, raw: bytes, item: Mapping[str, Any], place: JsonPath, facts: Facts) -> Line:
         tool, call = items.called(item)
         written = items.arguments_of(item, place)
         # A command that prints a skill is a read of it.
@@ -132,7 +126,8 @@ class RolloutReader(base.Reader):
             blocks.append(Block(Kind.ARGUMENT, path, size, values.bulk_of(arguments), made.tool, call))
         if size and values.may_copy(raw):
             blocks += values.marked_leaves(Kind.ARGUMENT, path, arguments, made.tool, call)
-        return line_of(raw, Role.ASSISTANT, blocks, calls=(made,), io=size, reads=size + values.CALL)
+        reads, name = size + values.CALL, self._response
+        return line_of(raw, Role.ASSISTANT, blocks, calls=(made,), io=size, reads=reads, facts=facts, response=name)
 
     def _result(self, raw: bytes, item: Mapping[str, Any]) -> Line:
         made = self.answered(item.get("call_id"))
@@ -168,6 +163,16 @@ class RolloutReader(base.Reader):
                     blocks += _result_text((*path, step, "text"), text, "", "")
         reads = sum(len(text) for item in history for text in items.texts_of(item))
         return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
+
+
+def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str) -> Line:
+    seal = item.get("encrypted_content")
+    blocks, facts = [], PLAIN
+    if kind == _REASONING:
+        # Without a seal of some length it stays, and all that hangs on it.
+        blocks = values.whole(Kind.THINKING, (_PAYLOAD, "encrypted_content"), values.text(seal), "", "")
+        facts = _GOES if isinstance(seal, str) else _THINKS
+    return line_of(raw, Role.ASSISTANT, blocks, reads=values.thought("", seal), facts=facts, response=response)
 
 
 def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
@@ -293,12 +298,8 @@ class Codex(base.Format):
         Versions of Codex differ in whether each user message of a task is a turn of its own. Whole tasks are taken off
         the path: a line too many is old, but with one too few a checkpoint that is gone could make what is read dead.
         """
-        live = GrowingPath(lines)
-        for number in base.entries(lines):
-            if back := lines.facts[number].back:
-                live.take_back(back)
-            live.add(number)
-        return model.Shape(array("I", live.path), frozenset(base.dead(lines, live.path)))
+        path = without_taken_back(lines, base.entries(lines))
+        return model.Shape(array("I", path), frozenset(base.dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         from sessioncompress.formats import codex_checkpoint

@@ -66,6 +66,6 @@ def texts_of(item: Mapping[str, Any]) -> list[str]:
 
 def wrapped(output: str) -> str | None:
     """Read the text of an output that older versions wrote, as a string, in an object with its metadata."""
-    found = values.fields(within(output)) if '"metadata"' in output else {}
+    found = values.fields(within(output)) if output.lstrip()[:1] == "{" and '"metadata"' in output else {}
     text = found.get("output")
     return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None

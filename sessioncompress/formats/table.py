@@ -93,7 +93,7 @@ TABLE = (
     ),
     _Row(
         "oh-my-pi",
-        ("omp", "ohmypi"),
+        ("omp",),
         "ohmypi.OhMyPi",
         ("type", "session"),
         _Said("oh-my-pi", "18.2.0"),
@@ -123,7 +123,7 @@ TABLE = (
     ),
     _Row(
         "claude-code",
-        ("claude", "claudecode", "cc"),
+        ("claude", "cc"),
         "claude.ClaudeCode",
         ("parentUuid", None),
         _Said("Claude Code", "2.1.100, 2.1.329", "JSON lines; those of its subagents too"),
@@ -156,7 +156,7 @@ TABLE = (
     ),
     _Row(
         "opencode",
-        ("open-code",),
+        (),
         "opencode.OpenCode",
         ("info", None),
         _Said("OpenCode", "1.18.33, after `opencode import`", "one JSON document, as `opencode export` writes it"),
@@ -251,17 +251,22 @@ def format_named(name: str) -> Format:
     return _made(next(row for row in TABLE if row.name == known))
 
 
+def folded(name: str) -> str:
+    """Write a name as it is compared: case, blanks and dashes are alike."""
+    return name.lower().replace(" ", "").replace("-", "")
+
+
 def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
     """Look up what we call an agent by any name of it. Raises UsageError with the nearest name of those `among`."""
     names = {each: row.name for row in TABLE for each in (row.name, *row.also) if row.name in among}
-    if found := names.get(name.lower()):
+    if found := {folded(each): agent for each, agent in names.items()}.get(folded(name)):
         return found
     # Imported here: only an error needs it.
     import difflib
 
     near = difflib.get_close_matches(name.lower(), names, n=1)
     meant = f"; did you mean {names[near[0]]}?" if near else ""
-    raise UsageError(f"{name!r} is none of {', '.join(among)}{meant}", state="Nothing was done.")
+    raise UsageError(f"'{name}' is none of {', '.join(among)}{meant}", state="Nothing was done.")
 
 
 @cache

@@ -115,7 +115,7 @@ def thought(written: Any, seal: Any) -> int:
 
 def pictures(blocks: Iterable[Block]) -> int:
     """Count what a model reads of the images among blocks, in characters: of a small one no more than it has bytes."""
-    return sum(min(block.size, PICTURE) for block in blocks if block.kind is Kind.IMAGE and not block.marked)
+    return sum([min(block.size, PICTURE) for block in blocks if block.kind is Kind.IMAGE and not block.marked])
 
 
 def whole(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:

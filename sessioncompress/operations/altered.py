@@ -48,7 +48,10 @@ def altered(
     the session is an older state of itself, or lines were deleted, and the others can be restored exactly. In a file
     that is no session, or has another id, all missing lines count. Raises Unreadable if a missing line's original,
     which would have to be compared, cannot be read.
+
+    Of what a restore took back no line is looked for: whoever changed it since changed what the agent wrote.
     """
+    missing = [each for each in missing if not journal.is_of(bytes.fromhex(each.sha256), found.taken_back)]
     fewer = found.fewer.union(record.sha256 for record in missing)
     if not fewer:
         return 0
@@ -144,6 +147,8 @@ class _Lost:
         self._twins = twins
         self._gone = bool(gone)
         self._digests = {record.sha256 for record in gone} | twins.digests
+        self._ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
+        """What we wrote, which may name any original."""
         self._entries: set[str | int] = set()
         self._heads: set[bytes] = set()
         kept = [(record.place, record.sha256) for record in gone if record.place]
@@ -161,7 +166,7 @@ class _Lost:
             return False
         for form in (raw,) if raw.endswith(b"\n") else (raw, raw + b"\n"):
             digest = sha256(form).digest()
-            if self._journal.rewriting(digest) is not None or self._journal.originals(digest):
+            if digest in self._ours or self._journal.rewriting(digest) is not None or self._journal.originals(digest):
                 return False
         if self._twins.are_near(raw):
             return True

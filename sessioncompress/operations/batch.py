@@ -7,14 +7,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from sessioncompress.core import VERSION, process
 from sessioncompress.errors import FileFailed, InUse, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.operations.schedule import Progress, Schedule, sized
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _LITTLE = 4 * 1024 * 1024
 """Bytes. Less than that is done before other processes have started."""
 _IDLE = 0.1
 """Seconds between two checks for an interrupt and for progress to show."""
-_STATE = "The session is as it was or as it will be, nothing in between."
-_SAFE_PATH = "PYTHONSAFEPATH"
+STATE = "The session is as it was or as it will be, nothing in between."
+SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class Outcome(NamedTuple, Generic[T]):
@@ -65,7 +65,7 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
             error.where = str(path)
         return Outcome(found, error=error, passed_over=not found.named and isinstance(error, NotASession | IsALink))
     except OSError as error:
-        return Outcome(found, error=failed(error, found.shown, _STATE))
+        return Outcome(found, error=failed(error, found.shown, STATE))
     except Exception as error:  # noqa: BLE001 - a bug that one file triggers must not cost the others their turn
         trace = error.__traceback__
         while trace and trace.tb_next:
@@ -74,7 +74,7 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
         # Without Python's own message, which may quote the session.
         what = f"an error in sessioncompress {VERSION} ({type(error).__name__}{at})"
         remedy = "Please report this line, without the session."
-        return Outcome(found, error=FileFailed(what, where=found.shown, state=_STATE, remedy=remedy))
+        return Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
 
 
 def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome[T]]:
@@ -106,19 +106,30 @@ class Settled(NamedTuple, Generic[T]):
     result: T
 
 
+Results = Callable[[Sequence[Task[Any]], Iterator[int], int, float], Generator[tuple[int, Outcome[Any]] | None]]
+"""What does tasks as results() does them."""
+Engine = Callable[[], AbstractContextManager[tuple[int, Results]]]
+"""Opens a place of work, and says how many files it works on at once."""
+
+
 class Archive(Generic[T]):
-    """Works on many files in up to `jobs` processes, and yields the outcomes in the order of the files.
+    """Works on many files in up to `jobs` processes, or in an `engine`; yields the outcomes in the order of the files.
 
     `prepare` returns a file's result, or work that can be sent to another process. After the first interrupt no file
-    is begun; `left` then counts those.
+    is begun; `left` then counts those. With `quiet` it shows no progress.
     """
 
     def __init__(
-        self, files: Iterable[Found], prepare: Callable[[Found], Settled[T] | Callable[[], T]], jobs: int | None
+        self,
+        files: Iterable[Found],
+        prepare: Callable[[Found], Settled[T] | Callable[[], T]],
+        jobs: int | None,
+        engine: Engine | None = None,
+        *,
+        quiet: bool = False,
     ) -> None:
-        self._files = files
-        self._prepare = prepare
-        self._jobs = jobs
+        self._files, self._prepare, self._jobs, self._engine = files, prepare, jobs, engine
+        self._quiet = quiet
         self._outcomes: list[Outcome[T] | None] = []
         self._given = 0
         self.left = 0
@@ -136,7 +147,7 @@ class Archive(Generic[T]):
             result = first.result.result if first.result else None
             self._outcomes.append(Outcome(first.found, result, first.error, first.passed_over))
             yield from self._ready()
-        if len(tasks) == 1:
+        if len(tasks) == 1 and self._engine is None:
             self._outcomes[places[0]] = outcome_of(*tasks[0])
         elif tasks:
             yield from self._worked_on(places, tasks)
@@ -149,19 +160,20 @@ class Archive(Generic[T]):
             yield done
 
     def _worked_on(self, places: Sequence[int], tasks: Sequence[Task[T]]) -> Iterator[Outcome[T]]:
-        sizes = [_sized(task.found) for task in tasks]
+        sizes = [sized(task.found) for task in tasks]
         size = sum(each.size for each in sizes)
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
         # Windows cannot keep an interrupt from other processes.
         jobs = 1 if sys.platform == "win32" else self._jobs or processors
-        processes = min(jobs, len(tasks)) if size > _LITTLE else 1
-        schedule = Schedule(sizes, processes)
-        progress = Progress(len(tasks), size, sys.stderr)
-        with process.deferred() as asked:
+        jobs = min(jobs, len(tasks)) if size > _LITTLE else 1
+        own: tuple[int, Results] = jobs, _in_turn if jobs == 1 else results
+        engine = self._engine or (lambda: nullcontext(own))
+        progress = Progress(len(tasks), size, None if self._quiet else sys.stderr)
+        with process.deferred() as asked, engine() as (processes, work):
+            schedule = Schedule(sizes, processes)
             order = iter(lambda: None if asked() else next(schedule, None), None)
-            in_turn = ((number, outcome_of(*tasks[number])) for number in order)
             # Closed at any end, so that no process outlives it.
-            with closing(in_turn if processes == 1 else results(tasks, order, processes, _IDLE)) as outcomes:
+            with closing(work(tasks, order, processes, _IDLE)) as outcomes:
                 for done in outcomes:
                     if done is not None:
                         number, became = done
@@ -175,132 +187,11 @@ class Archive(Generic[T]):
             self.interrupted = asked()
 
 
-class Sized(NamedTuple):
-    """A file's size in bytes, and its time of change in nanoseconds."""
-
-    size: int
-    changed: int
-
-
-def _sized(found: Found) -> Sized:
-    if found.remote is not None:
-        return Sized(found.remote.size, found.remote.changed_ns)
-    try:
-        status = os.lstat(found.path)
-    except OSError:
-        # It is gone, which the work on it will report.
-        return Sized(0, 0)
-    return Sized(status.st_size, status.st_mtime_ns)
-
-
-class Schedule(Iterator[int]):
-    """Yields the index of each file once, the oldest first.
-
-    A file that would keep one process busy as long as the rest keeps all of them comes at once: as the last one it
-    would leave the other processes idle.
-    """
-
-    def __init__(self, files: Sequence[Sized], processes: int) -> None:
-        self._files = files
-        self._processes = processes
-        by_age = sorted(range(len(files)), key=lambda number: (files[number].changed, number))
-        self._oldest = iter(by_age)
-        self._largest = sorted(by_age, key=lambda number: -files[number].size)[::-1]
-        self._taken = bytearray(len(files))
-        self._left = sum(each.size for each in files)
-
-    def __next__(self) -> int:
-        while self._largest and self._taken[self._largest[-1]]:
-            self._largest.pop()
-        if not self._largest:
-            raise StopIteration
-        number = self._largest[-1]
-        if self._processes == 1 or self._files[number].size * self._processes < self._left:
-            number = next(each for each in self._oldest if not self._taken[each])
-        self._taken[number] = True
-        self._left -= self._files[number].size
-        return number
-
-
-_FIRST, _AGAIN = 1.0, 0.1
-_FIRST_LINE = _NEXT_LINE = 5.0
-"""Seconds. Shorter runs show no progress."""
-_BAR, _LEAST_BAR = 20, 10
-_MB = 1024 * 1024
-_MINUTE = 60
-
-
-class Progress:
-    """Counts the files and bytes that are done, and shows them from time to time."""
-
-    def __init__(self, files: int, size: int, stream: TextIO | None) -> None:
-        self._files, self._size = files, size
-        self._stream = stream
-        self._terminal = stream is not None and stream.isatty()
-        self._begun = monotonic()
-        self._next = self._begun + (_FIRST if self._terminal else _FIRST_LINE)
-        self._done_files = self._done = 0
-        self._shown = 0
-
-    def done(self, size: int) -> None:
-        """Count a finished file of this many bytes."""
-        self._done_files += 1
-        self._done += size
-
-    def show(self) -> None:
-        """Show the progress, unless it was shown a moment ago."""
-        now = monotonic()
-        if self._stream is None or now < self._next:
-            return
-        parts = said(self._done_files, self._files, self._done, self._size, now - self._begun)
-        if not self._terminal:
-            self._next = now + _NEXT_LINE
-            self._write(", ".join(parts) + "\n")
-            return
-        self._next = now + _AGAIN
-        # Imported here because most runs end before there is anything to show.
-        from shutil import get_terminal_size
-
-        line = self._fitting(parts, get_terminal_size().columns - 1)
-        self._write("\r" + line.ljust(self._shown))
-        self._shown = len(line)
-
-    def _fitting(self, parts: Sequence[str], room: int) -> str:
-        """Put a bar before as many of the parts as leave room for it."""
-        for number in range(len(parts), 0, -1):
-            text = ", ".join(parts[:number])
-            bar = min(room - len(text) - len("[] "), _BAR)
-            if bar >= _LEAST_BAR:
-                full = bar * self._done // max(self._size, 1)
-                return f"[{'#' * full}{'.' * (bar - full)}] {text}"
-        return parts[0][: max(room, 0)]
-
-    def hide(self) -> None:
-        """Clear the terminal's line before other output."""
-        if self._shown:
-            self._write("\r" + " " * self._shown + "\r")
-            self._shown = 0
-            self._next = min(self._next, monotonic() + _AGAIN)
-
-    def _write(self, text: str) -> None:
-        if self._stream is not None:
-            self._stream.write(text)
-            self._stream.flush()
-
-
-def said(done_files: int, files: int, done: int, size: int, seconds: float) -> list[str]:
-    """Format the progress in parts, what matters most first: the share, the time that the rest will take, the rest."""
-    share = 100 * done // size if size else 100
-    parts = [f"{share} %", f"{done_files:,} of {files:,} files", f"{done / _MB:,.1f} of {size / _MB:,.1f} MB"]
-    if done and seconds:
-        minutes, rest = divmod(round((size - done) * seconds / done), _MINUTE)
-        hours, minutes = divmod(minutes, _MINUTE)
-        left = f"{minutes} min {rest} s" if minutes else f"{rest} s"
-        if hours:
-            left = f"{hours} h {minutes} min"
-        parts[1:1] = [f"{left} left"]
-        parts.append(f"{done / _MB / seconds:,.1f} MB/s")
-    return parts
+def _in_turn(
+    tasks: Sequence[Task[T]], order: Iterator[int], processes: int, seconds: float
+) -> Generator[tuple[int, Outcome[T]] | None]:
+    del processes, seconds
+    yield from ((number, outcome_of(*tasks[number])) for number in order)
 
 
 def results(
@@ -342,7 +233,7 @@ def results(
                     what = f"the process that worked on it ended ({how})"
                     remedy = "Run again; where memory is short, with --jobs 1."
                     found = tasks[number].found
-                    done = Outcome(found, error=FileFailed(what, where=found.shown, state=_STATE, remedy=remedy))
+                    done = Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
                 following = next(order, None)
                 if following is not None and worker.exitcode is None:
                     give(pipe, worker, following)
@@ -375,16 +266,16 @@ def _begun(pipes: list[Connection[Any, Any]]) -> tuple[Connection[Any, Any], Any
     worker = context.Process(target=_work, args=(theirs, [ours, *pipes] if forks else []), daemon=True)
     # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits the mask.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    before = os.environ.get(_SAFE_PATH)
+    before = os.environ.get(SAFE_PATH)
     # A new Python imports from the working folder otherwise, which may be anyone's.
-    os.environ[_SAFE_PATH] = "1"
+    os.environ[SAFE_PATH] = "1"
     try:
         worker.start()
     finally:
         if before is None:
-            del os.environ[_SAFE_PATH]
+            del os.environ[SAFE_PATH]
         else:
-            os.environ[_SAFE_PATH] = before
+            os.environ[SAFE_PATH] = before
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     theirs.close()
     return ours, worker

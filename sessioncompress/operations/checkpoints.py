@@ -20,7 +20,7 @@ from sessioncompress.core.model import Kind, Role
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.formats.base import Format
-from sessioncompress.operations.unwinding import Hanging, Unwound
+from sessioncompress.operations.unwinding import Hanging, Names, Unwound, rewritten_among
 from sessioncompress.pipeline import reading
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
@@ -37,28 +37,31 @@ class Checkpoints:
     """
 
     def __init__(
-        self, session: OpenSession, journal: Journal, form: Format | None, taking: Sequence[CheckpointRecord]
+        self,
+        session: OpenSession,
+        journal: Journal,
+        originals: Path,
+        form: Format | None,
+        taking: Sequence[CheckpointRecord],
     ) -> None:
-        self._session = session
+        self._session, self._journal = session, journal
         self._spans: list[tuple[int, int]] = []
         self._hanging = Hanging(form, journal)
         head, strange = HEAD.encode(), False
-        wanted = {bytes.fromhex(line) for record in taking for line in record.lines}
-        others = {bytes.fromhex(line) for record in journal.checkpoints for line in record.lines} - wanted
+        names = Names(journal, originals)
+        wanted = {line for record in taking for line in record.lines}
+        others = {line for record in journal.checkpoints for line in record.lines} - wanted
         there: set[str] = set()
         position = 0
         with session.reader() as file:
             for _, raw, whole in jsonl.pieces(file, session.size) if wanted else ():
                 start, position = position, position + len(raw)
-                digest = sha256(raw).digest() if whole else b""
-                row = journal.rewriting(digest)
-                if digest not in wanted and row is not None:
-                    digest = journal.original_of(row)
-                if digest in wanted:
-                    there.add(digest.hex())
+                named = names.of(raw) if whole else frozenset[str]()
+                if ours := named & wanted:
+                    there |= ours
                     self._spans.append((start, position))
                     self._hanging.note(raw)
-                elif digest not in others:
+                elif not named & others:
                     strange = strange or head in raw
         self.taken = [each for each in taking if there.intersection(each.lines)]
         self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1
@@ -89,6 +92,10 @@ class Checkpoints:
                 continue
             number, raw, whole = piece
             yield (number, raw.removesuffix(b"\n"), whole) if position == self._unended else piece
+
+    def rewritten(self) -> reading.RewrittenLines:
+        """Find the rewritten lines among those pieces."""
+        return rewritten_among(self.pieces(), self._journal)
 
     def rehung(self, raw: bytes) -> bytes:
         """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
@@ -172,7 +179,8 @@ def with_removed(
 ) -> list[LineRecord]:
     """Leave out the missing lines that left a session for a checkpoint: they come back with it.
 
-    So are those that a restore hung elsewhere when it took one out, and those of ours that stood in another's place.
+    So are those that a restore hung elsewhere when it took one out, and those of ours that stood in another's place,
+    and messages that went with one, where the line that they repeated stands there.
     """
     there = {digest for each in journal.checkpoints for digest in each.rehung}
     dropped = (record for each in journal.checkpoints for record in each.dropped)
@@ -186,7 +194,13 @@ def with_removed(
         if newest is not None:
             there.add(journal.original_of(newest).hex())
     rewritten.fewer -= there
-    return [each for each in missing if each.sha256 not in there]
+    missing = [each for each in missing if each.sha256 not in there]
+    if any(each.ended for each in journal.checkpoints):
+        back = {each.sha256 for each in missing if journal.is_of(bytes.fromhex(each.sha256), rewritten.taken_back)}
+        pieces = jsonl.pieces_of(session.reader, session.size) if back else ()
+        back &= {sha256(raw.removesuffix(b"\n")).hexdigest() for _, raw, whole in pieces if whole}
+        missing = [each for each in missing if each.sha256 not in back]
+    return missing
 
 
 class Referred(NamedTuple):

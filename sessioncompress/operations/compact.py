@@ -13,13 +13,14 @@ from sessioncompress.core import text
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import log
-from sessioncompress.operations.compress import judge_open
+from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
+from sessioncompress.store.runs import written_by
 
 MANUAL = "manual"
 """Why a run acted that was asked to, whatever the budget."""
@@ -138,6 +139,9 @@ class _Compaction:
         """Write the checkpoint, unless none is due, nothing is to go or too little is saved."""
         session, rules = self._session, self._rules
         form, read = session.form, session.read
+        if (done := written_by(session.run_id, Command.COMPACT, session.store.journal)) is not None:
+            before, status = session.session.size + done.saved, Status.COMPACTED
+            return replace(self._unchanged(TOLD_AGAIN), status=status, size_before=before, run=session.run_id)
         if reason := triage.may_be_cached(session.session.stat, session.policy) or _not_due(self._budget):
             return replace(self._unchanged(reason), status=Status.SKIPPED)
         before = tokens_of(read)

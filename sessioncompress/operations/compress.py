@@ -20,10 +20,14 @@ from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Stat
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import last_run
-from sessioncompress.store.layout import Store, has_leftovers, store_of
+from sessioncompress.store.layout import Store, has_leftovers, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.records import Command
 from sessioncompress.store.recover import check, recover
+from sessioncompress.store.runs import written_by
 
+TOLD_AGAIN = "done by a worker that ended before it told: tokens and blocks are not counted"
+"""The reason of a session that this run wrote already."""
 _TEXTS = ("path", "format", "status", "reason", "run")
 _NUMBERS = ("originalSize", "compressedSize", "tokensBefore", "tokensAfter", "messagesChanged")
 _THRESHOLDS = ("sizeThresholdKB", "everyTurns", "minSavedKB", "idleSeconds", "prune", "budget")
@@ -45,22 +49,35 @@ def compress_session(
     detection; lines that are not understood as such stay. With `named`, the user named this file: it is refused if it
     is no session, even if the policy skips it. Otherwise it was found in a folder, and is also refused if nothing
     shows its agent. `run_id` is one of core.text.run_id() for all sessions of a run; without it this session has its
-    own. Raises SessionCompressError (see errors.py) with the session unchanged.
+    own. A session that this run wrote already is told as such, since whoever wrote it may have died before it told.
+    Raises SessionCompressError (see errors.py) with the session unchanged.
     """
     path = Path(path)
     if (skipped := triage.skip(path, policy, force=force, form=form)) is not None:
         if named and skipped.status is Status.SKIPPED and not triage.is_plainly_session(path):
             with open_session(path, writing=False) as session:
                 reading.refuse_unless_session(session, form)
-        return skipped
+        return _told_again(skipped, path, policy, run_id)
     asked = Asked(policy, run_id or text.run_id(time.time()), dry_run, force, form)
     with (
         open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
     ):
         stats = _compress(session, store_of(session.path, policy), asked, named=named)
+        stats = _told_again(stats, session.path, policy, run_id)
         note(_to_log(stats), _THRESHOLDS)
         return stats
+
+
+def _told_again(stats: CompressionStats, path: Path, policy: Policy, run_id: str) -> CompressionStats:
+    if stats.is_smaller or not run_id:
+        return stats
+    done = written_by(run_id, Command.COMPRESS, store_at(path, policy).journal)
+    if done is None:
+        return stats
+    before = stats.original_size + done.saved
+    found = {"original_size": before, "store_added": done.added, "run": run_id}
+    return replace(stats, status=Status.COMPRESSED, reason=TOLD_AGAIN, **found)
 
 
 def rehearse_open(

@@ -25,6 +25,7 @@ from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
 from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.compress import refuse_in_merge
 from sessioncompress.operations.dropping import Leaving
+from sessioncompress.operations.unwinding import Names
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.incremental import Part
@@ -234,6 +235,7 @@ class Opened:
             tokens,
             removed,
             unended=draft.unended and not dropped,
+            originals=Names(self._journal, self.store.originals).originals(draft.added),
         )
         records = [*(each.encode() for each in dropped), record.encode()]
         return draft.sink.commit(sealed(records, readable(run, self.store.journal))).size
@@ -256,7 +258,8 @@ class Opened:
 class Draft:
     """The new session: the pieces of the old one with the lines that are added, and without those that leave.
 
-    `lines` are the SHA-256 of those added; `read` is what check() read of all, and `dropped` how many lines left.
+    `added` are those lines, and `lines` the SHA-256 of each; `read` is what check() read of all, and `dropped` how many
+    lines left.
     """
 
     read: Survey
@@ -277,9 +280,8 @@ class Draft:
         self._first: list[bytes] = []
         """The first lines of the new session."""
         self.size = 0
-        self.lines: tuple[str, ...] = tuple(
-            sha256(line).hexdigest() for place in sorted(self._added) for line in self._added[place]
-        )
+        self.added = [line for place in sorted(self._added) for line in self._added[place]]
+        self.lines: tuple[str, ...] = tuple(sha256(line).hexdigest() for line in self.added)
         self._moved: dict[int, int] = {}
         self._ours: set[int] = set()
 

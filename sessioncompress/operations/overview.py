@@ -55,7 +55,8 @@ class Use(Struct, frozen=True):
 class Measured(Struct, frozen=True):
     """One session in the numbers of a report. Sizes are bytes, tokens what a model reads of it next, estimated.
 
-    `saved` and `saved_tokens` are what it would hold in addition without the runs so far, `store` what these cost.
+    `saved` and `saved_tokens` are what it would hold in addition without the runs so far, `store` what these cost;
+    `unused` is all of that where every run was taken back.
     `frees`, `adds` and `frees_tokens` are what a run would take from the session, add to the store, and save the model;
     all 0 where none would pay. `month` is that of its newest answer, else of its last change.
     """
@@ -67,6 +68,7 @@ class Measured(Struct, frozen=True):
     month: str
     size: int
     store: int
+    unused: int
     tokens: int
     saved: int
     saved_tokens: int
@@ -89,6 +91,8 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         changed = known.newest.at / 1000 if known.newest.at else session.stat.st_mtime
         saved, saved_characters = _saved(found, live)
         pays = would.is_smaller
+        # Lines of a run that was taken back may stand here again, as after a merge.
+        is_used = found.journal.standing.numbers or known.rewritten.rows or saved
         return Measured(
             path=str(session.path),
             agent=known.form.name,
@@ -97,6 +101,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             month=_month(changed),
             size=stats.size,
             store=stats.store_size,
+            unused=0 if is_used else stats.store_size,
             tokens=would.tokens_before,
             saved=saved,
             saved_tokens=round(saved_characters * each),
@@ -188,6 +193,14 @@ class Row(NamedTuple):
     """Bytes of `size`: of sessions those that a run would free, the store counted, of blocks the recent ones."""
 
 
+class Disk(NamedTuple):
+    """What sessions and their stores take together: had there been no run, now, and after another one."""
+
+    without: int
+    now: int
+    then: int
+
+
 class Overview(NamedTuple):
     """The sums over all sessions, largest first; months in their order."""
 
@@ -201,6 +214,12 @@ class Overview(NamedTuple):
     def total(self, field: str) -> int:
         """Sum up a number of all sessions."""
         return sum(getattr(each, field) for each in self.sessions)
+
+    @property
+    def disk(self) -> Disk:
+        """Count the stores in: all shares of what is saved, and of what a run would free, are of these."""
+        now = self.total("size") + self.total("store")
+        return Disk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
 
 
 REST = "messages, records"

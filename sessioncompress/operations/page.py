@@ -67,11 +67,12 @@ def page(
     of: str,
     at: str,
     command: str,
+    forget: str,
     failed: int,
 ) -> str:
     """Make the page's text. `of` says which sessions these are, `at` when they were measured.
 
-    `command` would shrink them; `failed` files could not be read.
+    `command` would shrink them, `forget` delete stores that are not needed; `failed` files could not be read.
     """
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -80,9 +81,11 @@ def page(
     template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
     return BEGINNING + template.render(
         found=found,
+        disk=found.disk,
         total={name: found.total(name) for name in Measured.__struct_fields__ if name in _SUMMED},
         agents=len(found.agents),
         projects=len([row for row in found.projects if row.name != "unknown"]),
+        unused=sum(each.unused > 0 for each in found.sessions),
         due=sum(each.frees > 0 for each in found.sessions),
         tables=_tables(found),
         largest=found.sessions[:_MOST_LARGEST],
@@ -93,6 +96,7 @@ def page(
         of=of,
         at=at,
         command=command,
+        forget=forget,
         failed=failed,
         version=VERSION,
         counted=counted,
@@ -100,7 +104,7 @@ def page(
     )
 
 
-_SUMMED = ("size", "store", "tokens", "saved", "saved_tokens", "frees", "adds", "frees_tokens")
+_SUMMED = ("size", "store", "unused", "tokens", "saved", "saved_tokens", "frees", "adds", "frees_tokens")
 
 
 def size(number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -151,7 +151,11 @@ class _Exactly(Restoring):
         reasons = []
         if changed := altered(session, journal, found, missing, store.originals, self.form):
             reasons.append(text.as_written(changed))
-        swaps = found if unwound is None else unwound.rewritten()
+        checkpoints: Checkpoints | Unwound | None = unwound
+        if taking and unwound is None:
+            checkpoints = Checkpoints(session, journal, store.originals, reading.format_of(session, self.form), taking)
+        # What stands in a checkpoint goes with it.
+        swaps = found if checkpoints is None else checkpoints.rewritten()
         swaps.keep(self._takes)
         if lost := sum(record.place is None for record in swaps.values()):
             has = counted(lost, "line has", "lines have")
@@ -169,9 +173,6 @@ class _Exactly(Restoring):
         )
         unknown = joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
         in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
-        checkpoints: Checkpoints | Unwound | None = unwound
-        if taking and unwound is None:
-            checkpoints = Checkpoints(session, journal, reading.format_of(session, self.form), taking)
         gone = not_as_written(checkpoints.altered) if checkpoints else ""
         if checkpoints and checkpoints.copied:
             gone = (
@@ -196,18 +197,7 @@ class _Exactly(Restoring):
                 done = self.commit(sink, len(swaps), undoes=self._undoes, taken=ended())
         is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
         copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        done = replace(done, reason=joined(copies, older, unknown))
-        if swaps and checkpoints is not None and checkpoints.altered and not self.dry_run:
-            # One line may hold many messages. Where some were rewritten it is as it was written only now.
-            self.journal = journals.load(store.journal)
-            rest = self._lines(taking)
-            if rest.checkpoints_removed:
-                removed = done.checkpoints_removed + rest.checkpoints_removed
-                done = replace(
-                    rest, size_before=done.size_before, lines_restored=len(swaps), checkpoints_removed=removed
-                )
-                done = replace(done, reason=joined(copies, rest.reason))
-        return done
+        return replace(done, reason=joined(copies, older, unknown))
 
     def _unwound(self, taking: Sequence[CheckpointRecord]) -> Unwound | None:
         """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""
@@ -225,7 +215,7 @@ class _Exactly(Restoring):
         """
         if not any(each.removed for each in taking):
             return None
-        session, journal, originals = self.session, self.journal, self.store.originals
+        session, originals = self.session, self.store.originals
         if (document := document_of(session.reader, session.size)) is None:
             return None
         new, ended = out_of_document(document.raw, taking, originals)
@@ -236,8 +226,8 @@ class _Exactly(Restoring):
             return self._rehearsed(new, len(ended))
         with self.rewriting() as sink:
             sink.write(new)
-            # A run that rewrote messages, too, is taken back when these are.
-            alone = not any(self._takes(row) for row in range(journal.counts[0]))
+            # Where messages are to go back, too, the run is taken back when these are.
+            alone = next(self._rewritten(new), None) is None
             return self.commit(sink, 0, undoes=self._undoes if alone else (), taken=ended)
 
     def _format(self) -> Format | None:
@@ -254,15 +244,21 @@ class _Exactly(Restoring):
     def _takes(self, row: int) -> bool:
         return self.only is None or self.journal.run_of(row) in self.only
 
+    def _rewritten(self, document: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield the messages of a document that go back, each with the row of its record."""
+        known = cut(document)
+        for _, raw, _ in known.pieces() if known is not None else ():
+            row = reading.row_of(raw, sha256(raw).digest(), self.journal)
+            if row is not None and self._takes(row):
+                yield raw, row
+
     def _rehearsed(self, document: bytes, removed: int) -> RestoreStats:
         """Tell what a document without its checkpoints would become, with the messages that would go back."""
-        size, lines, known, journal = len(document), 0, cut(document), self.journal
+        size, lines = len(document), 0
         with OriginalsReader(self.store.originals) as originals:
-            undo = Undo(journal, self.only, self._format(), originals, self.store.journal)
-            for _, raw, _ in known.pieces() if known is not None else ():
-                row = reading.row_of(raw, sha256(raw).digest(), journal)
-                if row is not None and self._takes(row):
-                    size += len(self._before(undo, raw, row)) - len(raw)
-                    lines += 1
+            undo = Undo(self.journal, self.only, self._format(), originals, self.store.journal)
+            for raw, row in self._rewritten(document):
+                size += len(self._before(undo, raw, row)) - len(raw)
+                lines += 1
         stats = self.stats(Status.WOULD_RESTORE, "")
         return replace(stats, size_after=size, lines_restored=lines, checkpoints_removed=removed)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import turns_of
+from sessioncompress.core.text import printable
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse_open
@@ -37,6 +38,41 @@ class Selection(Struct, frozen=True):
     globs: Globs = EVERYTHING
 
 
+class Project(NamedTuple):
+    """A project that is selected: a folder, its links resolved, with its digest; and as typed, if none is there."""
+
+    folder: Path
+    digest: str
+    typed: Path | None
+
+    def has(self, project: str) -> bool:
+        """Tell whether what a session names as its project is this one, or below it, or is printed so."""
+        if project == self.digest or (self.typed and Path(printed(project)) == self.typed):
+            return True
+        is_path = "\0" not in project and Path(project).is_absolute()
+        return is_path and Path(os.path.realpath(project)).is_relative_to(self.folder)
+
+
+def project_of(selection: Selection) -> Project | None:
+    """Look up the project that is selected, if one is."""
+    if selection.project is None:
+        return None
+    # A list shows `~`, which a shell leaves alone where it is quoted.
+    folder = Path(os.path.realpath(os.path.expanduser(selection.project)))  # noqa: PTH111 - raises nothing
+    typed = None if is_folder(folder) else selection.project
+    return Project(folder, sha256(os.fsencode(folder)).hexdigest(), typed)
+
+
+_DIGEST_SHOWN = 12
+_DIGEST_DIGITS = 64
+
+
+def printed(project: str) -> str:
+    """Write a project as the list of sessions does."""
+    is_digest = len(project) == _DIGEST_DIGITS and "/" not in project
+    return f"sha256:{project[:_DIGEST_SHOWN]}" if is_digest else printable(project) or "-"
+
+
 class Session(Found, frozen=True):
     """A session in its agent's folder. `size` is in bytes, `modified` in seconds since 1970.
 
@@ -57,21 +93,20 @@ def sessions(selection: Selection, search: Search = discover) -> Iterator[Found]
     Other files are passed over: agents keep much else there. What `search` finds although it is gone, or names although
     it is no session, has a store, and is yielded as it was found.
     """
-    if selection.project:
-        selection = replace(selection, project=Path(os.path.realpath(selection.project)))
+    project = project_of(selection)
     met: set[str] = set()
-    for folder, keeper in _places(selection.project):
+    for folder, keeper in _places(project.folder if project else None):
         for found in search([folder], selection.globs) if is_folder(folder) else ():
             real = os.path.realpath(found.path)
             if real in met:
                 continue
             met.add(real)
             if not os.path.lexists(found.path):
-                if _may_be_gone(folder, keeper, selection):
+                if _may_be_gone(folder, keeper, selection, project):
                     yield found
                 continue
             try:
-                one: Found | None = _looked_at(found, keeper, selection)
+                one: Found | None = _looked_at(found, keeper, selection, project)
             except (NotASession, IsALink):
                 one = found if found.named and found.error is None else None
             except SessionCompressError as error:
@@ -95,15 +130,15 @@ def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
             yield folder, keeper
 
 
-def _may_be_gone(folder: Path, keeper: Path | None, selection: Selection) -> bool:
+def _may_be_gone(folder: Path, keeper: Path | None, selection: Selection, project: Project | None) -> bool:
     """Tell whether a session that is gone is selected, by the folder that was searched: nothing else tells of it."""
     kept_by = selection.agent is None or (
         folder in table.agent_roots(selection.agent) if keeper is None else selection.agent == table.KEEPER
     )
-    return kept_by and selection.older_than is None and selection.project in (None, keeper)
+    return kept_by and selection.older_than is None and (project is None or project.folder == keeper)
 
 
-def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Session | None:
+def _looked_at(found: Found, keeper: Path | None, selection: Selection, project: Project | None) -> Session | None:
     """Read a session's properties; None if it is not selected. Raises SessionCompressError."""
     if found.error is not None:
         raise found.error
@@ -114,18 +149,15 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
     form, name = reading.whose(found.path)
     if selection.agent not in (None, form.name):
         return None
-    wanted = selection.project
-    if wanted and keeper != wanted and name.project != sha256(os.fsencode(wanted)).hexdigest():
-        # The header names the folder, if not its digest as above.
-        is_path = "\0" not in name.project and Path(name.project).is_absolute()
-        if not (is_path and Path(os.path.realpath(name.project)).is_relative_to(wanted)):
-            return None
+    named = name.project or str(keeper or "")
+    if project and keeper != project.folder and not project.has(named):
+        return None
     return Session(
         found.path,
         named=False,
         agent=form.name,
         id=name.id,
-        project=name.project or str(keeper or ""),
+        project=named,
         size=status.st_size,
         modified=status.st_mtime,
     )
@@ -134,7 +166,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection) -> Sessi
 class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
 
-    `compressed`: a run over it is in place. `modified` is in seconds since 1970.
+    `compressed`: a run over it is in place. `packed`: it is in a pack. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -146,6 +178,7 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     compressed: bool
     could_save: int
     reason: str = ""
+    packed: bool = False
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:

@@ -134,6 +134,8 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             return tuple(found.values())
     if unreadable:
         raise unreadable[0]
+    if in_packs := _in_packs(ref, path):
+        return in_packs
     if path is not None and path.is_file() and (found_there := _in_handoff(ref, path, policy)):
         return tuple(found_there)
     remedy, state = "Name the session: show REF SESSION.", ""
@@ -149,6 +151,24 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
                 with open_session(path, writing=False) as session:
                     reading.refuse_unless_session(session)
     raise errors.UsageError(f"no original with the reference {ref} is found", where=path, state=state, remedy=remedy)
+
+
+def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
+    """Find what a reference names in the store of a packed session."""
+    # Imported here: few references are looked for so far, and that module imports this one.
+    from sessioncompress.operations import packed
+
+    among = packed.packed_anywhere() if path is None else packed.packed_in([path])
+    with_stores = [each for each in among if isinstance(each, packed.Packed) and len(each.entry.members) > 1]
+
+    def search(place: Path, copy: Path) -> list[Shown]:
+        found = _in_journal(ref, store_at(copy, BALANCED).journal, copy)
+        return [each._replace(journal=store_at(place, BALANCED).journal) for each in found]
+
+    for outcome in packed.each_packed(with_stores, search):
+        if outcome.result:
+            return tuple({each.content: each for each in outcome.result}.values())
+    return ()
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:

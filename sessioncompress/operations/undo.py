@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Undo:
         journal: Journal,
         runs: frozenset[int] | None,
         form: Format | None,
-        originals: OriginalsReader,
+        originals: OriginalsReader | None,
         where: Path,
     ) -> None:
         self._journal, self._runs, self._form = journal, runs, form
@@ -43,27 +43,28 @@ class Undo:
 
     def before(self, raw: bytes, row: int) -> bytes | None:
         """Return the rewritten line of a record as it was before; None where that is not known."""
-        journal = self._journal
+        journal, originals = self._journal, self._originals
         record = journal.placed(row)
-        if record.place is None:
-            return None
         if self._runs is None:
-            return original_of(raw, record, self._originals, self._where)
+            if record.place is None or originals is None:
+                return None
+            return original_of(raw, record, originals, self._where)
         owners = {each: journal.run_of(each) for each in journal.originals(journal.original_of(row))}
         mine = [each for each, owner in owners.items() if owner in self._runs]
-        theirs = [each for each, owner in owners.items() if owner in self._others]
+        theirs = sorted((each for each, owner in owners.items() if owner in self._others), key=owners.__getitem__)
         if owners[row] in self._others:
             return None if mine else raw
-        if owners[row] not in self._runs:
-            # A version that gave runs no ids did not record again what it rewrote again behind a restore.
+        # A version that gave runs no ids did not record again what it rewrote again behind a restore.
+        if owners[row] not in self._runs or record.place is None or originals is None:
             return None
         if not theirs:
-            return original_of(raw, record, self._originals, self._where)
+            return original_of(raw, record, originals, self._where)
         # Of equal lines nobody knows which run rewrote which. What a later run rewrote was never without these.
         numbers = [journal.numbers([each]) for each in (*mine, *theirs)]
-        if max(theirs) > min(mine) or len(numbers[0]) != 1 or any(each != numbers[0] for each in numbers):
+        later = owners[theirs[-1]] > min(owners[each] for each in mine)
+        if later or len(numbers[0]) != 1 or any(each != numbers[0] for each in numbers):
             return None
-        original = self._originals.line(record.place, record.sha256)
+        original = originals.line(record.place, record.sha256)
         made = self._made_again(original, raw, theirs)
         if made is None or sha256(made).hexdigest() != journal.line(theirs[-1]).rewritten:
             return None
@@ -109,7 +110,8 @@ def stands_alone(
     if any(each.dropped or each.removed for each in journal.checkpoints_of(newer)):
         return False
     pieces = before_checkpoints(session, journal, originals) or pieces_of(session.reader, session.size)
-    with OriginalsReader(originals) as reader:
+    # A store of checkpoints alone, or of runs that kept no originals, has no such file.
+    with OriginalsReader(originals) if journal.store_size else nullcontext() as reader:
         undo = Undo(journal, runs, form, reader, originals)
         for _, raw, whole in pieces:
             row = reading.row_of(raw, sha256(raw).digest(), journal) if whole else None

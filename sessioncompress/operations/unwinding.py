@@ -44,6 +44,7 @@ class Unwound:
         taking: Sequence[CheckpointRecord],
     ) -> None:
         self._session, self._journal, self._originals, self._form = session, journal, originals, form
+        self._names = Names(journal, originals)
         self._rehung: dict[tuple[str, ...], set[str]] = {}
         known = list(taking)
         self.taken: list[CheckpointRecord] = []
@@ -81,9 +82,7 @@ class Unwound:
 
     def rewritten(self) -> RewrittenLines:
         """Find the rewritten lines among the pieces."""
-        found = RewrittenLines(self._journal)
-        deque(found.watch(self.pieces()), maxlen=0)
-        return found
+        return rewritten_among(self.pieces(), self._journal)
 
     def rehung(self, raw: bytes) -> bytes:
         """Give a line as it is: what hangs on ours was hung elsewhere already."""
@@ -122,7 +121,7 @@ class Unwound:
         ours = frozenset(record.lines)
 
         def is_ours(raw: bytes, digest: str) -> bool:
-            if digest not in self._names(raw):
+            if digest not in self._names.of(raw):
                 return False
             if digest in ours:
                 hanging.note(raw)
@@ -136,7 +135,7 @@ class Unwound:
         wanted, found = frozenset(record.lines), set[str]()
         before, ends = b"", False
         for raw in lines:
-            if mine := wanted & self._names(raw):
+            if mine := wanted & self._names.of(raw):
                 found |= mine
                 hanging.note(raw)
                 ends = True
@@ -148,18 +147,52 @@ class Unwound:
             yield hanging.rehung(before.removesuffix(b"\n") if ends and record.unended else before)
         there.append(found == wanted)
 
-    def _names(self, raw: bytes) -> frozenset[str]:
-        """Hash a line, and find the SHA-256 of the original if it, or a message that it sets, is a rewritten one."""
+    def _traces(self, records: Iterable[CheckpointRecord]) -> frozenset[str]:
+        """Find which lines of checkpoints stand there still; with an empty name among them, also what was one."""
+        wanted = {line for each in records for line in each.lines}
+        known = {line for each in self._journal.checkpoints for line in each.lines}
+        head, found = HEAD.encode(), set[str]()
+        for raw in self.lines():
+            names = self._names.of(raw)
+            found |= names & wanted
+            if head in raw and not names & known:
+                found.add("")
+        return frozenset(found)
+
+
+class Names:
+    """Names a session's lines as the records of checkpoints do: by the SHA-256 of each, and of what it was before."""
+
+    def __init__(self, journal: Journal, originals: Path) -> None:
+        self._journal, self._originals = journal, originals
+        known = (zip(each.originals, each.lines, strict=False) for each in journal.checkpoints)
+        self._as_written = {original: line for pairs in known for original, line in pairs}
+
+    def of(self, raw: bytes) -> frozenset[str]:
+        """Hash a line, and find the SHA-256 of the original if it, or a message that it sets, is a rewritten one.
+
+        If the line is of a checkpoint that repeated rewritten messages, the SHA-256 that it had then is among them.
+        """
         digest = sha256(raw).digest()
         row = self._journal.rewriting(digest)
-        if row is not None:
-            return frozenset({digest.hex(), self._journal.original_of(row).hex()})
+        original = self._whole(raw) if row is None else self._journal.original_of(row).hex()
+        names = {digest.hex(), original}
+        return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})
+
+    def originals(self, lines: Iterable[bytes]) -> tuple[str, ...]:
+        """Hash lines as if no run had rewritten the messages that they set; nothing where none had."""
+        known = [(self._whole(raw), sha256(raw).hexdigest()) for raw in lines]
+        return tuple(original for original, _ in known) if any(was != now for was, now in known) else ()
+
+    def _whole(self, raw: bytes) -> str:
         parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(_SET) else []
         if len(parts) < _SEVERAL or not self._journal.store_size:
-            return frozenset({digest.hex()})
+            return sha256(raw).hexdigest()
+        whole = sha256()
         with OriginalsReader(self._originals) as reader:
-            whole = b"".join(self._original(part, reader) for _, part, _ in parts)
-        return frozenset({digest.hex(), sha256(whole).hexdigest()})
+            for _, part, _ in parts:
+                whole.update(self._original(part, reader))
+        return whole.hexdigest()
 
     def _original(self, part: bytes, reader: OriginalsReader) -> bytes:
         row = row_of(part, sha256(part).digest(), self._journal)
@@ -168,18 +201,6 @@ class Unwound:
             return part
         original = reader.line(record.place, record.sha256)
         return original if part.endswith(b"\n") else original.removesuffix(b"\n")
-
-    def _traces(self, records: Iterable[CheckpointRecord]) -> frozenset[str]:
-        """Find which lines of checkpoints stand there still; with an empty name among them, also what was one."""
-        wanted = {line for each in records for line in each.lines}
-        known = {line for each in self._journal.checkpoints for line in each.lines}
-        head, found = HEAD.encode(), set[str]()
-        for raw in self.lines():
-            names = self._names(raw)
-            found |= names & wanted
-            if head in raw and not names & known:
-                found.add("")
-        return frozenset(found)
 
 
 class Hanging:
@@ -229,6 +250,13 @@ class Hanging:
         if self._reader is None or record is None or record.place is None:
             return None
         return self._reader.line(record.place, record.sha256)
+
+
+def rewritten_among(pieces: Iterable[Piece], journal: Journal) -> RewrittenLines:
+    """Find the rewritten lines among some pieces of a session."""
+    found = RewrittenLines(journal)
+    deque(found.watch(pieces), maxlen=0)
+    return found
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[Piece]:

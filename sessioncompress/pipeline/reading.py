@@ -128,6 +128,8 @@ class RewrittenLines(Mapping[int, LineRecord]):
         """The row of each line's record in the journal."""
         self.fewer: frozenset[str] = frozenset()
         """The SHA-256 of each original of which fewer lines stand there rewritten than were, as find() saw it."""
+        self.taken_back: frozenset[int] = frozenset()
+        """The runs that a restore took back, unless a line stands there as one of them wrote it."""
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
@@ -198,10 +200,13 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
         if newest is not None:
             there[newest] += 1
             rewritten[newest] += row is not None
+    if taken_back := journal.taken_back:
+        found.taken_back = taken_back = taken_back.difference(map(journal.run_of, found.rows.values()))
     if not journal.restored:
         # An equal line that was never rewritten stands in for one that was only where the originals were put back.
-        found.fewer = frozenset(record.sha256 for record in journal.not_there(rewritten))
-    return found, journal.not_there(there)
+        fewer = {record.sha256 for record in journal.not_there(rewritten, taken_back)}
+        found.fewer = frozenset(each for each in fewer if not journal.is_of(bytes.fromhex(each), taken_back))
+    return found, journal.not_there(there, taken_back)
 
 
 def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, bytes]]:
@@ -329,6 +334,14 @@ def line_in_merge(session: OpenSession) -> int | None:
         return next((number + 1 for number, raw, _ in jsonl.pieces(file, session.size) if CONFLICT.match(raw)), None)
 
 
+def refuse_nameless(session: OpenSession, form: Format) -> None:
+    """Raise NotASession for a file that was only met, and names no agent itself."""
+    if form.name in NAMELESS:
+        what = f"this looks like a session of the format {form.name}, which names no agent"
+        remedy = f"Name the file itself, or say --format {form.name}."
+        raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+
+
 def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:
     """Read a session once, as one of the format of that name, or else of the one that it shows; see format_of().
 
@@ -337,10 +350,8 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     document = jsonl.document_of(session.reader, session.size)
     head = _head(session, document)
     known = format_of(session, form, head)
-    if not (form or named) and known.name in NAMELESS:
-        what = f"this looks like a session of the format {known.name}, which names no agent"
-        remedy = f"Name the file itself, or say --format {known.name}."
-        raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+    if not (form or named):
+        refuse_nameless(session, known)
     rewritten = RewrittenLines(journal)
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)

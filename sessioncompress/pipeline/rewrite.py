@@ -14,7 +14,7 @@ from sessioncompress.compressors import KINDS, Context, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment
+from sessioncompress.core.model import Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment, make_line
 from sessioncompress.core.references import References, content_of, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
@@ -161,6 +161,8 @@ class Applied:
         self._recorded: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
         self._known_numbers: dict[bytes, set[int]] = {}
+        self._claimed: set[int] = set()
+        """The rows of their records, if a restore took back the runs that wrote these."""
         self.lines = Lines(view.lines)
         self.ours = Ours(view.ours.recorded)
         self.changed: list[int] = []
@@ -170,6 +172,14 @@ class Applied:
         self.counts = dict.fromkeys(Kind, 0)
         self.redundancies = 0
         self.removed = 0
+
+    @property
+    def claimed(self) -> tuple[tuple[int, int], ...]:
+        """The records of earlier runs that say what this one does, as ranges of a first row and a number of rows."""
+        rows = sorted(self._claimed)
+        firsts = [row for at, row in enumerate(rows) if not at or rows[at - 1] != row - 1]
+        ends = [row for at, row in enumerate(rows) if at + 1 == len(rows) or rows[at + 1] != row + 1]
+        return tuple((first, end - first + 1) for first, end in zip(firsts, ends, strict=True))
 
     def run(self, stream: Iterable[Piece]) -> None:
         """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed.
@@ -235,8 +245,6 @@ class Applied:
             for key in record.identities():
                 self.ours.add(key)
         is_new = before is None or (self._keeps and before.place is None)
-        # What a restore took back is recorded anew: it is a change of this run now.
-        is_new = is_new or (row is not None and not self._journal.stands(row))
         if not is_new and blocks:
             # By the records of blocks is known how many equal lines there are: is there none for this one?
             if rewritten not in self._known_numbers:
@@ -249,6 +257,9 @@ class Applied:
             self.records.add(number, original, rewritten, place, b"".join(blocks))
         else:
             self._recorded[number] = original
+            # What a restore took back is a change of this run now.
+            same = self._journal.rewritings(rewritten)
+            self._claimed.update(each for each in same if not self._journal.stands(each))
         self.lines[number] = self._line(number, new)
         self.changed.append(number)
         self._count(new.replacements)
@@ -268,7 +279,7 @@ class Applied:
             # What stands before a message says so, not the message.
             facts = facts._replace(first=True)
         now = now._replace(blocks=blocks, facts=facts, response=was.response)
-        return Line._make(old if old == new else new for old, new in zip(was, now, strict=True))
+        return make_line([old if old == new else new for old, new in zip(was, now, strict=True)])
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Make the records of a line's blocks, with their places in its original if that is another line."""

@@ -248,6 +248,7 @@ class Run:
             prefix=prefix,
             id=self._asked.run_id,
             command=Command.COMPRESS,
+            again=applied.claimed,
         )
         run = readable(run, self._store.journal)
         journal_size = applied.records.size + sum(map(len, sealed((), run)))

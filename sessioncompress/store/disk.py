@@ -208,7 +208,8 @@ class _Pass(io.RawIOBase):
 
 def reader(fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> BinaryIO:
     """Make a buffered reader of a span of an open file; see _Pass."""
-    return cast(BinaryIO, io.BufferedReader(_Pass(fd, start, end, done), BUFFER))
+    # New memory costs as much as reading into it.
+    return cast(BinaryIO, io.BufferedReader(_Pass(fd, start, end, done), min(max(end - start, 1), BUFFER)))
 
 
 def written(fd: int) -> int:

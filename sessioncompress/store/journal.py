@@ -23,7 +23,7 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunRecord
-from sessioncompress.store.runs import IS_RUN, Standing
+from sessioncompress.store.runs import Makers, Standing, may_be_run
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -86,14 +86,12 @@ class Journal:
         self._owners = array("I")
         self._ended = (0, 0)
         """How many line and block records the runs added."""
-        self._ends = array("I")
-        """How many line records there were at the end of each run."""
+        self._makers = Makers()
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self.standing = Standing()
         for number, run in enumerate(self.runs):
             self.standing.add(number, run)
-            self._ends.append(0)
 
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
@@ -207,10 +205,11 @@ class Journal:
         """Count the line records with the same rewritten line as this one."""
         return len(self.rewritings(self._lines[row][1]))
 
-    def not_there(self, there: Sequence[int]) -> list[LineRecord]:
+    def not_there(self, there: Sequence[int], taken_back: Container[int] = ()) -> list[LineRecord]:
         """Return a record for each line that is not there.
 
-        `there` says, at the newest line record of each original, how many lines are its own or its rewritten ones.
+        `there` says, at the newest line record of each original, how many lines are its own or its rewritten ones. How
+        many there were is not counted by what runs that were `taken_back` rewrote: it may have gone with a checkpoint.
         """
         missing: list[LineRecord] = []
         for row, (original, _, _) in enumerate(self._lines):
@@ -218,6 +217,8 @@ class Journal:
                 continue
             # Each line is counted once, however often it was rewritten.
             rows = self.originals(original)
+            if taken_back:
+                rows = [each for each in rows if self.run_of(each) not in taken_back]
             lines = max(self._most_at_once(rows), 1) if len(rows) > 1 else 1
             missing += [self.placed(row)] * (lines - there[row])
         return missing
@@ -275,12 +276,23 @@ class Journal:
         return tuple(dict.fromkeys(run.session_id for run in self.runs if run.session_id))
 
     def run_of(self, row: int) -> int:
-        """Find the number of the run that added a line record."""
-        return bisect_right(self._ends, row)
+        """Find the number of the run whose change a line record tells of."""
+        return self._makers.of(row) if row < self._ended[0] else len(self.runs)
 
     def stands(self, row: int) -> bool:
-        """Tell whether no restore took back the run that added a line record."""
-        return self.run_of(row) in self.standing.numbers
+        """Tell whether no restore took back the run whose change a line record tells of."""
+        return self.run_of(row) in self.standing
+
+    @property
+    def taken_back(self) -> frozenset[int]:
+        """The numbers of the runs that a restore took back."""
+        standing = frozenset(self.standing.numbers)
+        runs = enumerate(self.runs)
+        return frozenset(number for number, run in runs if not run.restored and number not in standing)
+
+    def is_of(self, sha256: bytes, runs: Container[int]) -> bool:
+        """Tell whether none but some runs rewrote the lines with that original."""
+        return all(self.run_of(row) in runs for row in self.originals(sha256))
 
     def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
         """Find the checkpoints that some runs wrote."""
@@ -299,7 +311,8 @@ class Journal:
     @property
     def ends_with_checkpoint(self) -> bool:
         """Whether the last run wrote a checkpoint, which rewrites no line."""
-        return self.has_checkpoint and self.runs[-1].records == (0, 0) and not self.restored
+        last = self.runs[-1] if self.has_checkpoint else None
+        return last is not None and last.records == (0, 0) and not (last.again or last.restored)
 
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.
@@ -319,10 +332,13 @@ class Journal:
         if len(self.runs) > 1:
             # What the first and the last run say of themselves is asked for; of any other only what it added.
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
-        self.standing.add(len(self.runs), run)
+        number = len(self.runs)
+        self.standing.add(number, run)
+        for first, size in run.again:
+            self._makers.claim(first, min(first + size, self._ended[0]), number)
+        self._makers.claim(self._ended[0], self.counts[0], number)
         self.runs.append(run)
         self._ended = self.counts
-        self._ends.append(self._ended[0])
         self.store_size = run.store_size
 
 
@@ -350,7 +366,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     position = committed = 0
     for raw in records.raw_records(file):
         position += len(raw)
-        if IS_RUN.search(raw) and raw.endswith(b"\n"):
+        if may_be_run(raw) and raw.endswith(b"\n"):
             committed = position
         if end is not None and position >= end:
             break

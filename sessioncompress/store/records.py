@@ -159,8 +159,10 @@ class RunRecord(NamedTuple):
     so that the next run need not read it again, and `start` the byte of the journal at which the run's records begin.
     A run that restored has none of them.
 
-    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here. A
-    run that restored says in `undoes` the names of the runs that it took back; None where all.
+    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here.
+    `again` are the rows of line records that say what it did, too, in ranges of a first row and a number: a restore had
+    taken back the run that wrote them. A run that restored says in `undoes` the names of the runs that it took back;
+    None where all.
     """
 
     at: str
@@ -180,6 +182,7 @@ class RunRecord(NamedTuple):
     prefix: Prefix = NO_PREFIX
     id: str = ""
     command: str = ""
+    again: tuple[tuple[int, int], ...] = ()
     undoes: tuple[str, ...] | None = None
 
     @property
@@ -192,6 +195,8 @@ class RunRecord(NamedTuple):
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
         record: dict[str, Any] = {"type": "run", "at": self.at}
         record |= {key: value for key, value in (("id", self.id), ("command", self.command)) if value}
+        if self.again:
+            record["again"] = self.again
         if self.undoes is not None:
             record["undoes"] = self.undoes
         record |= {"version": self.version, "policy": dict(self.policy)}
@@ -239,7 +244,8 @@ class CheckpointRecord(NamedTuple):
     `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
     without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
     line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the originals of rewritten
-    lines that it hung elsewhere. `dropped` are records of their own.
+    lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its lines repeat what a run had
+    rewritten, the SHA-256 of each as if none had, by which they are known whatever later runs make of that.
     """
 
     form: str
@@ -253,6 +259,7 @@ class CheckpointRecord(NamedTuple):
     ended: bool = False
     rehung: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    originals: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -264,6 +271,8 @@ class CheckpointRecord(NamedTuple):
         record |= {key: True for key in ("unended", "ended") if getattr(self, key)}
         if self.rehung:
             record["rehung"] = self.rehung
+        if self.originals:
+            record["originals"] = self.originals
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -322,7 +331,12 @@ def decode(raw: bytes) -> Record:
             removed = _hex(kept["sha256"], _DIGEST_DIGITS), Place(*(_count(kept[key]) for key in Place._fields))
         unended, ended = (record.get(key) is True for key in ("unended", "ended"))
         rehung = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("rehung", ()))
-        return CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung)
+        originals = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("originals", ()))
+        if originals and len(originals) != len(lines):
+            raise ValueError("its lines are not as many as their originals")
+        return CheckpointRecord(
+            form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, originals=originals
+        )
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")
@@ -371,6 +385,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         prefix=_prefix(record.get("prefix")),
         id=_matching(_ID, record.get("id")),
         command=_matching(_COMMAND, record.get("command")),
+        again=tuple((_count(first), _count(number)) for first, number in record.get("again", ())),
         undoes=tuple(_matching(_NAME, each) for each in undoes) if isinstance(undoes, list) else None,
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -11,48 +13,97 @@ from typing import NamedTuple
 from sessioncompress.errors import failing
 from sessioncompress.store import records
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.layout import last_line
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.records import Command, RunRecord
 
-IS_RUN = re.compile(rb'"type": ?"run"')
+_IS_RUN = re.compile(rb'"type": ?"run"')
 """Also as other programs write JSON: whoever mended a journal by hand may have used one."""
 _CHECKPOINTS = (Command.COMPACT, Command.BRANCH)
 
 
-class _Run(NamedTuple):
-    number: int
-    name: str
-    is_checkpoint: bool
+def may_be_run(raw: bytes) -> bool:
+    """Tell whether a record can be that of a run, without decoding it."""
+    return _IS_RUN.search(raw) is not None
+
+
+class Makers:
+    """Which run made each line record, or made it its own again, by the numbers of runs and the rows of records.
+
+    Ranges of rows, none of which overlap: a run mostly makes all of an earlier one its own, or none.
+    """
+
+    def __init__(self) -> None:
+        self._starts = array("Q")
+        self._runs = array("Q")
+
+    def claim(self, first: int, end: int, run: int) -> None:
+        """Give rows up to `end` to a run."""
+        if first >= end:
+            return
+        behind = self.of(end)
+        left, right = bisect_left(self._starts, first), bisect_right(self._starts, end)
+        self._starts[left:right] = array("Q", (first, end))
+        self._runs[left:right] = array("Q", (run, behind))
+
+    def of(self, row: int) -> int:
+        """Find the run of a row; 0 for one that no run has."""
+        at = bisect_right(self._starts, row) - 1
+        return self._runs[at] if at >= 0 else 0
 
 
 class Standing:
-    """The runs of a journal that no restore took back, by their numbers; `touched` are those that one did in part."""
+    """The runs of a journal that no restore took back, by their numbers.
+
+    No record is compared with all before it: a stranger's journal may have any number of them.
+    """
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
-        self.touched: frozenset[int] = frozenset()
+        self._in_place: dict[int, None] = {}
+        self._named: dict[str, list[int]] = {}
+        self._rewriting: list[int] = []
+        """The runs that wrote no checkpoint. Here, as by their names, those that went since may stand too."""
+        self._touched = 0
+        """The number below which each run that is in place was taken back in part."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
         """The runs in place, the oldest first."""
-        return tuple(run.number for run in self._runs)
+        return tuple(self._in_place)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._in_place
 
     def named(self, name: str) -> frozenset[int]:
         """Find the runs in place that a user calls so: a command may have written a session more than once."""
-        return frozenset(run.number for run in self._runs if run.name == name)
+        return frozenset(filter(self._in_place.__contains__, self._named.get(name, ())))
+
+    def touched(self, number: int) -> bool:
+        """Tell whether a restore took back a part of a run that is in place."""
+        return number < self._touched and number in self
 
     def add(self, number: int, run: RunRecord) -> None:
         """Take the next record."""
         if not _restores(run):
-            self._runs.append(_Run(number, run.name, _is_checkpoint(run)))
+            self._in_place[number] = None
+            self._named.setdefault(run.name, []).append(number)
+            if not _is_checkpoint(run):
+                self._rewriting.append(number)
         elif run.undoes is not None:
-            self._runs = [each for each in self._runs if each.name not in run.undoes]
+            for name in run.undoes:
+                self._end(self._named.pop(name, []))
         elif run.command == Command.RESTORE_LINES:
-            self._runs = [each for each in self._runs if each.is_checkpoint]
+            self._end(self._rewriting)
         elif run.command == Command.RESTORE_MARKERS:
-            self.touched = frozenset(self.numbers)
+            self._touched = number
         else:
-            self._runs.clear()
+            self._in_place.clear()
+            self._named.clear()
+            self._rewriting.clear()
+
+    def _end(self, numbers: list[int]) -> None:
+        while numbers:
+            self._in_place.pop(numbers.pop(), None)
 
 
 def _restores(run: RunRecord) -> bool:
@@ -96,7 +147,7 @@ def read_runs(journal: Path) -> list[Run]:
         with open(fd, "rb", buffering=1 << 20) as file:
             for raw in records.raw_records(file):
                 size += len(raw)
-                if IS_RUN.search(raw):
+                if may_be_run(raw):
                     with suppress(ValueError, KeyError, TypeError):
                         run = records.decode(raw)
                         if isinstance(run, RunRecord):
@@ -106,11 +157,22 @@ def read_runs(journal: Path) -> list[Run]:
     return list(_told(found, standing))
 
 
+def written_by(name: str, command: Command, journal: Path) -> Run | None:
+    """Find what the newest run over a session did to it, if it was of that name, and by that command.
+
+    Whoever has to ask was given the work of a process that died when it had written and not yet told.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = records.decode(last_line(journal))
+        if isinstance(newest, RunRecord) and (newest.id, newest.command) == (name, command):
+            return read_runs(journal)[-1]
+    return None
+
+
 def _told(found: Iterable[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
-    in_place = frozenset(standing.numbers)
     for number, (run, added) in enumerate(found):
         if not _restores(run):
             command = run.command or (Command.COMPACT if _is_checkpoint(run) else Command.COMPRESS)
             saved = run.original_size - run.compressed_size
-            touched = number in standing.touched
-            yield Run(run.name, run.at, command, saved, added, number not in in_place, touched)
+            restored, touched = number not in standing, standing.touched(number)
+            yield Run(run.name, run.at, command, saved, added, restored, touched)

@@ -248,7 +248,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "pipeline.reading.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.folder._OURS": ("*\n!/a.zst\n", "*\n!/aaaa", "*\n!/\\*.zst", "*\n", "!/a.refs.jsonl\n", "\\"),
     "store.folder._SPECIAL": ("*", "a", "\\"),
-    "store.runs.IS_RUN": ('"type":', '"type": ', '"type":"run'),
+    "store.runs._IS_RUN": ('"type":', '"type": ', '"type":"run'),
     "store.records._ID": ("0", "20260101-000000-", "-"),
     "store.records._NAME": ("0", "20260101-000000-", "-"),
     "store.records._COMMAND": ("a", " ", "-"),
@@ -309,7 +309,7 @@ _USED: dict[str, str] = {
 """How a pattern is used where that is not by looking for it everywhere in a text."""
 
 _BUILT: dict[str, str] = {
-    "cli.options.amount.read": "a word of the command line",
+    "cli.kinds.amount.read": "a word of the command line",
     "cli.show._lines": "a word of the command line",
     "hooks.extension.Extension._text": "a file of this package",
     "compressors.preview.reports": "the forms of this module, once",

@@ -17,7 +17,7 @@ import pytest
 
 from sessioncompress.policy.file import KEYS
 from tests.faults.tools import need
-from tests.support.runs import fixture
+from tests.support.runs import but_undo, fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -205,7 +205,7 @@ def test_what_a_command_does_not_act_on_does_not_stop_it(victim: Victim, way: st
     keys = {key: VALUES[key] for key in VALUES if key != "backupDir"}
     victim.commits(keys)
     command = victim.sessioncompress("show", ref[1].decode(), victim.session) if way == "show" else WAYS[way](victim)
-    assert (command.returncode, command.stderr) == (0, "")
+    assert (command.returncode, but_undo(command.stderr)) == (0, "")
     assert list(victim.home.iterdir()) == []
     assert (victim.session.read_bytes() == fixture("pi-anthropic.jsonl")) == (way == "restore")
     assert "sessions/.sessioncompress/s.jsonl.zst" not in victim.sees()
@@ -276,7 +276,7 @@ def test_the_user_may_say_it(victim: Victim, key: str, by: str) -> None:
     else:
         victim.configures({key: value})
     done = victim.sessioncompress("compress", *options, victim.session)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, but_undo(done.stderr)) == (0, "")
     assert not (victim.home / "clone").exists()
     if key == "keepBackup":
         assert not list(victim.folder.rglob("*.zst"))
@@ -402,7 +402,7 @@ def test_a_file_of_another_user_above_is_ignored(victim: Victim, name: str) -> N
     victim.session.with_name("t.jsonl").write_bytes(fixture("claude-code.jsonl"))
     done = victim.sessioncompress("compress", ".")
     assert done.returncode == 0
-    assert done.stderr == f"warning: {file}: it is ignored, since neither you nor root own it\n"
+    assert but_undo(done.stderr) == f"warning: {file}: it is ignored, since neither you nor root own it\n"
     assert list(victim.home.iterdir()) == []
     assert len(list(victim.session.parent.glob(".sessioncompress/*.zst"))) == 2
 
@@ -414,9 +414,7 @@ NO_POLICY = {
     "empty": ("", "the policy is no JSON: "),
     "truncated": ('{"session": {"enabled": fal', "the policy is no JSON: "),
     "a trailing comma": ('{"session": {"enabled": false,}}', "the policy is no JSON: "),
-    "a preset": ('{"preset": "low-cost"}', 'the policy has a key "preset"; a preset is chosen with --preset.'),
-    "a preset beside": ('{"preset": "x", "enabled": false, "session": {}}', "a preset is chosen with --preset."),
-    "a preset in it": ('{"session": {"preset": "low-cost"}}', "a preset is chosen with --preset."),
+    "a preset": ('{"session": {"preset": "x"}}', "preset"),
     "a large one": ('{"session": {}}' + " " * 300_000, "the policy has more than 256 KB."),
 }
 

@@ -244,6 +244,17 @@ def test_archive(benchmark: Any, table: Table, folder: Path, archive: Path, jobs
 
 
 @pytest.mark.benchmark(group="archive")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_archive_in_a_cluster(benchmark: Any, table: Table, folder: Path, archive: Path, workers: int) -> None:
+    """The same by workers of a cluster on this machine, which begins and ends with the command."""
+    pytest.importorskip("distributed", reason="the cluster's packages are not installed: sessioncompress[cluster]")
+    name = f"archive, {ARCHIVE[0]} files, {ARCHIVE[1]} MB, --engine dask --workers {workers}"
+    other = {} if workers == 1 else {"other": "--workers 1", "by": table.rows[-1].seconds}
+    command_line = ["compress", "--engine", "dask", "--workers", str(workers)]
+    timed(benchmark, table, name, command_line, lambda: fresh(folder / "run", archive), 2, **other)
+
+
+@pytest.mark.benchmark(group="archive")
 def test_archive_again(benchmark: Any, table: Table, folder: Path, archive: Path) -> None:
     """A second pass over it."""
     done = fresh(folder / "done", archive)

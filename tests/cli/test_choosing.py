@@ -59,6 +59,7 @@ def test_every_command_chooses_alike(name: str, agents: Path) -> None:
     if name != "clean":
         assert found("--all") == {"large.jsonl", "small.jsonl", "claude.jsonl", "rollout.jsonl", "session.json"}
         assert found("--agent", "claude") == found("--agent", "claude-code") == {"claude.jsonl"}
+        assert found("--all", "--agent", "Claude Code", "--project", "/tmp") == {"claude.jsonl"}
         assert found("--project", "/tmp", "--older-than", "1w") == {"claude.jsonl", "rollout.jsonl"}
         assert found("--all", "--include", "*.jsonl", "--exclude", "s*.jsonl", "--older-than", "1w") == {
             *("claude.jsonl", "rollout.jsonl")
@@ -73,7 +74,6 @@ def test_what_is_chosen_must_be_plain(name: str, agents: Path) -> None:
     for arguments, said in (
         ((), "no session is named"),
         ((".", "--all"), "PATHS go with none of"),
-        (("--all", "--project", "."), "--all goes with neither"),
         (("--agent", "cluade"), "did you mean claude-code? Nothing was done."),
     ):
         result = run(name, *arguments)
@@ -202,7 +202,7 @@ def test_all_is_asked_for_at_a_terminal(agents: Path) -> None:
     for each in (ours, theirs):
         os.close(each)
     assert (done.returncode, done.stdout) == (0, b"")
-    assert "Compress 4 sessions? [y/N]: " in said
+    assert "Compress what pays of 4 sessions? [y/N]: " in said
     assert contents(agents) == before
 
 
@@ -256,7 +256,7 @@ def test_the_question(agents: Path) -> None:
     assert contents(agents) == before
     result = run("compact", "--agent", "pi", answer="n\n")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Compact 2 sessions? [y/N]: " in result.stderr
+    assert "Compact what pays of 2 sessions? [y/N]: " in result.stderr
     result = run("compress", "--agent", "pi", answer="y\n")
     assert "1 compressed" in result.stdout
     heading, pi, total, *_ = result.stderr.splitlines()

@@ -193,6 +193,32 @@ def test_the_group_names_every_command() -> None:
         assert f"\n  {name} " in everything
 
 
+def test_the_help_of_restore_shows_how_a_run_is_taken_back() -> None:
+    """It is what most of its users want."""
+    shown = run("restore", "--help").stdout
+    assert "\n  --last            Take the newest run back.\n  --run ID          Take this run back.\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("comprss", ". Did you mean compress?"), ("hooks", ". Did you mean hook?"), ("quay", ".")]
+)
+def test_a_command_that_is_misspelled(name: str, said: str) -> None:
+    """The error has the name that was meant, if one is near."""
+    result = run(name)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: No such command '{name}'{said}\n")
+
+
+@pytest.mark.parametrize("name", ["omp", "Oh My Pi", "openclaw"])
+def test_an_agent_without_a_hook(name: str) -> None:
+    """It is known, and that it has none is said."""
+    result = run("hook", "install", name)
+    assert result.exit_code == 2
+    agent = "openclaw" if name == "openclaw" else "oh-my-pi"
+    said = f"there is no hook for {agent}, only for claude-code, codex, gemini, opencode, pi. Nothing was done."
+    assert said in " ".join(result.stderr.split())
+
+
 def test_version() -> None:
     """The version is the package's."""
     from sessioncompress import __version__
@@ -830,7 +856,7 @@ def test_a_path_that_is_not_there_is_2(here: Path) -> None:
     for name in [
         name for name, command in commands() if any((each.name or "").startswith("path") for each in command.params)
     ]:
-        first = {"show": ["0123456789ab"], "config": ["show"]}.get(name, [])
+        first = {"show": ["0123456789ab"], "config": ["show"], "search": ["text"]}.get(name, [])
         arguments = (*first, "none.jsonl")
         result = run(name, *arguments)
         assert result.exit_code == 2, name
@@ -1763,10 +1789,10 @@ def test_forget_a_session_that_is_gone(compressed: Path) -> None:
     """By its path, or met in a folder: named as gone, and asked for like others."""
     compressed.unlink()
     put(compressed.parent / "whole.jsonl")
-    for named in ("session.jsonl", "."):
+    for named, said in (("session.jsonl", "delete"), (".", "would delete")):
         result = run("forget", named, answer="n\n")
         assert result.exit_code == 0
-        asked = r"session\.jsonl \(session gone\): delete \d+ KB with \d+ originals, which can then not be restored\? "
+        asked = rf"session\.jsonl \(session gone\): {said} \d+ KB with \d+ originals, which can then not be restored"
         assert re.search(asked, result.stdout)
         assert store_in(compressed).originals.exists()
     result = run("forget", "--yes", ".")

@@ -40,6 +40,7 @@ FIELDS = {
     "tokensSince",
     "messagesSince",
     "exitCode",
+    "run",
 }
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 OMP = {"rule": "omp", "thresholdTokens": 10_000}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture, invoke, write
 
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
@@ -49,7 +50,65 @@ def test_the_newest_run_is_taken_back_in_all_its_sessions(folder: Path) -> None:
     assert invoke("restore", "--last", folder).exit_code == 0
     assert [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))] == before
     assert "no run is left to take back" in invoke("restore", "--last", folder).stderr
-    assert invoke("history", folder).stdout.count("; restored") == 2
+    assert invoke("history", folder).stdout.count("\trestored\t") == 2
+
+
+def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) -> None:
+    """It is told each time, and the exit code says so."""
+    one, two = folder / "one.jsonl", folder / "two.jsonl"
+    before = one.read_bytes()
+    assert invoke("compress", one, "--min-size", "0").exit_code == 0
+    (newer,) = set(NAME.findall(invoke("compress", two, "--min-size", "0").stderr))
+    two.unlink()
+    rehearsed = invoke("restore", "--last", "--dry-run", folder)
+    assert rehearsed.exit_code == 4
+    assert "one.jsonl" in rehearsed.stdout
+    done = invoke("restore", "--last", "--json", folder)
+    assert done.exit_code == 4
+    files = json.loads(done.stdout)["files"]
+    assert [(Path(each["path"]).name, each["status"], each["run"] == newer) for each in files] == [
+        ("two.jsonl", "refused", True),
+        ("one.jsonl", "restored", False),
+    ]
+    assert one.read_bytes() == before
+    again = invoke("restore", "--last", folder)
+    assert again.exit_code == 4
+    assert f"run {newer}: nothing of it could be taken back" in again.stderr
+    assert "no other run is left to take back" in again.stderr
+    assert again.stdout.endswith("total: 0 sessions; 1 refused\n")
+
+
+def test_a_run_of_a_stranger_is_not_the_newest_for_ever(folder: Path) -> None:
+    """Whoever writes a journal chooses its id; where one session of a run came back the run is done."""
+    one, two = folder / "one.jsonl", folder / "two.jsonl"
+    before = one.read_bytes()
+    invoke("compress", one, "--min-size", "0")
+    (name,) = set(NAME.findall(invoke("compress", two, "--min-size", "0").stderr))
+    store = store_in(two)
+    store.journal.write_bytes(store.journal.read_bytes().replace(name.encode(), b"99999999-999999-ffff"))
+    originals = store.originals.read_bytes()
+    store.originals.write_bytes(b"damaged" + originals[7:])
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 5
+    assert done.stderr.count("two.jsonl") == 1
+    assert one.read_bytes() == before
+    store.originals.write_bytes(originals)
+    invoke("compress", one, "--min-size", "0")
+    assert invoke("restore", "--last", folder).exit_code == 0
+    assert two.read_bytes() == before != one.read_bytes()
+
+
+def test_a_session_that_failed_is_not_tried_again_by_older_runs(folder: Path) -> None:
+    one = folder / "one.jsonl"
+    for limit in (20_000, 0):
+        policy = {"session": {"toolResultMaxBytes": limit, "toolCallMaxBytes": limit, "minSavedKB": 0}}
+        (folder / "compression.json").write_text(json.dumps(policy))
+        assert invoke("compress", one, "--min-size", "0").exit_code == 0
+    assert len(json.loads(invoke("history", one, "--json").stdout)["runs"]) == 2
+    one.unlink()
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 4
+    assert done.stderr.count("refused: ") == 1
 
 
 def test_a_run_by_its_id(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import subprocess
@@ -13,14 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.operations.overview import REST
-from sessioncompress.operations.page import BEGINNING, size
+from sessioncompress.operations.overview import REST, measure
+from sessioncompress.operations.page import BEGINNING, share, size
 from tests.cli.test_cli import document, here, put, run, session
 from tests.support.attack import LINK, SCRIPT, attack
 from tests.support.runs import write
 
 __all__ = ["here", "session"]
 
+RUNS = [
+    (["--all"], "--all --older-than 1d"),
+    (["--agent", "pi"], "--agent pi --older-than 1d"),
+    (["--all", "--older-than", "1w"], "--all --older-than 168h"),
+    (["../home"], "../home"),
+]
 WRONG_PRICES = ["", "three", "claude-*=", "=", "-1", "nan", "inf", "claude-*=1e999", "a=b=c"]
 
 
@@ -56,25 +63,84 @@ def page(here: Path) -> str:
     return (here / "report.html").read_text()
 
 
+def words(here: Path) -> str:
+    """Read the words of the page that was written, a space between any two."""
+    return " ".join(re.sub("<[^>]*>", " ", page(here)).split())
+
+
 def test_a_page_tells_what_stats_tells(session: Path, here: Path) -> None:
     """Its numbers are those of `stats`, before a run and after it."""
     said = run("report", "session.jsonl").stdout
     stats = document("stats", "session.jsonl")["files"][0]
     would = stats["would"]
     frees = would["originalSize"] - would["compressedSize"] - would["storeSize"]
-    share = f"({100 * frees // stats['size']} %)"
     head = f"report.html: 1 session of 1 agent, {size(stats['size'])}"
-    assert said == f"{head}; a run would free {size(frees)} {share}\n"
+    assert said == f"{head}; a run would free {size(frees)} ({share(frees, stats['size'])})\n"
     text = page(here)
     assert "nothing yet" in text
     assert "Before and after" in text
     assert stat.S_IMODE((here / "report.html").stat().st_mode) == 0o600
     run("compress", "session.jsonl")
-    saved = would["originalSize"] - would["compressedSize"]
-    after = run("report", "session.jsonl").stdout
-    assert f"; {size(saved)} ({100 * saved // stats['size']} %) saved so far; a run would free nothing" in after
+    after = document("stats", "session.jsonl")["files"][0]
+    saved = stats["size"] - after["size"] - after["storeSize"]
+    head = f"report.html: 1 session of 1 agent, {size(after['size'])} and {size(after['storeSize'])} of stores"
+    wanted = f"{head}; {size(saved)} ({share(saved, stats['size'])}) saved so far; a run would free nothing\n"
+    assert run("report", "session.jsonl").stdout.replace("\n  ", " ") == wanted
     assert "[[sessioncompress: " in page(here)
     assert "To do it" not in page(here)
+
+
+def test_every_share_is_of_disk_with_stores(session: Path, here: Path) -> None:
+    """The headline, the cards, the tables and the printed line have one number for one thing, also below zero."""
+    paths = [session, put(here / "codex.jsonl", "codex.jsonl")]
+    before = sum(path.stat().st_size for path in paths)
+    run("compress", session)
+    for told in ("saved so far", "more than is saved so far"):
+        said = " ".join(run("report", *paths).stdout.split())
+        text = words(here)
+        found = [measure(path) for path in paths]
+        now = sum(each.size + each.store for each in found)
+        frees = sum(each.frees - each.adds for each in found)
+        assert f" {told}; a run would free {size(frees)} ({share(frees, now)})" in said
+        for number, of in ((before - now, before), (frees, now)):
+            assert f"{share(number, of)} {size(number)} of disk with stores" in text
+            assert f"Disk with stores {size(number)} {share(number, of)}" in text
+        run("restore", session)
+
+
+def test_stores_of_restored_sessions_are_told(here: Path) -> None:
+    """With their size and the command that lets them go, which names no session that is still compressed."""
+    names = [f"{number}.jsonl" for number in range(5)]
+    for name in names:
+        put(here / name, "pi-anthropic.jsonl")
+    run("compress", *names)
+    run("report", *names)
+    assert "was taken back" not in page(here)
+    assert "sessioncompress forget" not in page(here)
+    run("restore", *names[:1])
+    run("report", *names)
+    size_of = document("stats", names[0])["files"][0]["storeSize"]
+    text = words(here)
+    assert f"{size(size_of)} of stores belong to 1 session of which every run was taken back" in text
+    assert f"To let it go: sessioncompress forget {names[0]} ." in text
+    run("restore", *names[:4])
+    run("report", *names)
+    text = words(here)
+    assert "4 sessions of which every run was taken back" in text
+    assert "To let them go: sessioncompress forget PATHS , with the paths of those." in text
+    run("report", *names, "--backup-dir", here / "none")
+    assert "sessioncompress forget" not in page(here)
+
+
+@pytest.mark.parametrize(("given", "wanted"), RUNS, ids=[" ".join(given) for given, _ in RUNS])
+def test_a_page_says_how_to_run(session: Path, here: Path, given: list[str], wanted: str) -> None:
+    """As the README does where options choose the sessions, and with the age that was asked for."""
+    folder = Path.home() / ".pi/agent/sessions/--work--"
+    folder.mkdir(parents=True)
+    os.utime(session, (1_000_000_000, 1_000_000_000))
+    session.rename(folder / "session.jsonl")
+    assert run("report", *given).exit_code == 0
+    assert f"To do it: sessioncompress compress {wanted} (with" in words(here)
 
 
 def test_a_page_is_accessible_and_loads_nothing(session: Path, here: Path) -> None:
@@ -143,6 +209,18 @@ def test_files_that_cannot_be_read_are_counted(session: Path, here: Path) -> Non
     (here / "broken/pi.jsonl").write_bytes(session.read_bytes() + b"<<<<<<< HEAD\n")
     assert run("report", here).exit_code == 4
     assert "1 file could not be read and is not counted" in page(here)
+
+
+def test_a_report_stays_where_no_session_can_be_read(session: Path, here: Path) -> None:
+    """One about nothing would take the place of a good one."""
+    assert run("report", session).exit_code == 0
+    before = page(here)
+    session.write_bytes(session.read_bytes() + b"<<<<<<< HEAD\n")
+    done = run("report", session)
+    assert done.exit_code == 4
+    assert "report.html: not written" in done.stderr
+    assert done.stdout == ""
+    assert page(here) == before
 
 
 def test_no_session_is_a_page_too(here: Path) -> None:

@@ -63,6 +63,18 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield found
 
 
+OUT_OF_SIGHT = """
+[...document.querySelectorAll(".scroll")].flatMap(box => [...box.querySelectorAll("th, td")].filter(cell =>
+  cell.cellIndex < 1 + (box.querySelectorAll("thead th").length > 5 ? 2 : 1)
+  && cell.getBoundingClientRect().right > box.getBoundingClientRect().right
+).map(cell => cell.textContent)).concat(
+  [...document.querySelectorAll("thead")].filter(head =>
+    !/^(Would free|Recent|Saved)$/.test(head.rows[0].cells[head.rows[0].cells.length > 5 ? 2 : 1].textContent)
+  ).map(head => head.textContent))
+"""
+"""What of the first columns, up to the one that a reader looks for, has to be scrolled to, and tables without that one."""
+
+
 def report(here: Path) -> Path:
     """Write a report of sessions of several agents, one of them compressed, and of one that attacks."""
     for name in FIXTURES:
@@ -88,6 +100,7 @@ def test_the_page_in_a_browser(here: Path, chromium: Browser) -> None:
             assert each["contrast"] >= 4.5, (scheme, each)
             assert not each["out"], (width, each)
             assert not each["cut"], (width, each)
+        assert chromium.ask(OUT_OF_SIGHT) == []
         assert len(chromium.ask("[...document.querySelectorAll('svg[role=img]')].map(plot => plot.id)")) >= 4
         assert chromium.ask("document.title").startswith("Sessions of coding agents")
         assert chromium.requests() == [page.as_uri(), "data:,"] or chromium.requests() == [page.as_uri()]

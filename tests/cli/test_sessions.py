@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from tests.cli.test_cli import document, here, run
 from tests.support.build import PiSession
 from tests.support.documents import GeminiDocument
 from tests.support.runs import fixture
-from tests.unit.operations.test_selection import put
+from tests.unit.operations.test_selection import pi, put
 
 __all__ = ["here"]
 
 DAY = 24 * 3600
+DIGEST = sha256(b"/tmp").hexdigest()[:12]
 ROWS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("nothing to save", {}, ["pi", "/work", "3 d", "1 KB", "-", "-", "s.jsonl"]),
     ("much", {"could_save": 5 << 20}, ["pi", "/work", "3 d", "1 KB", "5,120 KB", "-", "s.jsonl"]),
@@ -162,7 +164,7 @@ def test_the_document(agents: Path) -> None:
     codex = next(each for each in whole["sessions"] if each["agent"] == "codex")
     assert set(codex) == {
         *("path", "agent", "project", "id", "size"),
-        *("modified", "compressed", "couldSave", "reason"),
+        *("modified", "compressed", "couldSave", "reason", "packed"),
     }
     assert codex["modified"].endswith("Z")
     assert codex["project"] == "/tmp"
@@ -205,6 +207,7 @@ def test_an_empty_list(here: Path) -> None:
         (("--agent", "nobody"), f"'nobody' is none of {', '.join(NAMES)}. Nothing was done."),
         (("--older-than", "7"), "'7' needs h, d or w behind it, as in 7d"),
         (("--older-than", "-7d"), "no whole number"),
+        (("--older-than", "1y"), "'1y' has a unit that is unknown, y: it needs h, d or w behind it, as in 7d"),
     ],
 )
 def test_what_names_nothing_is_an_error(here: Path, command: str, option: tuple[str, str], said: str) -> None:
@@ -251,6 +254,24 @@ def test_compress_by_project(agents: Path, here: Path) -> None:
     assert document("compress", "--project", here)["files"] == []
 
 
+def test_a_project_that_is_not_there(agents: Path) -> None:
+    """Those there are stand on stderr, last worked in first; not where only the age or the name takes all out."""
+    put(agents / ".pi/agent/sessions/y/b.jsonl", pi("D:\\quay"))
+    for command in (("sessions",), ("compress",), ("stats", "-v")):
+        result = run(*command, "--project", "nowhere")
+        assert result.exit_code == 0
+        assert result.stderr == (
+            "warning: no session is of the project nowhere; there are sessions of:\n"
+            "  D:\\quay\n  /tmp\n  sha256:0b30d1d1c5f6\n".replace("0b30d1d1c5f6", DIGEST)
+        )
+        for more in (("--project", "/tmp", "--older-than", "9w"), ("--older-than", "9w")):
+            assert not run(*command, *(more if command == ("sessions",) else ("--all", *more))).stderr
+    assert "sessions of:\n  /tmp\n" in run("sessions", "--agent", "codex", "--project", "nowhere").stderr
+    for number in range(6):
+        put(agents / f".pi/agent/sessions/y/{number}.jsonl", pi(f"/many/{number}"))
+    assert run("sessions", "--project", "nowhere").stderr.endswith("\n  and 4 more, see 'sessioncompress sessions'\n")
+
+
 def test_compress_all_that_nobody_works_in(agents: Path) -> None:
     """What changed in the last days stays as it is; a run does not make a session younger."""
     before = contents(agents)
@@ -281,8 +302,7 @@ def test_the_selection_goes_with_other_options(agents: Path) -> None:
         ((".", "--all"), "PATHS go with none of"),
         ((".", "--agent", "pi"), "PATHS go with none of"),
         ((".", "--project", "."), "PATHS go with none of"),
-        (("--all", "--agent", "pi"), "--all goes with neither"),
-        (("--all", "--project", "."), "--all goes with neither"),
+        ((".", "--all", "--agent", "pi"), "PATHS go with none of"),
     ],
 )
 def test_what_is_meant_must_be_plain(agents: Path, arguments: tuple[str, ...], said: str) -> None:

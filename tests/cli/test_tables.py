@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from sessioncompress.cli import options, sessions, tables
+from sessioncompress.cli import history, options, sessions, tables
+from sessioncompress.operations.history import RunStats, State
 from sessioncompress.operations.sessions import ListedSession
 
 PATH = "/home/someone/.pi/agent/sessions/--a-project--/2026-03-02T10-00-00-000Z_0198f7c2-5a6b.jsonl"
@@ -88,3 +90,28 @@ def test_names_stay_different() -> None:
     assert len(set(cut.values())) == len(names)
     assert {len(each) for each in cut.values()} == {4, 15}
     assert cut["Read"] == "Read"
+
+
+RUNS = [
+    RunStats("20260302-100000-1a2b", "2026-03-02T10:00:07Z", ("compact", "compress"), State.PARTLY, 9 << 24, -5, ()),
+    RunStats("20260302-100000", "2026-03-02T10:00:08Z", ("compress",), State.IN_PLACE, 4 << 10, 3 << 10, ()),
+]
+
+
+@pytest.mark.parametrize("columns", [80, 120, 0])
+def test_runs_fit(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """With their whole ids; piped with all there is."""
+    module = sys.modules["sessioncompress.cli.history"]
+    for each in (tables, module):
+        monkeypatch.setattr(each, "is_seen", lambda: columns > 0)
+    monkeypatch.setattr(module, "histories", lambda _: RUNS)
+    monkeypatch.setenv("COLUMNS", str(columns or 80))
+    said = CliRunner().invoke(history.history, ["--all"]).stdout
+    lines = said.splitlines()
+    assert len(lines) == 4
+    assert all(each.run in line for each, line in zip(RUNS, lines[1:], strict=False))
+    assert ("2026-03-02T10:00:08Z" in said) == (columns != 80)
+    if columns:
+        assert max(map(len, lines)) <= columns
+    else:
+        assert lines[2].split("\t")[1:] == ["compress", "0", "4 KB", "3 KB", "in place", "2026-03-02T10:00:08Z"]

@@ -155,7 +155,7 @@ def test_every_command_that_a_page_shows_exists(name: str) -> None:
 def test_pages_show_commands() -> None:
     """What the test before this looks for is found."""
     assert len(list(commands_shown(page(README)))) > 5
-    assert "compress --all --older-than 7d --dry-run" in commands_shown(page(README))
+    assert "compress --all --older-than 1d" in commands_shown(page(README))
     assert len([shown for name in pages() for shown in commands_shown(page(name))]) > 40
 
 
@@ -195,6 +195,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("compress", f"--log log.jsonl {session}"),
         ("compact", f"--log log-of-compact.jsonl {session}"),
         ("verify", session),
+        ("search", f"the {session}"),
+        ("pack", session),
+        ("unpack", session),
         ("history", session),
         ("restore", session),
         ("forget", f"--dry-run {session}"),

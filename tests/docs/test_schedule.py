@@ -49,14 +49,18 @@ def of_cron(home: Path) -> list[str]:
 
 @pytest.mark.parametrize("command", [of_systemd, of_launchd, of_cron])
 def test_what_is_run_every_day_compresses(command: Callable[[Path], list[str]], tmp_path: Path) -> None:
-    """With nothing in the environment but a home, and nobody to ask."""
+    """With nothing in the environment but a home, and nobody to ask; cron has nothing to send."""
     place = Place(tmp_path)
     (tmp_path / ".local").mkdir()
     (tmp_path / ".local" / "bin").symlink_to(tmp_path / "bin")
     (session,) = tmp_path.glob(".pi/agent/sessions/*/*.jsonl")
     size = session.stat().st_size
     own = {"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONPATH": place.environment["PYTHONPATH"]}
-    subprocess.run(command(tmp_path), cwd="/", env=own, stdin=subprocess.DEVNULL, check=True)
+    done = subprocess.run(
+        command(tmp_path), cwd="/", env=own, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert command is not of_cron or done.stdout + done.stderr == b""
+    assert "--yes" not in page(SCHEDULE)
     assert session.stat().st_size < size
 
 

@@ -16,6 +16,8 @@ class Mutant:
     tests: tuple[str, ...]
 
 
+_PACK = ("tests/unit/store/test_pack.py",)
+_PACKING = ("tests/unit/store/test_packing.py",)
 _VERIFY = ("tests/unit/operations/test_verify.py",)
 _SPLICE = ("tests/unit/core/test_splice.py",)
 _COMMIT = ("tests/unit/store/test_commit.py",)
@@ -415,7 +417,7 @@ MUTANTS = (
     Mutant(
         "processes import from the working folder",
         "operations/batch.py",
-        '    os.environ[_SAFE_PATH] = "1"\n',
+        '    os.environ[SAFE_PATH] = "1"\n',
         "",
         _NAMES_BESIDE,
     ),
@@ -652,15 +654,43 @@ MUTANTS = (
     Mutant(
         "what is rewritten again stays a run's that was taken back",
         "pipeline/rewrite.py",
-        "(row is not None and not self._journal.stands(row))",
-        "False",
+        "self._claimed.update(each for each in same if not self._journal.stands(each))",
+        "pass",
+        _UNDO,
+    ),
+    Mutant(
+        "what was taken back is missed",
+        "operations/altered.py",
+        "if not journal.is_of(bytes.fromhex(each.sha256), found.taken_back)]",
+        "if True]",
+        _UNDO,
+    ),
+    Mutant(
+        "a summary that names a line is the line altered",
+        "operations/altered.py",
+        "if digest in self._ours or ",
+        "if ",
+        _UNDO,
+    ),
+    Mutant(
+        "equal lines that were taken back are missed",
+        "pipeline/reading.py",
+        "if not journal.is_of(bytes.fromhex(each), taken_back))",
+        "if True)",
+        ("tests/unit/pipeline/test_rewritten.py",),
+    ),
+    Mutant(
+        "an older state behind an undo is not known",
+        "pipeline/reading.py",
+        "taken_back.difference(map(journal.run_of, found.rows.values()))",
+        "taken_back",
         _UNDO,
     ),
     Mutant(
         "what repeats rewritten messages stays",
-        "operations/restore.py",
-        "if swaps and checkpoints is not None and checkpoints.altered and not self.dry_run:",
-        "if False:",
+        "operations/unwinding.py",
+        "return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})",
+        "return frozenset(names)",
         _COMPACT,
     ),
     Mutant(
@@ -801,7 +831,7 @@ MUTANTS = (
     Mutant(
         "what stays is not known",
         "compressors/names.py",
-        'self._known.update(words, b" ".join(words).translate(_PARTS).split())',
+        'self._known.update(words, b" ".join(dotted).translate(_PARTS).split())',
         "pass",
         _INDEX,
     ),
@@ -948,4 +978,35 @@ MUTANTS = (
         _CLOUD,
     ),
     Mutant("a first run puts no journal first", "operations/cloud.py", "journal.put(empty=True)", "pass", _CLOUD),
+    # Packs.
+    Mutant(
+        "a pack is not read back",
+        "store/packing.py",
+        "                    reader.check(entry)\n            new =",
+        "                    pass\n            new =",
+        _PACKING,
+    ),
+    Mutant(
+        "a packed session is not compared before it goes",
+        "store/packing.py",
+        "if not same or not all(is_same(each, member) for each, member in members.items()):",
+        "if not same:",
+        _PACKING,
+    ),
+    Mutant(
+        "a session that is put aside is not looked at again",
+        "store/packing.py",
+        "if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:",
+        "if False:",
+        _PACKING,
+    ),
+    Mutant("a pack leads out of its folder", "store/pack.py", 'step in ("", ".", "..")', 'step == ""', _PACK),
+    Mutant(
+        "a session comes back over a link",
+        "store/unpacking.py",
+        "if not is_below(pack.root, path):",
+        "if False:",
+        _PACKING,
+    ),
+    Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )

@@ -288,7 +288,8 @@ def run(*args: object) -> Result:
 
 
 _WAY_BACK = re.compile(
-    r"^(undo with: sessioncompress restore --run [0-9a-f-]{20}|The store still takes ).*\n", re.MULTILINE
+    r"^(undo with: sessioncompress restore --run [0-9a-f-]{20}|The stores? .*still take|  sessioncompress forget ).*\n",
+    re.MULTILINE,
 )
 
 

@@ -139,7 +139,7 @@ def test_a_line_a_table_and_a_document(job: Job) -> None:
     lines = [line for line in done.log.splitlines() if line.startswith(SESSIONS)]
     assert len(lines) == 2
     for line, path in zip(lines, (FIRST, SECOND), strict=True):
-        assert re.match(rf"{path}: [\d,]+ KB -> [\d,]+ KB \(\d+ % smaller; .*; originals [\d,]+ KB\)", line), line
+        assert re.match(rf"{path}: [\d,]+ KB -> [\d,]+ KB \(\d+ % smaller; .*; store [\d,]+ KB\)", line), line
         before, after = re.findall(r"[\d,]+ KB", line)[:2]
         row = next(row for row in done.page.splitlines() if Path(path).stem in row)
         assert f" | {before} | {after} | " in row

@@ -21,6 +21,7 @@ from sessioncompress.formats.table import (
     TABLE,
     agent_named,
     detect,
+    folded,
     format_named,
     head_of,
     may_be_session,
@@ -250,9 +251,16 @@ def test_a_format_has_a_name() -> None:
 
 
 NAMED = [
-    *(("claude", "claude-code"), ("Claude-Code", "claude-code"), ("cc", "claude-code"), ("codex-cli", "codex")),
-    *(("gemini-cli", "gemini"), ("omp", "oh-my-pi"), ("ohmypi", "oh-my-pi"), ("pi-mono", "pi"), ("gitclaw", "pi")),
-    *(("clawdbot", "openclaw"), ("open-code", "opencode"), ("openai", "openai-chat"), ("gen", "gencode")),
+    *(("claude", "claude-code"), ("Claude Code", "claude-code"), ("cc", "claude-code"), ("Codex CLI", "codex")),
+    *(
+        ("Gemini-CLI", "gemini"),
+        ("omp", "oh-my-pi"),
+        ("oh my pi", "oh-my-pi"),
+        ("OhMyPi", "oh-my-pi"),
+        ("pi-mono", "pi"),
+        ("gitclaw", "pi"),
+    ),
+    *(("clawdbot", "openclaw"), ("Open Code", "opencode"), ("openai", "openai-chat"), ("gen", "gencode")),
 ]
 MISNAMED = [("cluade", "claude-code"), ("codx", "codex"), ("geminy", "gemini"), ("oh_my_pi", "oh-my-pi")]
 
@@ -274,10 +282,17 @@ def test_an_agent_that_is_misspelled(name: str, agent: str) -> None:
     assert agent_named(agent) == agent
 
 
+def test_an_agent_whose_name_does_not_print() -> None:
+    """A byte that is no UTF-8 is written as that byte."""
+    with pytest.raises(UsageError) as error:
+        agent_named("\udcff\x1b")
+    assert str(error.value).startswith("'\\xff\\x1b' is none of ")
+
+
 def test_no_name_is_that_of_two_agents() -> None:
-    """And all are in lower case: what is typed is compared so."""
+    """However it is typed; and all are in lower case."""
     names = [name for row in TABLE for name in (row.name, *row.also)]
-    assert len(set(names)) == len(names)
+    assert len(set(map(folded, names))) == len(names)
     assert [name.lower() for name in names] == names
 
 

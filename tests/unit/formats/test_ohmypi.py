@@ -16,7 +16,7 @@ from sessioncompress.pipeline.reading import read_line
 from tests.support.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
 from tests.support.runs import EAGER, after, compress, entries, old, result_texts, split, survey_of, turn, write
 
-LONG = "a line of output\n" * 90
+LONG = "a line of output\n" * 120
 START: dict[str, Any] = {
     "type": "custom",
     "customType": "tool_execution_start",

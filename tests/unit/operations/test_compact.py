@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 from collections.abc import Callable
@@ -21,7 +22,9 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
+from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
+from tests.support import texts
 from tests.support.long import FEW, LINES, LONG, SMALL, grown, pi, rounds_come_to_rest
 from tests.support.records import GeminiRecords
 from tests.support.runs import MTIME, compress, form_of, journal_of, snapshot, split, survey_of, write
@@ -377,20 +380,57 @@ def test_a_reference_that_no_summary_has_is_not_found(tmp_path: Path) -> None:
         show("0123456789ab", path)
 
 
-def test_what_repeats_messages_comes_out_though_they_were_rewritten_in_it(tmp_path: Path) -> None:
-    """Where all messages were set at once, a checkpoint of Gemini CLI's repeats those that are kept."""
+def resumed() -> bytes:
+    """Return a session of Gemini CLI in which all messages were set at once: a checkpoint repeats those it keeps."""
     made = GeminiRecords()
     for turn in range(8):
+        logs = texts.log_lines(random.Random(turn), 60)
         made.user(f"Part {turn}: look at the logs.")
-        made.answer("", made.used("run_shell_command", {"command": f"cat {turn}.log"}, f"a line {turn}\n" * 400))
+        made.answer("", made.used("run_shell_command", {"command": f"cat {turn}.log"}, logs))
         made.answer(f"Gauge {turn} failed at noon.")
-    data = made.resume().bytes()
-    path = write(tmp_path, data)
-    assert compact_session(path, FEW).status is Status.COMPACTED
-    compress(path, SMALL)
+    return made.resume().bytes()
+
+
+LESS = replace(SMALL, tool_result_max_bytes=2_000, compact=replace(SMALL.compact, keep_tokens=2_200))
+MORE = replace(SMALL, turn_threshold_before_compress=0, tool_result_max_bytes=0, tool_call_max_bytes=0)
+"""Makes shorter again what LESS left."""
+
+
+@pytest.mark.parametrize("drop", [False, True], ids=["", "lines dropped"])
+@pytest.mark.parametrize("before", [False, True], ids=["", "rewritten before"])
+def test_what_repeats_messages_comes_out_though_they_were_rewritten_in_it(
+    before: bool, drop: bool, tmp_path: Path
+) -> None:
+    """Also those that were rewritten when it repeated them, and again since; then nothing of it is missed."""
+    path = write(tmp_path, resumed())
+    if before:
+        compress(path, LESS)
+    assert compact_session(path, LESS if before else FEW, drop_dead=drop).status is Status.COMPACTED
+    assert bool(journals.load(store_in(path).journal).checkpoints[0].originals) == before
+    compress(path, MORE)
+    verify_session(path)
+    said = restore_session(path, dry_run=True)
     stats = restore_session(path)
     assert (stats.checkpoints_removed, stats.reason) == (1, "")
-    assert path.read_bytes() == data
+    assert (said.size_after, said.lines_restored, said.checkpoints_removed, said.reason) == (
+        stats.size_after,
+        stats.lines_restored,
+        stats.checkpoints_removed,
+        stats.reason,
+    )
+    assert path.read_bytes() == resumed()
+    assert verify_session(path).lines_not_there == 0
+    assert restore_session(path).reason == "it has its original bytes already"
+
+
+def test_what_repeats_messages_comes_out_after_it_was_kept(tmp_path: Path) -> None:
+    """The messages in it are no longer as they were when it repeated them."""
+    path = write(tmp_path, resumed())
+    compress(path, LESS)
+    assert compact_session(path, LESS).status is Status.COMPACTED
+    assert restore_session(path, keep_checkpoints=True).lines_restored
+    assert restore_session(path).checkpoints_removed == 1
+    assert path.read_bytes() == resumed()
 
 
 @EACH

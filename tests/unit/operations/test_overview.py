@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.errors import NotASession
+from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.overview import REST, Measured, Row, Use, measure, overview, sampled, samples
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import store_in
 from tests.support.attack import LONG
@@ -21,7 +23,7 @@ from tests.support.runs import fixture, write
 from tests.support.session import PiSession
 
 FIXTURES = ("pi-anthropic.jsonl", "claude-code.jsonl", "codex.jsonl", "gemini.jsonl", "opencode.json", "omp.jsonl")
-NOTHING = Measured("s", "pi", "/work", "claude-opus-5", "2026-03", 0, 0, 0, 0, 0, 0, 0, 0, ())
+NOTHING = Measured("s", "pi", "/work", "claude-opus-5", "2026-03", 0, 0, 0, 0, 0, 0, 0, 0, 0, ())
 
 
 @pytest.mark.parametrize("name", FIXTURES)
@@ -34,7 +36,7 @@ def test_what_was_saved_is_what_would_have_been(tmp_path: Path, name: str) -> No
     done = compress_session(path)
     after = measure(path)
     assert (after.frees, after.adds, after.frees_tokens) == (0, 0, 0)
-    assert (after.size, after.saved) == (done.compressed_size, before.frees)
+    assert (after.size, after.saved, after.unused) == (done.compressed_size, before.frees, 0)
     # Only a run that writes has an id.
     assert 0 <= after.store - before.adds < 100
     assert 0.5 * before.frees_tokens <= after.saved_tokens <= 1.1 * before.frees_tokens
@@ -47,6 +49,16 @@ def test_what_was_saved_is_what_would_have_been(tmp_path: Path, name: str) -> No
     restore_session(path)
     again = measure(path)
     assert (again.size, again.saved, again.saved_tokens) == (before.size, 0, 0)
+    assert again.unused == again.store > after.store
+
+
+def test_the_store_of_a_summary_is_used(tmp_path: Path) -> None:
+    """Though no line was rewritten; without a store nothing is unused."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    assert measure(path).unused == 0
+    assert compact_session(path).status is Status.COMPACTED
+    found = measure(path)
+    assert found.store > 0 == found.unused
 
 
 def test_without_originals_nothing_is_known_to_be_saved(tmp_path: Path) -> None:
@@ -54,7 +66,8 @@ def test_without_originals_nothing_is_known_to_be_saved(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
     policy = replace(BALANCED, keep_backup=False)
     compress_session(path, policy)
-    assert measure(path, policy).saved == 0
+    found = measure(path, policy)
+    assert (found.saved, found.unused) == (0, 0)
     assert samples(path, policy) == []
 
 
@@ -126,6 +139,12 @@ def test_the_sums() -> None:
     )
     assert found.tools == (Row("read", 1, 150, 0, 80), Row("bash", 1, 60, 6, 20), Row("no tool", 1, 50, 0, 1))
     assert found.total("size") == 600
+
+
+def test_shares_are_of_disk_with_stores() -> None:
+    """Those of what was saved, and of what a run would free."""
+    found = overview([made(size=100, store=20, saved=50, frees=30, adds=10), made(size=10, store=5, unused=5)])
+    assert found.disk == (160, 135, 115)
 
 
 def test_samples_are_taken_of_each_agent_in_turn() -> None:

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from sessioncompress.operations import batch
-from sessioncompress.operations.batch import Progress, said
+from sessioncompress.operations import schedule
+from sessioncompress.operations.schedule import Progress, said
 
 MB = 1024 * 1024
 
@@ -35,7 +35,7 @@ class Stream(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(batch, "monotonic", lambda: now[0])
+    monkeypatch.setattr(schedule, "monotonic", lambda: now[0])
     monkeypatch.setenv("COLUMNS", "200")
     return now
 
@@ -91,7 +91,7 @@ def test_a_bar_on_a_terminal(clock: list[float]) -> None:
 def test_a_narrow_terminal(clock: list[float], monkeypatch: pytest.MonkeyPatch, columns: int, line: str) -> None:
     """What matters least is left out, and nothing is cut."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr(batch, "_MB", 1)
+    monkeypatch.setattr(schedule, "_MB", 1)
     stream = Stream(terminal=True)
     shown = Progress(48_000, 8, stream)
     shown._done_files = 11_999

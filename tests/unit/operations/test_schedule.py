@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.operations.batch import Schedule, Sized
+from sessioncompress.operations.schedule import Schedule, Sized
 
 CASES: list[tuple[str, list[tuple[int, int]], int, list[int]]] = [
     ("nothing", [], 2, []),

@@ -13,7 +13,7 @@ import pytest
 
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
-from sessioncompress.operations.sessions import Selection, Session, sessions
+from sessioncompress.operations.sessions import Selection, Session, printed, sessions
 from sessioncompress.pipeline import reading
 from tests.support.build import ClaudeSession, OmpSession, OpenClawSession, PiSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
@@ -180,6 +180,28 @@ def test_by_project(home: Path, tmp_path: Path) -> None:
     assert set(found(Selection(project=project))) == meant
     assert set(found(Selection(project=tmp_path / "link"))) == meant
     assert set(found(Selection(project=Path("quay")))) == meant
+
+
+PRINTED = [
+    *(("D:\\quay", "D:\\quay"), ("https://quay", "https://quay"), ("/a\x1b", "/a\\x1b"), ("", "-")),
+    (hashlib.sha256(b"/quay").hexdigest(), f"sha256:{hashlib.sha256(b'/quay').hexdigest()[:12]}"),
+]
+
+
+@pytest.mark.parametrize(("project", "shown"), PRINTED)
+def test_a_project_as_it_is_printed(home: Path, project: str, shown: str) -> None:
+    """It is chosen by just that, and by nothing that only begins so."""
+    assert printed(project) == shown
+    for name, begun in (("a", project), ("b", f"{project}-side"), ("c", "/tmp")):
+        put(home / f".pi/agent/sessions/x/{name}.jsonl", pi(begun))
+    assert list(found(Selection(project=Path(shown)))) == ["a.jsonl"]
+    assert not found(Selection(project=Path(shown[:-1] or "x")))
+
+
+def test_a_project_in_the_home(home: Path) -> None:
+    """A terminal shows `~`, which a shell does not replace in quotes."""
+    put(home / ".pi/agent/sessions/x/a.jsonl", pi(home / "quay"))
+    assert list(found(Selection(project=Path("~/quay")))) == ["a.jsonl"]
 
 
 def test_by_the_digest_of_a_project(home: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from sessioncompress.errors import Damaged
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.history import State, history, session_runs
@@ -18,13 +19,13 @@ from sessioncompress.operations.restoring import RestoreStats
 from sessioncompress.operations.undo import Undo
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import Policy
+from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.long import LONG, SMALL
-from tests.support.runs import EAGER, append, compress, snapshot, turn, write
+from tests.support.runs import EAGER, GREEDY, append, compress, fixture, snapshot, split, turn, write
 
 ONE, TWO, THREE = (f"20260101-00000{number}-0000" for number in (1, 2, 3))
 PRUNES = replace(EAGER, prune=replace(EAGER.prune, enabled=True, prune_minimum=0, prune_protect=0))
@@ -134,6 +135,39 @@ def test_what_was_taken_back_and_rewritten_again_is_of_the_new_run(tmp_path: Pat
     assert path.read_bytes() == before[1]
 
 
+@pytest.mark.parametrize("markers", [False, True], ids=["exactly", "by markers"])
+def test_what_was_taken_back_and_not_rewritten_again_is_not_missed(markers: bool, tmp_path: Path) -> None:
+    """A summary may name what only the first run took: it is none of the rewritten lines that was altered."""
+    original = b"".join(split(fixture("codex.jsonl"))[:151])
+    path = write(tmp_path, original)
+    compress(path, GREEDY, run_id=ONE)
+    restore_session(path, run="" if markers else ONE, from_markers=markers)
+    assert path.read_bytes() == original
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    known = journals.load(store_in(path).journal)
+    assert {block.ref for _, block in known.blocks}.intersection(known.checkpoints[-1].refs)
+    compress(path, replace(PRESETS["high-quality"], size_threshold_kb=0, min_saved_kb=0), force=True, run_id=THREE)
+    assert verify_session(path).lines_not_there == 0
+    restore_session(path)
+    assert path.read_bytes() == original
+
+
+def test_what_changed_behind_an_undo_is_the_agents_own(tmp_path: Path) -> None:
+    """Only where a line stands there as the run wrote it, the session is an older state, and others were altered."""
+    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
+    older = path.read_bytes()
+    undo(path, ONE)
+    changed = made.bytes().replace(b"Look. Look.", b"Look.", 1)
+    path.write_bytes(changed)
+    assert verify_session(path).lines_not_there == 1
+    assert restore_session(path).status is Status.UNCHANGED
+    assert path.read_bytes() == changed
+    line = next(line for line in split(older) if line not in split(made.bytes()))
+    path.write_bytes(older.replace(line, line.replace(b":", b": ", 1)))
+    with pytest.raises(Damaged, match="1 rewritten line is no longer there as written"):
+        verify_session(path)
+
+
 @pytest.mark.parametrize("name", sorted(LONG))
 @pytest.mark.parametrize("drop", [False, True], ids=["", "lines dropped"])
 def test_a_summary_and_what_was_compressed_with_it_go_together(name: str, drop: bool, tmp_path: Path) -> None:
@@ -165,6 +199,46 @@ def test_a_summary_under_a_later_run_does_not_go_alone(tmp_path: Path) -> None:
     compress(path, SMALL, run_id=TWO)
     assert "restored as a whole" in undo(path, ONE).reason
     assert path.read_bytes() == original
+
+
+@pytest.mark.parametrize("name", sorted(name for name in LONG if not name.endswith("document")))
+def test_the_second_of_two_summaries_goes_alone_where_nothing_else_was_done(name: str, tmp_path: Path) -> None:
+    """No original was kept then, so that the store has no file of them."""
+    lines = LONG[name](8).splitlines(keepends=True)
+    path = write(tmp_path, b"".join(lines[: len(lines) // 2]))
+    assert compact_session(path, SMALL, run_id=ONE).is_compacted
+    with path.open("ab") as file:
+        file.writelines(lines[len(lines) // 2 :])
+    before = path.read_bytes()
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    assert not store_in(path).originals.exists()
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == before
+    undo(path, ONE)
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_a_summary_goes_from_above_a_run_that_kept_no_originals(tmp_path: Path) -> None:
+    """What that run rewrote stays as it is."""
+    path = write(tmp_path, LONG["pi"](8))
+    compress(path, replace(SMALL, keep_backup=False), run_id=ONE)
+    before = path.read_bytes()
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == before
+
+
+def test_the_summary_of_a_document_goes_from_above_a_run_that_was_taken_back(tmp_path: Path) -> None:
+    """No message is to go back with it: so its record alone says that it is gone."""
+    path = write(tmp_path, fixture("gemini.json"))
+    original = path.read_bytes()
+    compress(path, SMALL, run_id=ONE)
+    undo(path, ONE)
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    undo(path, TWO)
+    assert path.read_bytes() == original
+    assert states(path) == {ONE: State.RESTORED, TWO: State.RESTORED}
+    assert restore_session(path, run=TWO).reason == f"the run {TWO} was taken back already"
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:

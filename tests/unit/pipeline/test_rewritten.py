@@ -14,7 +14,7 @@ from sessioncompress.pipeline.reading import RewrittenLines, find
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, LineRecord
+from sessioncompress.store.records import BlockRecord, Command, LineRecord, RunRecord
 
 OLD, NEW, OTHER, LOST = b"old\n", b"new\n", b"other\n", b"lost\n"
 
@@ -109,3 +109,16 @@ def test_of_equal_lines_each_is_missing_that_is_not_there(
     """There are as many as have a number of their own."""
     found = looked_for(tmp_path / "session.jsonl", data, known)
     assert found[1:] == ([digest(OLD)] * missing, {digest(OLD)} if fewer else set())
+
+
+def test_of_what_was_taken_back_no_line_is_to_be_rewritten(tmp_path: Path) -> None:
+    """Unless one stands there as that run wrote it."""
+    run = RunRecord("2026-03-02T09:00:00Z", "1.0.0", {}, 9, 9, 0, 0, {}, command=Command.COMPRESS)
+    known = journal((OLD, NEW, None), (LOST, b"b\n", None))
+    known.end_run(run)
+    known.end_run(run._replace(restored=True, command=Command.RESTORE))
+    known.add(LineRecord(digest(OTHER), None, digest(b"not there\n")))
+    known.end_run(run)
+    path = tmp_path / "session.jsonl"
+    assert looked_for(path, OLD + OTHER, known) == ([], [digest(LOST)], {digest(OTHER)})
+    assert looked_for(path, NEW + OTHER, known) == ([0], [digest(LOST)], {digest(LOST), digest(OTHER)})

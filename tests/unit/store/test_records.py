@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from sessioncompress.core.model import NO_PREFIX, Kind, Prefix
 from sessioncompress.errors import FileFailed
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord, decode, readable, reads_back
+from sessioncompress.store.records import (
+    BlockRecord,
+    CheckpointRecord,
+    LineRecord,
+    RunRecord,
+    decode,
+    readable,
+    reads_back,
+)
 
 MOST = (1 << 62) - 1
 COUNT = st.sampled_from([0, 1, 1 << 32, 1 << 53, MOST]) | st.integers(0, MOST)
@@ -129,6 +137,14 @@ def test_a_run_that_could_not_be_read_is_refused(change: dict[str, Any]) -> None
     with pytest.raises(FileFailed, match="could not be read again") as raised:
         readable(RECORD._replace(**change), JOURNAL)
     assert raised.value.where == str(JOURNAL)
+
+
+def test_a_checkpoint_has_an_original_for_each_line() -> None:
+    """Or none at all."""
+    record = CheckpointRecord("gemini", "extractive", "tokens", ("ab" * 32,), (), (9, 1), originals=("cd" * 32,))
+    assert decode(record.encode()) == record
+    with pytest.raises(ValueError, match="not as many"):
+        decode(record._replace(originals=("cd" * 32,) * 2).encode())
 
 
 def test_a_block_that_could_not_be_read_is_noticed() -> None:

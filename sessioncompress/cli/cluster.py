@@ -1,0 +1,59 @@
+"""`--engine dask`: the commands that give each session to a worker of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from sessioncompress.cli.options import Chosen
+
+_OPTIONS = (
+    click.option(
+        "--engine",
+        "of",
+        type=click.Choice(["processes", "dask"]),
+        default="processes",
+        help="What works on many sessions; dask needs sessioncompress[cluster].",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="With --engine dask: the scheduler of a cluster, as in tcp://host:8786. Its workers must see the same "
+        "files under the same paths.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        metavar="N",
+        help="With --engine dask: a cluster of so many workers on this machine, for this command.",
+    ),
+)
+
+
+def ENGINE(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - an option to its readers
+    """Give a command that takes a Chosen the options of an engine."""
+
+    @wraps(command)
+    def with_engine(chosen: Chosen, of: str, scheduler: str | None, workers: int | None, **values: Any) -> None:
+        if of == "dask":
+            if scheduler is not None and workers is not None:
+                raise click.UsageError("--workers begins a cluster: it goes without --scheduler")
+            if chosen.jobs is not None:
+                raise click.UsageError("--jobs goes without --engine dask, which has --workers")
+            # Imported here: most runs work on this machine alone.
+            from sessioncompress.operations import cluster
+
+            # Workers have working folders of their own.
+            paths = tuple(path.absolute() for path in chosen.paths)
+            chosen = chosen._replace(paths=paths, engine=cluster.engine(scheduler, workers))
+        elif scheduler is not None or workers is not None:
+            raise click.UsageError("--scheduler and --workers go with --engine dask")
+        command(chosen, **values)
+
+    given: Callable[..., None] = with_engine
+    for option in reversed(_OPTIONS):
+        given = option(given)
+    return given

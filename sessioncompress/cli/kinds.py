@@ -1,0 +1,91 @@
+"""The kinds of values that options and arguments take: paths, agents by any of their names, numbers with a unit."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import click
+
+from sessioncompress.core.text import OBJECT_STORES, printable
+from sessioncompress.errors import UsageError
+
+
+class PathKind(click.Path):
+    """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder."""
+
+    takes_urls = False
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path, or the URL of what lies in an object store."""
+        if not os.fspath(value):
+            self.fail("the path is empty; '.' is the working folder.", param, ctx)
+        if isinstance(value, str) and value.startswith(OBJECT_STORES):
+            if self.takes_urls:
+                return value
+            self.fail(
+                "in object stores sessions are named to compress, compact, restore, stats and verify.", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+    def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
+        """Say what is wrong with it, and that nothing was done."""
+        super().fail(f"{message} Nothing was done.", param, ctx)
+
+
+class PathOrUrl(PathKind):
+    """A path, or a URL of an object store."""
+
+    takes_urls = True
+
+
+class Agent(click.types.StringParamType):
+    """An agent, by any of its names; if only some are meant, `lacking` says what there is not for the others."""
+
+    def __init__(self, among: Collection[str] = (), lacking: str = "") -> None:
+        self._among, self._lacking = tuple(among), lacking
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return what we call the agent."""
+        # Imported here: most runs need no table of formats.
+        from sessioncompress.formats.table import NAMES, agent_named
+
+        try:
+            return agent_named(value, self._among or NAMES)
+        except UsageError as error:
+            said = str(error)
+            with suppress(UsageError):
+                other = agent_named(value)
+                said = f"there is no {self._lacking} for {other}, only for {', '.join(self._among)}. Nothing was done."
+            self.fail(said, param, ctx)
+
+
+def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Make a callback that converts a number with a unit, such as `7d`."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+        if value is None:
+            return None
+        found = re.fullmatch("([0-9]{1,9})([A-Za-z]*)", value)
+        if found and found[2] in units:
+            return int(found[1]) * units[found[2]]
+        *others, last = units
+        behind = f"{', '.join(others)} or {last} behind it, as in {example}"
+        if found is None:
+            what = f"is no whole number, of nine digits at most, with {behind}"
+        elif found[2]:
+            what = f"has a unit that is unknown, {found[2]}: it needs {behind}"
+        else:
+            what = f"needs {behind}"
+        raise click.BadParameter(f"'{printable(value)}' {what}", ctx, param)
+
+    return read
+
+
+AGE = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
+"""The units of an age, in seconds."""

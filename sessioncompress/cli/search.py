@@ -1,0 +1,46 @@
+"""`search`: find what was said in sessions, packed ones too."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from sessioncompress.cli import options, output
+from sessioncompress.core.text import counted, printable
+from sessioncompress.operations import batch
+from sessioncompress.operations.packed import each_packed
+from sessioncompress.operations.search import SearchStats, search_session
+from sessioncompress.pipeline.summary import to_json
+
+SCHEMA = "sessioncompress.search/1"
+
+
+@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress search 'rate limit' ~/.claude/projects")
+@click.argument("text")
+@options.choosing(options.JSON, or_all=lambda _: True)
+def search(chosen: options.Chosen, text: str) -> None:
+    """Find a text in what was said in sessions, packed ones too."""
+    if not text:
+        raise click.UsageError("the text is empty")
+
+    def say(stats: SearchStats) -> None:
+        if chosen.as_json:
+            return
+        packed = " (packed)" if stats.packed else ""
+        for hit in stats.hits:
+            click.echo(printable(f"{stats.path}{packed}: turn {hit.turn:,}, {hit.said}: {hit.line}"))
+        if stats.cut:
+            click.echo(printable(f"{stats.path}{packed}: more lines hold it"))
+
+    plain = output.told(batch.each(chosen.sessions(), lambda found: search_session(found.path, text)), say)
+    stored = output.told(each_packed(chosen.packed(), lambda _, copy: search_session(copy, text, packed=True)), say)
+    done = output.both(plain, stored)
+    found = [each for each in done.results if each.hits]
+    if chosen.as_json:
+        output.echo_json({"schema": SCHEMA, "files": [to_json(each) for each in found]})
+    else:
+        hits = sum(len(each.hits) for each in found)
+        head = f"total: {counted(hits, 'line', 'lines')} in {len(found):,} of "
+        click.echo(output.with_others(head + counted(len(done.results), "session", "sessions"), done.others))
+    sys.exit(done.exit_code)

@@ -1,0 +1,214 @@
+"""Work on many sessions in a Dask cluster: on workers of one machine or of several, which see the same file system.
+
+Nothing of dask is imported, and no connection made, before there is work to do. A task whose worker died is given to
+another: the session's lock and its journal see to it that none is changed twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from importlib.util import find_spec
+from itertools import islice
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from sessioncompress.core import VERSION
+from sessioncompress.errors import FileFailed, UsageError
+from sessioncompress.operations.batch import SAFE_PATH, STATE, Engine, Outcome, Results, Task, outcome_of
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_NOTHING_DONE = "Nothing was done."
+_CONNECT = 10
+"""Seconds to wait for a scheduler, and for the first of its workers."""
+_PATIENCE = 60.0
+"""Seconds to wait for a scheduler that does not answer any more, or for a worker where none is left."""
+_NO_ANSWER = "the scheduler does not answer any more"
+_LOOK = 1.0
+"""Seconds between two looks at the workers."""
+_WAITING = 2
+"""Tasks given to a worker for each that it works on: the next one is there when it is done."""
+
+
+def engine(scheduler: str | None, workers: int | None) -> Engine:
+    """Make the engine that works on a scheduler's cluster, or on one of so many workers here, which ends with the work.
+
+    Raises UsageError where the packages for it are missing.
+    """
+    if find_spec("distributed") is None:
+        remedy = "Install them: pip install 'sessioncompress[cluster]'"
+        raise UsageError("--engine dask needs packages that are not installed", state=_NOTHING_DONE, remedy=remedy)
+    return partial(_opened, scheduler, workers)
+
+
+@contextmanager
+def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, Results]]:
+    """Connect, and close all that was opened at any end."""
+    # Imported here: it takes a second.
+    import distributed
+
+    # What matters of it is said by us; the rest, with Python's own traces, helps nobody.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with ExitStack() as stack:
+        if scheduler is None:
+            client = stack.enter_context(_local(stack, workers or os.cpu_count() or 1))
+            where = "the cluster on this machine"
+        else:
+            where = scheduler
+            remedy = "Check the address, as in tcp://host:8786, and that 'dask scheduler' runs there."
+            try:
+                client = stack.enter_context(distributed.Client(scheduler, timeout=_CONNECT, set_as_default=False))
+                client.wait_for_workers(1, timeout=_CONNECT)
+            except TimeoutError as error:
+                what = "the scheduler cannot be reached, or has no worker"
+                raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
+            except (OSError, ValueError, TypeError, RuntimeError) as error:
+                what = f"the scheduler cannot be reached ({type(error).__name__})"
+                raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
+        _refuse_others(client)
+        yield max(sum(client.nthreads().values()), 1), partial(_results, client, where)
+
+
+def _local(stack: ExitStack, workers: int) -> Client:
+    """Start a cluster of processes that only this user reaches, by a certificate of its own; return its client."""
+    import dask
+    import distributed
+    from distributed.security import Security
+
+    # A new Python imports from the working folder otherwise, which may be anyone's; also one that replaces another.
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    stack.callback(lambda: os.environ.update({SAFE_PATH: before}) if before else os.environ.pop(SAFE_PATH, None))
+    # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits this.
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with dask.config.set({"distributed.worker.http.routes": [], "distributed.scheduler.http.routes": []}):
+            cluster = distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+                security=Security.temporary(),
+                silence_logs=logging.CRITICAL,
+            )
+            stack.callback(cluster.close)
+            return distributed.Client(cluster, set_as_default=False)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _refuse_others(client: Client) -> None:
+    """Raise UsageError where a worker has another version of this package, or none."""
+    found: Mapping[str, Any] = client.run(_version, on_error="return")
+    for address, version in found.items():
+        if version != VERSION:
+            raise _another(address, version if isinstance(version, str) else "", VERSION)
+
+
+def _version() -> str:
+    return VERSION
+
+
+def _another(worker: str, version: str, here: str) -> UsageError:
+    has = f"sessioncompress {version}" if version else "no sessioncompress that it can import"
+    what = f"this worker has {has}, and here is {here}"
+    remedy = "Install the same version for the scheduler and all its workers."
+    return UsageError(what, where=worker, state=STATE, remedy=remedy)
+
+
+def _done(task: bytes, version: str) -> Outcome[Any]:
+    """Do a task in a worker, which may have come after we looked at all of them."""
+    if version != VERSION:
+        from distributed import get_worker
+
+        raise _another(get_worker().address, VERSION, version)
+    return outcome_of(*pickle.loads(task))  # noqa: S301 - whoever reaches a worker can have it do anything
+
+
+def _results(
+    client: Client, where: str, tasks: Sequence[Task[Any]], order: Iterator[int], processes: int, seconds: float
+) -> Generator[tuple[int, Outcome[Any]] | None]:
+    """Do the tasks as batch.results() does, on the workers of a scheduler; those that come later have their share.
+
+    Raises FileFailed where the scheduler is lost, or all workers are.
+    """
+    done: SimpleQueue[int] = SimpleQueue()
+    at_work: dict[int, Future[Any]] = {}
+    looked = seen = monotonic()
+
+    def give(most: int) -> None:
+        for number in islice(order, max(most - len(at_work), 0)):
+            # As bytes: dask would look for tasks of its own inside.
+            future = client.submit(_done, pickle.dumps(tasks[number]), VERSION, pure=False)
+            at_work[number] = future
+            future.add_done_callback(partial(_put, done, number))
+
+    give(_WAITING * processes)
+    while at_work:
+        try:
+            number = done.get(timeout=seconds)
+        except Empty:
+            yield None
+        else:
+            became = _outcome(at_work[number], tasks[number], where)
+            del at_work[number]
+            give(_WAITING * processes)
+            yield number, became
+        if monotonic() - looked > _LOOK:
+            looked = monotonic()
+            if now := _places(client):
+                processes, seen = now, looked
+                give(_WAITING * processes)
+            elif looked - seen > _PATIENCE:
+                raise _lost(where, "no worker is left" if client.status == "running" else _NO_ANSWER)
+
+
+def _put(done: SimpleQueue[int], number: int, future: Future[Any]) -> None:
+    del future
+    done.put(number)
+
+
+def _places(client: Client) -> int:
+    """Count the tasks that all workers can work on at once; 0 where the scheduler does not answer."""
+    if client.status != "running":
+        return 0
+    with suppress(OSError, TimeoutError):
+        return sum(client.nthreads().values())
+    return 0
+
+
+def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any]:
+    from distributed import CancelledError, KilledWorker
+
+    found = task.found
+    try:
+        result: Outcome[Any] = future.result()
+    except UsageError:
+        raise
+    except CancelledError as error:
+        raise _lost(where, _NO_ANSWER) from error
+    except KilledWorker:
+        what = "each worker that worked on it ended"
+        remedy = "Run again; where memory is short, with fewer workers."
+    except Exception as error:  # noqa: BLE001 - what one worker cannot do must not cost the other sessions their turn
+        # Without Python's own message, which may quote the session.
+        what = f"the worker could not do it ({type(error).__name__})"
+        remedy = "Check that the same packages are installed for the scheduler and all its workers, and run again."
+    else:
+        return result
+    return Outcome(found, error=FileFailed(what, where=found.path, state=STATE, remedy=remedy))
+
+
+def _lost(where: str, what: str) -> FileFailed:
+    state = "Every session is as it was or as it will be, nothing in between."
+    return FileFailed(what, where=where, state=state, remedy="Run again to go on.")

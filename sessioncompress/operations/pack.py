@@ -1,0 +1,312 @@
+"""Pack sessions that nobody resumes, a project's together, and bring them back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sessioncompress.core import jsonl
+from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.text import utf8, written_time
+from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failing
+from sessioncompress.formats.base import Format
+from sessioncompress.operations.batch import Outcome, outcome_of
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import Found
+from sessioncompress.policy.model import Policy
+from sessioncompress.store import disk, packing
+from sessioncompress.store import journal as journals
+from sessioncompress.store.layout import Store, sessions_named, store_in, store_of
+from sessioncompress.store.lock import OpenSession, open_file, open_session
+from sessioncompress.store.pack import Entry, PackReader, Source, State, is_same, not_utf8
+from sessioncompress.store.packing import Pack
+from sessioncompress.store.recover import recover
+
+_TITLE = 200
+"""Characters of a session's first prompt that stand in the index."""
+_HEAD_LINES = 200
+"""Among so many of its first lines a session's first prompt is looked for, to find its family."""
+
+
+class PackStats(Struct, frozen=True, rename="camel"):
+    """What became of one session. `size` counts its store, and `archive` is the pack; both are of `pack` alone."""
+
+    path: str
+    agent: str
+    project: str
+    title: str
+    size: int
+    archive: str
+    status: str
+
+
+class _Head(NamedTuple):
+    """A session that is to be packed, as its first lines and its header show it."""
+
+    found: Found
+    path: Path
+    root: Path
+    policy: Policy
+    agent: str
+    id: str
+    parents: tuple[str, ...]
+    project: str
+    title: str
+    family: str
+    size: int
+    modified: float
+
+
+def pack_sessions(
+    found: Iterable[Found], roots: Sequence[Path], policy_of: Callable[[Path], Policy], *, dry_run: bool = False
+) -> Iterator[Outcome[PackStats]]:
+    """Pack sessions: those of one project, in one of the roots, together; yield what became of each.
+
+    A session in none of the roots is packed in its own folder. With `dry_run` nothing is changed.
+    """
+    real = [Path(os.path.realpath(root)) for root in roots]
+    groups: dict[tuple[Path, str], list[_Head]] = {}
+    for each in found:
+        outcome = outcome_of(each, lambda: _head(each, real, policy_of(each.path)))  # noqa: B023 - called at once
+        if outcome.result is None:
+            yield Outcome(each, error=outcome.error, passed_over=outcome.passed_over)
+        else:
+            head = outcome.result
+            groups.setdefault((head.root, head.project), []).append(head)
+    if not dry_run:
+        yield from _settled({root for root in real if packing.packs_of(root).is_dir()} - {root for root, _ in groups})
+    for (root, _), heads in groups.items():
+        ordered = _by_family(heads)
+        if dry_run:
+            for head in ordered:
+                yield Outcome(head.found, _stats(head, "", "would pack"))
+            continue
+        try:
+            with packing.alone(root):
+                yield from _packed(root, ordered)
+        except SessionCompressError as error:
+            yield Outcome(Found(root, named=True), error=error)
+
+
+def _settled(roots: Iterable[Path]) -> Iterator[Outcome[PackStats]]:
+    """Put right what a killed run left in folders where nothing is left to pack."""
+    for root in sorted(roots):
+        try:
+            with packing.alone(root):
+                continue
+        except SessionCompressError as error:
+            yield Outcome(Found(root, named=True), error=error)
+
+
+def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
+    """Read what decides with which others a session is packed. Raises SessionCompressError."""
+    path = found.path.parent.resolve() / found.path.name
+    root = next((each for each in roots if path.is_relative_to(each)), path.parent)
+    if not_utf8(str(path.relative_to(root))):
+        remedy = "Rename it."
+        raise Refused("its name is no UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
+    with open_session(path, writing=False) as session:
+        head = reading.head_in(session)
+        form = reading.format_of(session, head=head)
+        if not found.named:
+            reading.refuse_nameless(session, form)
+        name = form.named(head)
+        prompt = _first_prompt(session, form)
+        return _Head(
+            found,
+            path,
+            root,
+            policy,
+            form.name,
+            name.id,
+            name.parents,
+            name.project,
+            prompt[0],
+            f"{prompt[1]} {prompt[0]}",
+            session.size,
+            session.stat.st_mtime,
+        )
+
+
+def _first_prompt(session: OpenSession, form: Format) -> tuple[str, int]:
+    """Find the first prompt of a session, and when it was written: a fork begins with those of its parent."""
+    reader = form.reader()
+    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
+        if number > _HEAD_LINES:
+            break
+        if whole and (entry := jsonl.parse(raw)) is not None:
+            for said in reader.said(entry):
+                if said.say is Say.PROMPT and said.text.strip():
+                    return " ".join(utf8(said.text[: 2 * _TITLE]).split())[:_TITLE], reader.line(raw, entry).time
+    return "", 0
+
+
+def _by_family(heads: Iterable[_Head]) -> list[_Head]:
+    """Order sessions so that forks stand together behind their parent, and else by time."""
+    ordered = sorted(heads, key=lambda head: (head.modified, head.path))
+    family_of = {head.id: head.family for head in reversed(ordered) if head.id}
+    families: dict[str, list[_Head]] = {}
+    for head in ordered:
+        family = next((family_of[each] for each in head.parents if each in family_of), head.family)
+        families.setdefault(family, []).append(head._replace(family=family))
+    return [head for family in families.values() for head in family]
+
+
+def _packed(root: Path, heads: Sequence[_Head]) -> Iterator[Outcome[PackStats]]:
+    """Pack the sessions of one project, alone with the packs of a folder."""
+    by_path = {str(head.path.relative_to(root)): head for head in heads}
+    taking: list[tuple[Pack, Entry]] = []
+    for pack in packing.packs_in(root):
+        if isinstance(pack, Pack):
+            yield from _packed_before(pack, by_path, taking)
+    failed: list[Outcome[PackStats]] = []
+    if by_path:
+        name = _name_of(next(iter(by_path.values())))
+        with packing.NewPack(root, name, sum(head.size for head in by_path.values())) as new:
+            entries = []
+            with ThreadPoolExecutor(1) as pool:
+                for head in by_path.values():
+                    outcome = outcome_of(head.found, lambda: _added(new, head, pool))  # noqa: B023 - called at once
+                    if outcome.result is not None:
+                        entries.append(outcome.result)
+                        continue
+                    if new.is_broken and outcome.error is not None:
+                        raise outcome.error
+                    failed.append(Outcome(head.found, error=outcome.error))
+            if entries:
+                made = new.commit(entries)
+                taking += [(made, entry) for entry in entries]
+    yield from failed
+    yield from _taken_out(taking, {str(head.path.relative_to(root)): head for head in heads})
+
+
+def _packed_before(
+    pack: Pack, by_path: dict[str, _Head], taking: list[tuple[Pack, Entry]]
+) -> Iterator[Outcome[PackStats]]:
+    """Sort out the sessions that a pack has already: as a run was killed, or since they changed after that."""
+    changed: dict[str, State] = {}
+    for entry in pack.index.entries:
+        head = by_path.get(entry.path)
+        if head is None or entry.state is not State.PACKED:
+            continue
+        outcome = outcome_of(head.found, lambda: _is_in(pack, entry))  # noqa: B023 - called at once
+        if outcome.error is not None:
+            by_path.pop(entry.path)
+            yield Outcome(head.found, error=outcome.error)
+        elif outcome.result:
+            by_path.pop(entry.path)
+            taking.append((pack, entry))
+        else:
+            changed[entry.path] = State.LEFT
+    if changed:
+        with failing(pack.archive):
+            pack.mark(changed)
+            pack.drop_if_done()
+
+
+def _is_in(pack: Pack, entry: Entry) -> bool:
+    """Tell whether a pack holds a session as it is now, and its store. Raises SessionCompressError."""
+    if not all(is_same(pack.root / member.path, member) for member in entry.members):
+        return False
+    with suppress(SessionCompressError), PackReader(pack.archive) as reader:
+        reader.check(entry)
+        return True
+    return False
+
+
+def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) -> Iterator[Outcome[PackStats]]:
+    """Remove what the packs have from its place; yield what became of each session."""
+    left: dict[str, tuple[Pack, dict[str, State]]] = {}
+    for pack, entry in taking:
+        head = heads[entry.path]
+        outcome = outcome_of(head.found, lambda: _take(pack, entry, head))  # noqa: B023 - called at once
+        if outcome.error is not None:
+            left.setdefault(pack.name, (pack, {}))[1][entry.path] = State.LEFT
+        yield outcome
+    folders = {
+        each.parent for pack, entry in taking for each in (pack.place(entry), store_in(pack.place(entry)).journal)
+    }
+    for folder in folders:
+        with failing(folder):
+            packing.flush([folder])
+    for pack, states in left.values():
+        with failing(pack.archive):
+            pack.mark({path: state for path, state in states.items() if os.path.lexists(pack.root / path)})
+            pack.drop_if_done()
+
+
+def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
+    with open_session(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
+        # One that was packed before a kill may have something left beside it.
+        _refuse_unless_whole(session, store_of(session.path, head.policy))
+        packing.take_out(pack, entry, session)
+    return replace(_stats(head, str(pack.archive), "packed"), size=entry.size)
+
+
+def _stats(head: _Head, archive: str, status: str) -> PackStats:
+    store = store_in(head.path)
+    size = head.size + reading.size_of_store(store)
+    return PackStats(str(head.found.path), head.agent, head.project, head.title, size, archive, status)
+
+
+def _name_of(head: _Head) -> str:
+    """Name a pack after the project of its sessions, by letters that need no care in a shell."""
+    named = Path(head.project).name[:40] if "/" in head.project else ""
+    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
+    return plain.strip(".-") or head.agent
+
+
+def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry:
+    """Add a session with its store to a pack; read meanwhile what its index is to say. Raises SessionCompressError."""
+    with (
+        open_session(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session,
+        ExitStack() as stack,
+    ):
+        store = store_of(session.path, head.policy)
+        _refuse_unless_whole(session, store)
+        sources = [Source(str(session.path.relative_to(head.root)), session.fd, session.size)]
+        for path in (store.originals, store.journal):
+            with suppress(FileNotFoundError):
+                fd = stack.enter_context(disk.closing(open_file(path)))
+                sources.append(Source(str(path.relative_to(head.root)), fd, os.fstat(fd).st_size))
+        adding = pool.submit(new.add, sources, head.family)
+        # Its files are open until it is done, whatever happens here.
+        stack.callback(wait, [adding])
+        turns, begun = _turns(session)
+        added = adding.result()
+    if added is None:
+        raise session.in_use("a program has shortened it")
+    modified = written_time(session.stat.st_mtime)
+    return Entry(
+        State.PACKED, head.id, head.agent, utf8(head.project), head.title, begun, modified, turns, added[0], added[1]
+    )
+
+
+def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
+    """Bring a session to the state of its last run. Raises Refused where its store is not all beside it."""
+    if store.folder != store.work:
+        what, remedy = "its originals lie in a backup folder, and no pack holds those", "Restore it first."
+        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+    recover(session, store, journals.load(store.journal).lengths)
+    if session.path.name in sessions_named(store.work):
+        raise session.in_use("a run has just replaced it")
+
+
+def _turns(session: OpenSession) -> tuple[int, str]:
+    """Count the prompts of a session, and find when its first entry was written."""
+    form = reading.format_of(session)
+    reader, dating = form.reader(), form.reader()
+    turns, begun = 0, 0
+    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
+        if whole and (entry := jsonl.parse(raw)) is not None:
+            turns += sum(said.say is Say.PROMPT for said in reader.said(entry))
+            if not begun and number < _HEAD_LINES:
+                begun = dating.line(raw, entry).time
+    return turns, written_time(begun / 1000) if begun else ""

@@ -1,0 +1,314 @@
+"""Find what is packed, read it where it is, and bring it back to its place."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from sessioncompress.errors import SessionCompressError, UsageError, failing
+from sessioncompress.formats import table
+from sessioncompress.operations.batch import Outcome, outcome_of
+from sessioncompress.operations.sessions import (
+    ListedSession,
+    Project,
+    Selection,
+    Session,
+    printed,
+    project_of,
+    sessions,
+)
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import Found, folders, is_folder
+from sessioncompress.store import packing, unpacking
+from sessioncompress.store.layout import FOLDER
+from sessioncompress.store.lock import open_session
+from sessioncompress.store.pack import Entry, PackReader, State
+from sessioncompress.store.packing import Pack
+
+T = TypeVar("T")
+
+_FEWEST = 4
+"""Characters of an id that name a session."""
+_MOST_NAMED = 10
+
+
+class Packed(NamedTuple):
+    """A session in a pack."""
+
+    pack: Pack
+    entry: Entry
+
+    @property
+    def place(self) -> Path:
+        """Where it was, and belongs."""
+        return self.pack.place(self.entry)
+
+
+class UnpackStats(Struct, frozen=True, rename="camel"):
+    """One session that came back, or would."""
+
+    path: str
+    agent: str
+    title: str
+    size: int
+    status: str
+
+
+def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
+    """Yield the sessions that are packed in and below folders, or in an archive, or were at these paths, each once.
+
+    An index that cannot be read is yielded as its error.
+    """
+    seen: set[tuple[Path, str, str]] = set()
+    for path in paths:
+        where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
+        below = [here for here, _ in folders(where)] if is_folder(where) else []
+        for pack in chain.from_iterable(map(packing.packs_in, (*reversed(where.parents), *below))):
+            if not isinstance(pack, Pack):
+                # What is wrong in a folder above is not what was asked for.
+                if Path(pack.where or "").is_relative_to(where):
+                    yield pack
+                continue
+            for entry in pack.index.entries:
+                key = (pack.root, pack.name, entry.path)
+                is_meant = pack.archive == where or pack.place(entry).is_relative_to(where)
+                if entry.state is State.PACKED and is_meant and key not in seen:
+                    seen.add(key)
+                    yield Packed(pack, entry)
+
+
+def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
+    """Yield the sessions that are packed in the agents' folders, and from the working folder upward."""
+    above: list[Path] = []
+    # The working folder may have been deleted.
+    with suppress(FileNotFoundError):
+        above = [Path.cwd(), *Path.cwd().parents]
+    roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
+    yield from packed_in(filter(is_folder, roots))
+    for each in chain.from_iterable(map(packing.packs_in, above)):
+        if isinstance(each, Pack):
+            yield from (Packed(each, entry) for entry in each.index.entries if entry.state is State.PACKED)
+
+
+def meant_by(named: Iterable[str]) -> list[Packed]:
+    """Find the packed sessions that are meant by ids, titles or paths.
+
+    A path means the session that was there, all that were below it, or all in an archive. Of an id four characters are
+    enough, and of a title any part, where they mean one session. Raises UsageError where one means none, or many, and
+    Damaged where only an index that cannot be read may tell.
+    """
+    found: dict[Path, Packed] = {}
+    anywhere: list[Packed] | None = None
+    for each in named:
+        here, wrong = _sorted(packed_in([Path(each)]))
+        if not here and wrong:
+            raise wrong[0]
+        if not here:
+            anywhere = _sorted(packed_anywhere())[0] if anywhere is None else anywhere
+            here = _called(each, anywhere)
+        found |= {one.place: one for one in here}
+    return list(found.values())
+
+
+def _sorted(found: Iterable[Packed | SessionCompressError]) -> tuple[list[Packed], list[SessionCompressError]]:
+    packed: list[Packed] = []
+    wrong: list[SessionCompressError] = []
+    for each in found:
+        if isinstance(each, Packed):
+            packed.append(each)
+        else:
+            wrong.append(each)
+    return packed, wrong
+
+
+def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
+    by_place = {each.place: each for each in among}
+    folded = named.casefold()
+    ways: tuple[Callable[[Entry], bool], ...] = (
+        lambda entry: entry.id == named,
+        lambda entry: len(named) >= _FEWEST and entry.id.startswith(named),
+        lambda entry: folded in entry.title.casefold(),
+    )
+    for way in ways:
+        found = [each for each in by_place.values() if way(each.entry)]
+        if len(found) == 1:
+            return found
+        if found:
+            lines = [f"{each.entry.id} ({each.entry.title[:60]})" for each in found[:_MOST_NAMED]]
+            more = f", and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
+            raise UsageError(
+                f"{named!r} means {len(found):,} packed sessions",
+                state="Nothing was done.",
+                remedy=f"Name one by its id: {', '.join(lines)}{more}.",
+            )
+    remedy = "'sessioncompress sessions' lists them; a path may be that of a session, a folder or an archive."
+    raise UsageError(f"no packed session is meant by {named!r}", state="Nothing was done.", remedy=remedy)
+
+
+def unpack_sessions(chosen: Iterable[Packed], *, dry_run: bool = False) -> Iterator[Outcome[UnpackStats]]:
+    """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
+    by_pack: dict[Path, list[Packed]] = {}
+    for each in chosen:
+        by_pack.setdefault(each.pack.archive, []).append(each)
+    for group in by_pack.values():
+        pack = group[0].pack
+        wanted = {each.entry.path for each in group}
+        if dry_run:
+            yield from (Outcome(Found(each.place, named=True), _unpacked(each, "would unpack")) for each in group)
+            continue
+        try:
+            with packing.alone(pack.root):
+                # Another run may have been at work on it since it was read.
+                now = next((each for each in packing.packs_in(pack.root) if _is_same(each, pack)), None)
+                if isinstance(now, Pack):
+                    yield from _brought_back(now, wanted)
+        except SessionCompressError as error:
+            yield Outcome(Found(pack.archive, named=True), error=error)
+
+
+def _is_same(found: Pack | SessionCompressError, pack: Pack) -> bool:
+    return isinstance(found, Pack) and found.name == pack.name
+
+
+def _brought_back(pack: Pack, wanted: set[str]) -> Iterator[Outcome[UnpackStats]]:
+    done: dict[str, State] = {}
+    entries = [each for each in pack.index.entries if each.path in wanted and each.state is State.PACKED]
+    with PackReader(pack.archive) as reader:
+        for entry in _in_order(entries):
+            each = Packed(pack, entry)
+            outcome = outcome_of(Found(each.place, named=True), lambda: _bring(each, reader))  # noqa: B023 - called at once
+            if outcome.error is None:
+                done[entry.path] = State.UNPACKED
+            yield outcome
+    with failing(pack.archive, "The sessions are back, and in the pack too."):
+        places = [pack.root / path for path in done]
+        packing.flush(folder for place in places for folder in (place.parent / FOLDER, *_up_to(pack.root, place)))
+        if done:
+            pack.mark(done)
+        pack.drop_if_done()
+
+
+def _bring(each: Packed, reader: PackReader) -> UnpackStats:
+    unpacking.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
+    return _unpacked(each, "unpacked")
+
+
+def _refuse_unless_session(path: Path) -> None:
+    with open_session(path, writing=False) as session:
+        reading.refuse_unless_session(session)
+
+
+def _unpacked(each: Packed, status: str) -> UnpackStats:
+    return UnpackStats(str(each.place), each.entry.agent, each.entry.title, each.entry.size, status)
+
+
+def _up_to(root: Path, place: Path) -> Iterator[Path]:
+    """Yield the folders of a session up to the packed one: any may be new."""
+    for folder in place.parents:
+        yield folder
+        if folder == root:
+            return
+
+
+def _in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Order sessions as they stand in their archive, so that each frame is read once."""
+    return sorted(entries, key=lambda entry: (entry.frame, entry.members[0].start))
+
+
+def each_packed(
+    among: Iterable[Packed | SessionCompressError], work: Callable[[Path, Path], T]
+) -> Iterator[Outcome[T]]:
+    """Do some work on packed sessions: on the place of each, and a copy with its store that goes again."""
+    by_pack: dict[Path, list[Packed]] = {}
+    for each in among:
+        if isinstance(each, SessionCompressError):
+            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+        elif each.pack.holds(each.entry):
+            by_pack.setdefault(each.pack.archive, []).append(each)
+    for archive, group in by_pack.items():
+        pack = group[0].pack
+        try:
+            with PackReader(archive) as reader:
+                for entry in _in_order(each.entry for each in group):
+                    place = Found(pack.place(entry), named=True)
+                    yield outcome_of(place, lambda: _on_copy(pack, entry, reader, work))  # noqa: B023 - called at once
+        except SessionCompressError as error:
+            yield Outcome(Found(archive, named=True), error=error)
+
+
+def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
+    with tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder, failing(folder, ""):
+        try:
+            return work(pack.place(entry), unpacking.copy_out(entry, reader, Path(folder)))
+        except SessionCompressError as error:
+            if str(error.where).startswith(folder):
+                # The copy is gone when this is read.
+                error.where = str(pack.place(entry))
+            raise
+
+
+def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
+    """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
+    project = project_of(selection)
+    seen: set[Path] = set()
+    for each in packed_in(paths) if paths else packed_anywhere():
+        if not isinstance(each, Packed):
+            yield each
+        elif each.place not in seen and each.pack.holds(each.entry) and _selects(selection, project, each.entry):
+            seen.add(each.place)
+            yield each
+
+
+def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
+    """Yield the packed sessions that are selected, for the list."""
+    for each in selected((), selection):
+        if isinstance(each, Packed):
+            yield Outcome(Found(each.place, named=False), _listed(each))
+        else:
+            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+
+
+def _listed(each: Packed) -> ListedSession:
+    entry = each.entry
+    return ListedSession(
+        path=str(each.place),
+        agent=entry.agent,
+        project=entry.project,
+        id=entry.id,
+        size=entry.size,
+        modified=entry.members[0].mtime_ns / 1e9,
+        compressed=len(entry.members) > 1,
+        could_save=0,
+        reason=f"packed in {each.pack.archive}",
+        packed=True,
+    )
+
+
+def _selects(selection: Selection, project: Project | None, entry: Entry) -> bool:
+    if selection.agent not in (None, entry.agent) or not selection.globs.takes(entry.path):
+        return False
+    if selection.older_than is not None and time.time() - entry.members[0].mtime_ns / 1e9 < selection.older_than:
+        return False
+    return project is None or project.has(entry.project)
+
+
+def projects_instead(selection: Selection) -> list[str]:
+    """List the projects that there are, those last worked in first; none where any session is of the selected one."""
+    same, others = Selection(selection.agent, selection.project), Selection(selection.agent)
+    if any(isinstance(each, Session) for each in sessions(same)) or any(
+        isinstance(each, Packed) for each in selected((), same)
+    ):
+        return []
+    last: dict[str, float] = {}
+    for each in sessions(others):
+        if isinstance(each, Session):
+            last[printed(each.project)] = max(each.modified, last.get(printed(each.project), 0))
+    return sorted(last, key=lambda each: -last[each])

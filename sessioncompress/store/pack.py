@@ -1,0 +1,346 @@
+"""The form of a pack: sessions with their stores in a tar archive of zstd frames, and the index that lies beside it."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, Self
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sessioncompress.errors import Damaged, NotASession, Unreadable, failing
+from sessioncompress.store import disk
+from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.originals import zstd
+
+ARCHIVE: Final = ".tar.zst"
+INDEX: Final = ".index"
+VERSION: Final = 1
+
+_LEVEL: Final = 6
+_LARGEST_WINDOW: Final = 27
+"""The largest that zstd, and so `tar --zstd`, reads without an option: 128 MiB."""
+_SMALLEST_WINDOW: Final = 19
+_FRAME: Final = 3 << 20
+"""Compressed bytes behind which the next session begins a frame; to read one session, its frame is decompressed."""
+_LONGEST_FRAME: Final = 32 << 20
+"""Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
+_SHORTEST_REPEAT: Final = 256
+"""Bytes. Shorter ones from far before take the place of longer ones: then forks of one session take far more."""
+_PIECE: Final = 1 << 18
+_LONGEST_INDEX: Final = 64 << 20
+_NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
+"""No session is looked for in such a folder, and none is put there."""
+_MODE: Final = 0o777
+
+Count = Annotated[int, Meta(ge=0)]
+Digest = Annotated[str, Meta(min_length=64, max_length=64)]
+
+
+class State(StrEnum):
+    """What became of a session in a pack. `LEFT`: it changed as it was packed, and stayed where it was."""
+
+    PACKED = "packed"
+    UNPACKED = "unpacked"
+    LEFT = "left"
+
+
+class Member(Struct, frozen=True, rename="camel"):
+    """One file in a pack: its path below the packed folder, and where in the content of its frame it begins."""
+
+    path: str
+    size: Count
+    sha256: Digest
+    mode: Count
+    mtime_ns: int
+    start: Count
+
+
+class Entry(Struct, frozen=True, rename="camel", tag="session"):
+    """One session in a pack. Its first member is the session, and the others are its store.
+
+    `frame` is the byte of the archive where its frame begins. `begun` is when its first entry was written, or empty.
+    """
+
+    state: State
+    id: str
+    agent: str
+    project: str
+    title: str
+    begun: str
+    modified: str
+    turns: Count
+    frame: Count
+    members: Annotated[tuple[Member, ...], Meta(min_length=1, max_length=3)]
+
+    @property
+    def path(self) -> str:
+        """Where the session was, below the packed folder."""
+        return self.members[0].path
+
+    @property
+    def size(self) -> int:
+        """The bytes of the session and its store."""
+        return sum(each.size for each in self.members)
+
+
+class _Head(Struct, frozen=True, rename="camel", tag="pack"):
+    version: Literal[1]
+    size: Count
+
+
+class Index(NamedTuple):
+    """What an index says: the size of the archive in bytes, and its sessions in their order there."""
+
+    size: int
+    entries: tuple[Entry, ...]
+
+    def written(self) -> bytes:
+        """Write it as JSON lines."""
+        rows: list[Struct] = [_Head(VERSION, self.size), *self.entries]
+        return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def read_index(path: Path) -> Index:
+    """Read an index. Raises Damaged where it is none, or names a file that no pack may hold; FileFailed."""
+    with failing(path), disk.closing(_opened(path)) as fd:
+        size = os.fstat(fd).st_size
+        if size > _LONGEST_INDEX:
+            raise _bad_index(path, f"it is larger than {_LONGEST_INDEX:,} bytes")
+        with disk.reader(fd, 0, size) as file:
+            rows = file.read().splitlines()
+    head: _Head | None = None
+    entries: list[Entry] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            if head is None:
+                head = msgspec.json.decode(row, type=_Head)
+            else:
+                entries.append(msgspec.json.decode(row, type=Entry))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise _bad_index(path, "this line is none of an index of a pack", number) from None
+        if entries and not _may_hold(entries[-1]):
+            raise _bad_index(path, "this line names a file that no pack holds", number)
+    if head is None:
+        raise _bad_index(path, "it is empty")
+    return Index(head.size, tuple(entries))
+
+
+def _opened(path: Path) -> int:
+    try:
+        return open_file(path)
+    except NotASession:
+        raise _bad_index(path, "it is not a regular file") from None
+
+
+def _bad_index(path: Path, what: str, line: int | None = None) -> Damaged:
+    archive = path.name.removesuffix(INDEX) + ARCHIVE
+    remedy = f"Put it back from a backup. Without it 'tar --zstd -xf {archive}' still unpacks the sessions."
+    return Damaged(what, where=path, line=line, state="The pack is not changed.", remedy=remedy)
+
+
+def _may_hold(entry: Entry) -> bool:
+    """Tell whether the paths of an entry stay below the packed folder: it may be a stranger's data."""
+    first, *others = entry.members
+    steps = first.path.split("/")
+    plain = not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in steps)
+    store = store_in(Path(first.path))
+    return plain and {each.path for each in others} <= {store.originals.as_posix(), store.journal.as_posix()}
+
+
+class Source(NamedTuple):
+    """An open file to pack, of so many bytes, and its path below the packed folder."""
+
+    path: str
+    fd: int
+    size: int
+
+
+class PackWriter:
+    """Writes a pack into an empty file; `size` counts its bytes.
+
+    `content` is about how many bytes will be packed: a small pack needs no large window to be read.
+    """
+
+    def __init__(self, fd: int, content: int) -> None:
+        parameter = zstd.CompressionParameter
+        window = min(max(content.bit_length(), _SMALLEST_WINDOW), _LARGEST_WINDOW)
+        self._compressor = zstd.ZstdCompressor(
+            options={
+                int(parameter.compression_level): _LEVEL,
+                int(parameter.window_log): window,
+                int(parameter.enable_long_distance_matching): 1,
+                int(parameter.ldm_min_match): _SHORTEST_REPEAT,
+                int(parameter.checksum_flag): 1,
+            }
+        )
+        self._fd = fd
+        self._pending: list[bytes] = []
+        self._waiting = 0
+        self._frame = 0
+        self._content = 0
+        self._family = ""
+        self.size = 0
+
+    def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
+        """Pack the files of one session; return where its frame begins, and the members.
+
+        None if a file has become shorter meanwhile: what stands in the archive is then of no session. Raises OSError.
+        """
+        size = self.size - self._frame
+        if size > _LONGEST_FRAME or (size > _FRAME and family != self._family):
+            self._end_frame()
+        self._family = family
+        frame = self._frame
+        members = [self._member(source) for source in sources]
+        whole = [member for member in members if member is not None]
+        return (frame, tuple(whole)) if len(whole) == len(members) else None
+
+    def _member(self, source: Source) -> Member | None:
+        found = os.fstat(source.fd)
+        self._write(_tar_header(source, found))
+        start, digest = self._content, sha256()
+        with disk.reader(source.fd, 0, source.size) as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+                self._write(piece)
+        missing = source.size - (self._content - start)
+        for _ in range(-(-missing // _PIECE)):
+            self._write(bytes(min(_PIECE, source.size - (self._content - start))))
+        self._write(bytes(-source.size % tarfile.BLOCKSIZE))
+        if missing:
+            return None
+        mode = found.st_mode & _MODE
+        return Member(source.path, source.size, digest.hexdigest(), mode, found.st_mtime_ns, start)
+
+    def finish(self) -> None:
+        """Write the archive's end, and flush it to the disk. Raises OSError."""
+        self._write(bytes(2 * tarfile.BLOCKSIZE))
+        self._end_frame()
+        self._flush()
+        disk.system.fsync(self._fd)
+
+    def _write(self, data: bytes) -> None:
+        self._content += len(data)
+        self._put(self._compressor.compress(data))
+
+    def _end_frame(self) -> None:
+        self._put(self._compressor.flush())
+        self._frame = self.size
+        self._content = 0
+
+    def _put(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._waiting += len(data)
+        self.size += len(data)
+        if self._waiting >= disk.BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        disk.write_all(self._fd, b"".join(self._pending))
+        self._pending.clear()
+        self._waiting = 0
+
+
+def _tar_header(source: Source, found: os.stat_result) -> bytes:
+    """Make the header of a file in the archive; its time has nanoseconds, as a PAX record."""
+    info = tarfile.TarInfo(source.path)
+    info.size = source.size
+    info.mode = found.st_mode & _MODE
+    info.uid, info.gid = found.st_uid, found.st_gid
+    seconds, fraction = divmod(abs(found.st_mtime_ns), 10**9)
+    sign = "-" if found.st_mtime_ns < 0 else ""
+    info.mtime = max(found.st_mtime_ns // 10**9, 0)
+    info.pax_headers = {"mtime": f"{sign}{seconds}.{fraction:09}"}
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
+
+
+class PackReader:
+    """Reads sessions from a pack; use it as a context manager. What follows in a frame is read on, not anew.
+
+    `bytes_read` counts what was read of the archive. Raises Unreadable where a session does not read back, FileFailed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with failing(path, ""):
+            self._fd = open_file(path)
+        self._decoder = zstd.ZstdDecompressor()
+        self._frame = -1
+        self._next = 0
+        self._content = 0
+        self.bytes_read = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        os.close(self._fd)
+
+    def read(self, entry: Entry, member: Member) -> Iterator[bytes]:
+        """Yield the bytes of a file; that they are all, and have its SHA-256, is told at the end."""
+        if self._frame != entry.frame or self._content > member.start:
+            self._decoder = zstd.ZstdDecompressor()
+            self._frame = self._next = entry.frame
+            self._content = 0
+        digest = sha256()
+        for _ in self._until(member.start, member):
+            pass
+        for piece in self._until(member.start + member.size, member):
+            digest.update(piece)
+            yield piece
+        if digest.hexdigest() != member.sha256:
+            raise self._unreadable(member, "it has another SHA-256 than the index says")
+
+    def check(self, entry: Entry) -> None:
+        """Read a session and its store, and compare them with the index."""
+        for member in sorted(entry.members, key=lambda member: member.start):
+            for _ in self.read(entry, member):
+                pass
+
+    def _until(self, end: int, member: Member) -> Iterator[bytes]:
+        try:
+            while self._content < end:
+                data = b""
+                if self._decoder.needs_input:
+                    with failing(self._path, ""):
+                        data = os.pread(self._fd, _PIECE, self._next)
+                    self._next += len(data)
+                    self.bytes_read += len(data)
+                    if not data:
+                        raise self._unreadable(member, "the archive ends too early")
+                piece = self._decoder.decompress(data, max_length=min(_PIECE, end - self._content))
+                self._content += len(piece)
+                if piece:
+                    yield piece
+        except (zstd.ZstdError, EOFError):
+            raise self._unreadable(member, "the frame cannot be decompressed") from None
+
+    def _unreadable(self, member: Member, what: str) -> Unreadable:
+        self._frame = -1
+        remedy = "Put a copy of the pack back from a backup."
+        return Unreadable(f"{member.path} in it cannot be read: {what}", where=self._path, state="", remedy=remedy)
+
+
+def is_same(path: Path, member: Member, check: Callable[[os.stat_result], bool] = lambda _: True) -> bool:
+    """Tell whether a file has the bytes of a member, and its status passes a check. Raises OSError."""
+    with suppress(NotASession, FileNotFoundError, NotADirectoryError), disk.closing(open_file(path)) as fd:
+        found = os.fstat(fd)
+        return found.st_size == member.size and check(found) and disk.sha256_of(fd, 0, member.size) == member.sha256
+    return False
+
+
+def not_utf8(path: str) -> bool:
+    """Tell whether no index can name a file."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

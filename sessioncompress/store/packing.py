@@ -1,0 +1,359 @@
+"""The order of writes of packs: no session goes before it reads back from a pack that is certain, and none twice.
+
+A pack lies in our folder beside the sessions, as `packs/NAME.tar.zst` and `packs/NAME.index`. The index is its commit:
+what it names and is not at its place is in the pack; what is at its place counts, and not the pack.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final, Self
+
+from msgspec.structs import replace
+
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, IsALink, Refused, Unsupported, failing
+from sessioncompress.store import disk
+from sessioncompress.store.folder import create_in_folder, refuse_linked_folder, tidy
+from sessioncompress.store.late_links import stale_drafts
+from sessioncompress.store.layout import FOLDER, sessions_named, status_of, store_in
+from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file, wait_until_free
+from sessioncompress.store.pack import (
+    ARCHIVE,
+    INDEX,
+    Entry,
+    Index,
+    Member,
+    PackReader,
+    PackWriter,
+    Source,
+    State,
+    is_same,
+    read_index,
+)
+from sessioncompress.store.recover import LINK_SECONDS
+from sessioncompress.store.swap import HOLD_SECONDS
+
+PACKS: Final = "packs"
+_TEMP: Final = f"{ARCHIVE}.temp"
+_NEW: Final = f"{INDEX}.new"
+_ASIDE: Final = ".packed"
+"""Ends the name under which a session waits in our folder until it is certain that nobody writes to it."""
+_LOCK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.02
+
+
+class Pack:
+    """One pack: the folder that was packed, its name, and its index."""
+
+    def __init__(self, root: Path, name: str, index: Index) -> None:
+        self.root = root
+        self.name = name
+        self.index = index
+
+    @property
+    def archive(self) -> Path:
+        """The archive's path."""
+        return packs_of(self.root) / f"{self.name}{ARCHIVE}"
+
+    def place(self, entry: Entry) -> Path:
+        """Where a session was, and belongs."""
+        return self.root / entry.path
+
+    def waiting(self) -> list[Entry]:
+        """List the sessions that are in the pack and not at their places."""
+        return [each for each in self.index.entries if self.holds(each)]
+
+    def holds(self, entry: Entry) -> bool:
+        """Tell whether a session is in the pack and not at its place."""
+        return entry.state is State.PACKED and not os.path.lexists(self.place(entry))
+
+    def mark(self, states: dict[str, State]) -> None:
+        """Note what became of sessions, by their paths, in a new index in one step. Raises OSError."""
+        entries = [
+            replace(each, state=states[each.path]) if each.state is State.PACKED and each.path in states else each
+            for each in self.index.entries
+        ]
+        self.index = self.index._replace(entries=tuple(entries))
+        disk.put(self.archive.with_name(self.name + INDEX), self.index.written())
+
+    def drop_if_done(self) -> None:
+        """Delete a pack all of whose sessions are at their places again. Raises OSError."""
+        if all(each.state is not State.PACKED for each in self.index.entries):
+            disk.remove(self.archive)
+            disk.remove(self.archive.with_name(self.name + INDEX))
+            disk.flush_folder(self.archive.parent)
+
+
+def packs_of(root: Path) -> Path:
+    """Name the folder in which the packs of a folder lie."""
+    return root / FOLDER / PACKS
+
+
+def packs_in(root: Path) -> Iterator[Pack | Damaged]:
+    """Read the indexes of a folder's packs; one that cannot be read is yielded as its error. Raises FileFailed."""
+    folder = packs_of(root)
+    if folder.is_symlink() or folder.parent.is_symlink():
+        return
+    try:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        if name.endswith(INDEX):
+            try:
+                yield Pack(root, name.removesuffix(INDEX), read_index(folder / name))
+            except Damaged as error:
+                yield error
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Keep other runs of ours from a folder's packs, and put right what a killed run left there.
+
+    Raises InUse, IsALink, Unsupported, FileFailed.
+    """
+    if os.name != "posix":
+        raise Unsupported("writing is supported on Linux and macOS only", where=root, state=NOT_CHANGED)
+    folder = packs_of(root)
+    refuse_linked_folder(folder.parent)
+    with failing(root):
+        if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+            raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
+        # Not the folder of the packs itself: that may go, and is locked for a moment where git is to see nothing in it.
+        with disk.closing(disk.open_folder(root)) as fd:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while not lock(fd):
+                if time.monotonic() > deadline:
+                    what = "another sessioncompress is at work on the packs there"
+                    raise InUse(what, where=folder, state=NOT_CHANGED, remedy="Run again.")
+                time.sleep(_POLL_SECONDS)
+            disk.make_folder(folder)
+            try:
+                _settle(root)
+                yield
+            finally:
+                _leave(folder)
+
+
+def _leave(folder: Path) -> None:
+    """Remove the folder of packs, and ours, where nothing is in them."""
+    tidy(folder)
+    if not folder.exists():
+        tidy(folder.parent)
+
+
+def _settle(root: Path) -> None:
+    """Finish what a killed run began: forward where its pack was certain, else back."""
+    folder = packs_of(root)
+    for name in sorted(os.listdir(folder)):
+        path = folder / name
+        if name.endswith(_NEW):
+            made = path.with_name(name.removesuffix(_NEW) + INDEX)
+            archive = path.with_name(name.removesuffix(_NEW) + ARCHIVE)
+            # It is written when the archive has been read back, and before that has its name.
+            if os.path.lexists(archive) and not os.path.lexists(made):
+                disk.system.replace(path, made)
+            else:
+                disk.remove(path)
+        elif name.endswith(_TEMP) or (name.startswith(".") and f"{INDEX}." in name):
+            disk.remove(path)
+    disk.flush_folder(folder)
+    left_in = cache(sessions_named)
+    for pack in packs_in(root):
+        if isinstance(pack, Pack):
+            for entry in pack.index.entries:
+                path = pack.place(entry)
+                if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
+                    _remove_drafts(path, [root / member.path for member in entry.members])
+            left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
+            if left:
+                pack.mark(left)
+            pack.drop_if_done()
+
+
+def _settled(pack: Pack, entry: Entry) -> State:
+    """Finish with one session that a killed run had put aside: let it go, or put it back."""
+    path = pack.place(entry)
+    aside = _aside(path)
+    if entry.state is not State.PACKED or not is_below(pack.root, path):
+        return entry.state
+    if os.path.lexists(path):
+        if os.path.lexists(aside) and path.samefile(aside):
+            disk.remove(aside)
+        # Else the agent has begun a new one of that name: both stay, and whoever works on it is told.
+        return entry.state
+    left = [aside, *(pack.root / member.path for member in entry.members[1:])]
+    if not any(map(os.path.lexists, left)):
+        return entry.state
+    if _reads_back(pack, entry) and (not os.path.lexists(aside) or _may_go(aside, entry)):
+        disk.remove(aside)
+        _remove_store(pack.root, entry)
+        return entry.state
+    if os.path.lexists(aside):
+        _put_aside_back(aside, path)
+        return State.LEFT
+    return entry.state
+
+
+def _remove_drafts(session: Path, members: Sequence[Path]) -> None:
+    """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
+    there = [found for found in map(status_of, members) if found is not None]
+    is_gone = status_of(session) is None
+    for draft in stale_drafts(session):
+        if is_gone or any(os.path.samestat(draft.lstat(), found) for found in there):
+            disk.remove(draft)
+    tidy(session.parent / FOLDER)
+
+
+def _reads_back(pack: Pack, entry: Entry) -> bool:
+    with suppress(Damaged, FileFailed, Refused), PackReader(pack.archive) as reader:
+        reader.check(entry)
+        return True
+    return False
+
+
+def _may_go(aside: Path, entry: Entry) -> bool:
+    """Tell whether what was put aside is as it was packed, and nobody writes to it."""
+    with suppress(Refused), disk.closing(open_file(aside)) as fd:
+        return held(fd) is not Held.YES and is_same(aside, entry.members[0])
+    return False
+
+
+def _aside(path: Path) -> Path:
+    return path.parent / FOLDER / f"{path.name}{_ASIDE}"
+
+
+def is_below(root: Path, path: Path) -> bool:
+    """Tell whether no link on the way leads elsewhere."""
+    return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
+
+
+class NewPack:
+    """A pack that is being made; leaves no trace unless committed. Use it as a context manager, alone()."""
+
+    def __init__(self, root: Path, name: str, content: int) -> None:
+        self._root = root
+        self._folder = packs_of(root)
+        self.name = self._free(name)
+        self._path = self._folder / f"{self.name}{_TEMP}"
+        with failing(root):
+            self._fd = create_in_folder(self._path, exclusive=True)
+        self._writer: PackWriter | None = PackWriter(self._fd, content)
+        self.is_broken = False
+        """A failed write has left the archive so that nothing more can be added, nor can it be committed."""
+
+    def _free(self, name: str) -> str:
+        number = 1
+        while any(os.path.lexists(self._folder / f"{name}-{number}{end}") for end in (ARCHIVE, INDEX, _NEW, _TEMP)):
+            number += 1
+        return f"{name}-{number}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        os.close(self._fd)
+        disk.remove(self._path)
+
+    def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
+        """Pack the files of one session; see PackWriter."""
+        assert self._writer is not None
+        self.is_broken = True
+        with failing(self._path):
+            added = self._writer.add(sources, family)
+        self.is_broken = False
+        return added
+
+    def commit(self, entries: Iterable[Entry]) -> Pack:
+        """Make the pack certain: on the disk, read back, and then named. Raises Unreadable, FileFailed."""
+        assert self._writer is not None
+        with failing(self._path):
+            self._writer.finish()
+            index = Index(self._writer.size, tuple(entries))
+            # What is to be read needs the memory that was written from.
+            self._writer = None
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            with PackReader(self._path) as reader:
+                for entry in index.entries:
+                    reader.check(entry)
+            new = self._folder / f"{self.name}{_NEW}"
+            with disk.closing(disk.create(new)) as fd:
+                disk.write_all(fd, index.written())
+                disk.system.fsync(fd)
+            disk.flush_folder(self._folder)
+            pack = Pack(self._root, self.name, index)
+            disk.system.replace(self._path, pack.archive)
+            disk.flush_folder(self._folder)
+            disk.system.replace(new, self._folder / f"{self.name}{INDEX}")
+            disk.flush_folder(self._folder)
+            return pack
+
+
+def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
+    """Remove a session that is locked, and its store, from their places, now that a pack has them.
+
+    First it goes aside, where nobody finds it; what somebody still wrote to it then puts it back. Raises InUse if it
+    is not as it was packed, and stays.
+    """
+    path, store = session.path, store_in(session.path)
+    members = {pack.root / each.path: each for each in entry.members}
+    with failing(path):
+        there = [each for each in (path, store.originals, store.journal) if os.path.lexists(each)]
+        same = set(there) == members.keys() and path.name not in sessions_named(store.work)
+        if not same or not all(is_same(each, member) for each, member in members.items()):
+            raise session.in_use("it has changed since it was packed")
+        _refuse_if_unseen(session)
+        aside = _aside(path)
+        if os.path.lexists(aside):
+            what = "a session of that name that was being packed is still here"
+            raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
+        disk.make_folder(aside.parent)
+        disk.system.replace(path, aside)
+        was, now = session.stat, aside.lstat()
+        changed = (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns)
+        if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
+            _put_aside_back(aside, path)
+            raise session.in_use("a program writes to it")
+        disk.remove(aside)
+        _remove_store(pack.root, entry)
+
+
+def _refuse_if_unseen(session: OpenSession) -> None:
+    """Raise InUse for a session that was just written, where the system does not tell who has it open."""
+    if held(session.fd) is Held.UNKNOWN and time.time() - session.stat.st_mtime < LINK_SECONDS:
+        raise session.in_use("it changed less than an hour ago")
+
+
+def _put_aside_back(aside: Path, path: Path) -> None:
+    """Put a session back; where another one has come meanwhile, both stay."""
+    try:
+        disk.system.link(aside, path, follow_symlinks=False)
+    except FileExistsError:
+        what = "it was written to as it was packed, and another one is in its place"
+        state = f"It is in {aside.parent.name}/{aside.name}."
+        raise Refused(what, where=path, state=state, remedy="Compare the two, and move one away.") from None
+    disk.remove(aside)
+    disk.flush_folder(path.parent)
+
+
+def _remove_store(root: Path, entry: Entry) -> None:
+    """Remove the store of a session that has gone, as far as it is as it was packed."""
+    store = store_in(root / entry.path)
+    for member in entry.members[1:]:
+        if is_same(root / member.path, member):
+            disk.remove(root / member.path)
+    with suppress(FileNotFoundError):
+        tidy(store.work)
+
+
+def flush(folders: Iterable[Path]) -> None:
+    """Bring the names in folders to the disk. Raises OSError."""
+    for folder in sorted(set(folders)):
+        if folder.is_dir():
+            disk.flush_folder(folder)

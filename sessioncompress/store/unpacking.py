@@ -1,0 +1,89 @@
+"""Bring a session back from a pack to its place, where nothing is overwritten; or copy it out, to be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from sessioncompress.errors import IsALink, Refused, failing
+from sessioncompress.store import disk
+from sessioncompress.store.folder import create_in_folder, tidy
+from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.pack import Entry, Member, PackReader, is_same
+from sessioncompress.store.packing import Pack, is_below
+
+
+def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Path], None]) -> None:
+    """Put a session and its store back to their places, where nothing is overwritten; the session comes last.
+
+    `check` sees the session before it has its name, and raises where it is none. Raises Refused where another file is
+    in a place, or the way there leads elsewhere; Unreadable; FileFailed.
+    """
+    with failing(pack.place(entry), "It is in the pack."):
+        for member in sorted(entry.members, key=lambda member: member.start):
+            path = pack.root / member.path
+            if not is_below(pack.root, path):
+                what = "a link is on the way to it"
+                raise IsALink(what, where=path, state="It is in the pack.", remedy="Move the link away.")
+        first, *others = entry.members
+        drafts: dict[Member, Path] = {}
+        try:
+            # The archive is read in its order; the session gets its name last.
+            for member in (first, *others):
+                if not is_same(pack.root / member.path, member):
+                    drafts[member] = _draft(pack, entry, member, reader)
+            check(drafts.get(first, pack.place(entry)))
+            for member in (*others, first):
+                if member in drafts:
+                    _put_in_place(drafts[member], pack.root / member.path, member)
+        finally:
+            for draft in drafts.values():
+                disk.remove(draft)
+        tidy(store_in(pack.place(entry)).work)
+
+
+def _draft(pack: Pack, entry: Entry, member: Member, reader: PackReader) -> Path:
+    """Write a file of a pack under another name, with its mode and time; a killed run's is like any draft of ours."""
+    session = pack.place(entry)
+    path = session.parent / FOLDER / f"{session.name}.temp-{os.urandom(4).hex()}"
+    disk.make_folder(session.parent)
+    fd = create_in_folder(path, exclusive=True)
+    try:
+        for piece in reader.read(entry, member):
+            disk.write_all(fd, piece)
+        above = session.parent.stat()
+        if os.geteuid() == 0 and (above.st_uid, above.st_gid) != (0, 0):
+            disk.system.chown(fd, above.st_uid, above.st_gid)
+        disk.system.chmod(fd, member.mode & 0o777)
+        disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
+        disk.system.fsync(fd)
+    except BaseException:
+        disk.remove(path)
+        raise
+    finally:
+        os.close(fd)
+    return path
+
+
+def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
+    """Write a packed session and its store into an empty folder, to be read there. Raises Unreadable, OSError."""
+    session = folder / Path(entry.path).name
+    for member in sorted(entry.members, key=lambda member: member.start):
+        path = folder / Path(member.path).relative_to(Path(entry.path).parent)
+        disk.make_folder(path.parent)
+        with disk.closing(disk.create(path)) as fd:
+            for piece in reader.read(entry, member):
+                disk.write_all(fd, piece)
+            disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
+    return session
+
+
+def _put_in_place(draft: Path, path: Path, member: Member) -> None:
+    try:
+        disk.system.link(draft, path, follow_symlinks=False)
+    except FileExistsError:
+        if not is_same(path, member):
+            what = "another file is in its place"
+            state = "It is not changed; the packed one is in the pack."
+            raise Refused(what, where=path, state=state, remedy="Move it away, and run again.") from None

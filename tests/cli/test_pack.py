@@ -1,0 +1,190 @@
+"""`pack`, `unpack` and `search`, and how the other commands see what is packed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.formats.table import TABLE
+from sessioncompress.store.layout import store_in
+from tests.cli.test_cli import document, here, run
+from tests.support import packs
+from tests.support.build import ClaudeSession
+from tests.support.runs import MTIME, fixture, write
+
+__all__ = ["here"]
+
+ROWS = [
+    (("pack",), "no session is named"),
+    (("pack", "--all"), "without PATHS, --older-than says which sessions nobody resumes"),
+    (("unpack",), "Missing argument"),
+    (("unpack", ""), "a name is empty"),
+    (("unpack", "nothing"), "no packed session is meant by 'nothing'"),
+    (("search", ""), "the text is empty"),
+]
+
+
+@pytest.fixture
+def work(here: Path) -> Path:
+    """Make a folder of three sessions in the working folder."""
+    packs.sessions_in(here / "s")
+    return here / "s"
+
+
+def claude(words: str) -> bytes:
+    """Return a session of Claude Code that begins with these words."""
+    made = ClaudeSession()
+    made.user(words)
+    return made.bytes()
+
+
+@pytest.mark.parametrize(("arguments", "said"), ROWS)
+def test_usage_errors(here: Path, arguments: tuple[str, ...], said: str) -> None:
+    """They change nothing and say what to do."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_there_and_back(work: Path) -> None:
+    """The whole way, in the words of the commands."""
+    was = packs.state(work)
+    assert "total: would pack 3 sessions" in run("pack", "--dry-run", work).stdout
+    assert packs.state(work) == was
+    result = run("pack", work)
+    assert result.exit_code == 0
+    assert "/packs/tmp-1.tar.zst: 3 sessions, " in result.stdout
+    assert "total: packed 3 sessions" in result.stdout
+    assert packs.state(work) == {}
+    assert "total: packed 0 sessions, 0 KB" in run("pack", work).stdout
+    assert "total: would unpack 3 sessions" in run("unpack", "--dry-run", work).stdout
+    assert packs.state(work) == {}
+    assert "total: unpacked 3 sessions" in run("unpack", work).stdout
+    assert packs.state(work) == was
+
+
+def test_json(work: Path) -> None:
+    """One document each."""
+    made = document("pack", work)
+    assert made["schema"] == "sessioncompress.pack/1"
+    (archive,) = made["archives"]
+    assert (archive["sessions"], archive["size"]) == (3, sum(each["size"] for each in made["files"]))
+    assert {each["status"] for each in made["files"]} == {"packed"}
+    found = document("search", "at part 1", work)
+    assert [each["packed"] for each in found["files"]] == [True]
+    back = document("unpack", work)
+    assert back["schema"] == "sessioncompress.unpack/1"
+    assert {each["status"] for each in back["files"]} == {"unpacked"}
+
+
+@pytest.mark.parametrize("name", ["id", "start of the id", "title", "path"])
+def test_one_session_by_its_name(work: Path, name: str) -> None:
+    """By any that means only this one."""
+    write(work, claude("An unlike one."), "claude.jsonl")
+    run("pack", work)
+    indexes = (work / ".sessioncompress/packs").glob("*.index")
+    rows = [json.loads(line) for index in indexes for line in index.read_text().splitlines()]
+    row = next(each for each in rows if each.get("agent") == "claude-code")
+    names = {"id": row["id"], "start of the id": row["id"][:8], "title": "unlike", "path": str(work / "claude.jsonl")}
+    os.chdir(work)
+    result = run("unpack", names[name])
+    assert result.exit_code == 0, result.stderr
+    assert sorted(packs.state(work)) == ["claude.jsonl"]
+
+
+def test_a_name_of_several(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told which there are."""
+    run("pack", work)
+    monkeypatch.chdir(work)
+    result = run("unpack", "look at part")
+    assert result.exit_code == 2
+    assert "means 3 packed sessions" in result.stderr
+    assert "Look at part 2." in result.stderr
+
+
+def test_all_older_sessions(here: Path) -> None:
+    """Of the agents' folders; a young one stays, and the list shows both."""
+    home = here.parent / "home"
+    old = home / ".pi/agent/sessions/x/old.jsonl"
+    young = old.with_name("young.jsonl")
+    for path in (old, young):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(fixture("pi-anthropic.jsonl"))
+    os.utime(old, ns=(MTIME, MTIME))
+    assert run("pack", "--all", "--older-than", "30d").exit_code == 0
+    assert young.exists()
+    assert not old.exists()
+    assert list((home / ".pi/agent/sessions/.sessioncompress/packs").glob("*.tar.zst")) != []
+    listed = {Path(each["path"]).name: each["packed"] for each in document("sessions")["sessions"]}
+    assert listed == {"old.jsonl": True, "young.jsonl": False}
+    assert "1 packed;" in run("sessions").stdout
+    assert "(packed): turn 1, prompt:" in run("search", json.loads(old_prompt(young))).stdout
+    assert run("unpack", str(old)).exit_code == 0
+    assert old.read_bytes() == young.read_bytes()
+    assert old.stat().st_mtime_ns == MTIME
+
+
+def old_prompt(path: Path) -> str:
+    """Return a word of the first prompt of a session, as JSON."""
+    for line in path.read_text().splitlines():
+        entry = json.loads(line)
+        if entry.get("message", {}).get("role") == "user":
+            content = entry["message"]["content"]
+            text = content if isinstance(content, str) else content[0]["text"]
+            return json.dumps(text.split()[0])
+    raise AssertionError
+
+
+def test_other_commands_see_it(work: Path) -> None:
+    """As they see one that is not packed."""
+    plain = document("stats", work)["files"]
+    checked = run("verify", work).stdout
+    ref = next(
+        json.loads(line)["ref"]
+        for line in store_in(work / "one.jsonl").journal.read_text().splitlines()
+        if json.loads(line)["type"] == "block"
+    )
+    shown = run("show", ref, work).stdout
+    run("pack", work)
+    assert sorted(map(str, document("stats", work)["files"])) == sorted(map(str, plain))
+    assert sorted(run("verify", work).stdout.splitlines()) == sorted(checked.splitlines())
+    assert run("show", ref, work).stdout == shown
+    archive = next((work / ".sessioncompress/packs").glob("*.tar.zst"))
+    archive.write_bytes(archive.read_bytes()[:-400])
+    assert run("verify", work).exit_code == 5
+
+
+@pytest.mark.parametrize("text", ["AT PART 1", "at part 1", "Part"])
+def test_search(work: Path, text: str) -> None:
+    """In letters of either case, in sessions that are packed and those that are not."""
+    (work / "two.jsonl").rename(work.parent / "two.jsonl")
+    run("pack", work)
+    (work.parent / "two.jsonl").rename(work / "two.jsonl")
+    lines = run("search", text, work).stdout.splitlines()
+    assert any(line.startswith(f"{work}/two.jsonl: turn 1, prompt: Look at part 1.") for line in lines)
+    assert any("(packed): turn 1" in line for line in lines) == (text == "Part")
+
+
+def test_what_is_found_is_printable(here: Path) -> None:
+    """Whatever it is, and however long."""
+    write(here, claude(f"{'x' * 500}\x1b[31mneedle{'y' * 500}"), "s.jsonl")
+    result = run("search", "needle", here)
+    assert "\x1b" not in result.stdout
+    assert "\\x1b[31mneedle" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) < 300
+
+
+def test_gitclaw_and_every_agent_can_be_packed(here: Path) -> None:
+    """Each in its own folder."""
+    for number, row in enumerate(TABLE):
+        for name in sorted((Path(__file__).parents[2] / "fixtures").glob(f"{row.name.split('-')[0]}*.json*"))[:1]:
+            (here / f"{number}{name.name}").write_bytes(name.read_bytes())
+    was = packs.state(here)
+    made = run("pack", *here.iterdir())
+    assert made.exit_code == 0, made.stderr
+    assert packs.state(here) == {}
+    assert run("unpack", here).exit_code == 0
+    assert packs.state(here) == was

@@ -1,0 +1,95 @@
+"""What the tests of packs share: a folder of sessions to pack, and what it was before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from sessioncompress.operations.batch import Outcome
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.pack import PackStats, pack_sessions
+from sessioncompress.operations.packed import UnpackStats, meant_by, unpack_sessions
+from sessioncompress.pipeline.discover import discover
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.store import packing
+from sessioncompress.store.pack import PackReader
+from sessioncompress.store.packing import Pack
+from tests.support.runs import EAGER, MTIME, turn, write
+from tests.support.session import PiSession
+
+
+class Was(NamedTuple):
+    """A file as it was: its bytes, mode and time."""
+
+    content: bytes
+    mode: int
+    mtime: int
+
+
+def session(words: str, *, steps: int = 2) -> PiSession:
+    """Build a session that begins with these words."""
+    made = PiSession()
+    made.user(words)
+    for step in range(steps):
+        made.step("bash", {"command": f"cat {step}.log"}, f"{words} {step}\n" * 200)
+    turn(made, 2)
+    return made
+
+
+def sessions_in(folder: Path) -> dict[str, Was]:
+    """Write three sessions, one of them with a store and one in a folder of its own; return what there is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(("one.jsonl", "two.jsonl")):
+        path = write(folder, session(f"Look at part {number}."), name)
+        path.chmod(0o640)
+    compress_session(folder / "one.jsonl", EAGER)
+    below = folder / "below"
+    below.mkdir(exist_ok=True)
+    write(below, session("Look at part 2."), "three.jsonl").chmod(0o600)
+    for number, path in enumerate(sorted(folder.rglob("*.jsonl"))):
+        os.utime(path, ns=(MTIME + number, MTIME + number))
+    return state(folder)
+
+
+def state(folder: Path) -> dict[str, Was]:
+    """Return all files of a folder but those of its packs, by their paths."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and "/packs/" not in f"/{name}":
+            status = path.stat()
+            found[name] = Was(path.read_bytes(), status.st_mode & 0o777, status.st_mtime_ns)
+    return found
+
+
+def pack(folder: Path) -> list[Outcome[PackStats]]:
+    """Pack all sessions of a folder."""
+    return list(pack_sessions(discover([folder]), [folder], lambda _: BALANCED))
+
+
+def unpack(folder: Path) -> list[Outcome[UnpackStats]]:
+    """Bring back all that was packed in a folder."""
+    return list(unpack_sessions(meant_by([str(folder)])))
+
+
+def packs_in(folder: Path) -> list[Pack]:
+    """Read the packs of a folder."""
+    return [each for each in packing.packs_in(folder) if isinstance(each, Pack)]
+
+
+def in_packs(folder: Path) -> list[str]:
+    """Name the sessions that are in a pack and not at their places, each read from it, as often as it is in one."""
+    found = []
+    for each in packs_in(folder):
+        for entry in each.waiting():
+            with PackReader(each.archive) as reader:
+                reader.check(entry)
+            found.append(entry.path)
+    return sorted(found)
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """Copy a folder with all modes and times."""
+    return Path(shutil.copytree(folder, to))

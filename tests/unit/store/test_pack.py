@@ -1,0 +1,208 @@
+"""The form of a pack: what other programs read, where frames begin, and what an index may not say."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.errors import Damaged, Unreadable
+from sessioncompress.store import disk
+from sessioncompress.store import pack as packs
+from sessioncompress.store.pack import Entry, Index, Member, PackReader, PackWriter, Source, State, read_index
+from tests.faults.tools import need
+
+DIGEST = "0" * 64
+
+
+def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | None = None) -> tuple[Path, list[Entry]]:
+    """Pack files, each as a session of its own; return the archive and the entries."""
+    archive = folder / "made.tar.zst"
+    entries = []
+    with disk.closing(disk.create(archive)) as fd:
+        writer = PackWriter(fd, sum(map(len, files.values())))
+        for name, content in files.items():
+            (folder / "in").mkdir(exist_ok=True)
+            path = folder / "in" / name
+            path.write_bytes(content)
+            with path.open("rb") as file:
+                added = writer.add([Source(name, file.fileno(), len(content))], (families or {}).get(name, name))
+            assert added is not None
+            entries.append(entry(frame=added[0], members=added[1]))
+        writer.finish()
+    return archive, entries
+
+
+def entry(**given: Any) -> Entry:
+    """Return an entry of an index."""
+    texts: dict[str, Any] = dict.fromkeys(("id", "agent", "project", "title", "begun", "modified"), "")
+    return Entry(**(texts | {"state": State.PACKED, "turns": 1, "frame": 0, "members": ()} | given))
+
+
+def member(path: str) -> Member:
+    """Return a member of an entry."""
+    return Member(path, 1, DIGEST, 0o600, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "mtime"),
+    [
+        ("s.jsonl", 1_700_000_000_123_456_789),
+        ("é " + "long name " * 20 + ".jsonl", 1),
+        ("before 1970.jsonl", -1_500_000_000),
+    ],
+)
+def test_tar_extracts_it(tmp_path: Path, name: str, mtime: int) -> None:
+    """With mode and time to the nanosecond."""
+    tar = need("tar")
+    need("zstd")
+    source = tmp_path / "s"
+    source.write_bytes(b"{}\n" * 1000)
+    source.chmod(0o640)
+    os.utime(source, ns=(mtime, mtime))
+    with disk.closing(disk.create(tmp_path / "made.tar.zst")) as fd, source.open("rb") as file:
+        writer = PackWriter(fd, 3000)
+        writer.add([Source(name, file.fileno(), 3000)], "")
+        writer.finish()
+    subprocess.run([tar, "--zstd", "-xf", "made.tar.zst"], cwd=tmp_path, check=True)
+    found = (tmp_path / name).stat()
+    assert (tmp_path / name).read_bytes() == source.read_bytes()
+    assert (found.st_mode & 0o777, found.st_mtime_ns) == (0o640, mtime)
+
+
+def test_a_file_that_became_shorter_is_none(tmp_path: Path) -> None:
+    """And those behind it in the archive are read all the same."""
+    (tmp_path / "short").write_bytes(b"12")
+    (tmp_path / "next").write_bytes(b"next")
+    archive = tmp_path / "made.tar.zst"
+    with (
+        disk.closing(disk.create(archive)) as fd,
+        (tmp_path / "short").open() as short,
+        (tmp_path / "next").open() as after,
+    ):
+        writer = PackWriter(fd, 10)
+        assert writer.add([Source("short", short.fileno(), 1 << 20)], "") is None
+        added = writer.add([Source("next", after.fileno(), 4)], "")
+        writer.finish()
+    assert added is not None
+    with PackReader(archive) as reader:
+        reader.check(entry(frame=added[0], members=added[1]))
+
+
+def test_where_frames_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind so many bytes, but not inside a family before there are far more; to read one session, one is read."""
+    monkeypatch.setattr(packs, "_FRAME", 20_000)
+    monkeypatch.setattr(packs, "_LONGEST_FRAME", 300_000)
+    noise = {f"{number}.jsonl": random.Random(number).randbytes(200_000) for number in range(6)}
+    archive, entries = packed(tmp_path, noise, {name: "a" if name < "4" else name for name in noise})
+    assert [each.frame for each in entries].count(0) == 2
+    assert len({each.frame for each in entries}) == 4
+    with PackReader(archive) as reader:
+        reader.check(entries[4])
+        assert reader.bytes_read < archive.stat().st_size * 0.6
+    with PackReader(archive) as reader:
+        for each in (entries[5], entries[0], entries[1], entries[0]):
+            assert b"".join(reader.read(each, each.members[0])) == noise[each.path]
+
+
+def test_forks_take_little(tmp_path: Path) -> None:
+    """Each begins with all of one session."""
+    parent = random.Random(1).randbytes(1 << 20)
+    children = {f"{number}.jsonl": parent + b"%d" % number for number in range(10)}
+    (tmp_path / "alone").mkdir()
+    alone = packed(tmp_path / "alone", {"p.jsonl": parent})[0]
+    together = packed(tmp_path, {"p.jsonl": parent, **children})[0]
+    assert together.stat().st_size < 1.2 * alone.stat().st_size
+
+
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.9])
+def test_a_damaged_archive_is_noticed(tmp_path: Path, at: float) -> None:
+    """Wherever a bit is wrong, and where the end is missing."""
+    archive, (only,) = packed(tmp_path, {"s.jsonl": random.Random(1).randbytes(100_000)})
+    whole = archive.read_bytes()
+    place = int(len(whole) * at)
+    for broken in (whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :], whole[:place]):
+        archive.write_bytes(broken)
+        with PackReader(archive) as reader, pytest.raises(Unreadable, match=r"s\.jsonl in it cannot be read"):
+            reader.check(only)
+
+
+def test_an_index_reads_back(tmp_path: Path) -> None:
+    """As it was written."""
+    path = tmp_path / "p.index"
+    index = Index(5, (entry(title="é", members=(member("a/s.jsonl"), member("a/.sessioncompress/s.jsonl.zst"))),))
+    path.write_bytes(index.written())
+    assert read_index(path) == index
+
+
+BAD_PATHS = [
+    "/etc/passwd",
+    "../s.jsonl",
+    "a/../../s.jsonl",
+    "a//s.jsonl",
+    "",
+    ".",
+    "a/./s.jsonl",
+    ".git/hooks/post-commit",
+    ".GIT/config",
+    "a/.sessioncompress/s.jsonl",
+    "s\0.jsonl",
+]
+
+
+@pytest.mark.parametrize("bad", BAD_PATHS)
+def test_an_index_names_nothing_elsewhere(tmp_path: Path, bad: str) -> None:
+    """Whoever wrote it."""
+    path = tmp_path / "p.index"
+    path.write_bytes(Index(5, (entry(members=(member(bad),)),)).written())
+    with pytest.raises(Damaged, match="names a file that no pack holds"):
+        read_index(path)
+
+
+@pytest.mark.parametrize("bad", ["other.jsonl", ".sessioncompress/other.jsonl.zst", ".sessioncompress/.gitignore"])
+def test_a_store_is_that_of_its_session(tmp_path: Path, bad: str) -> None:
+    """No other file comes with it."""
+    path = tmp_path / "p.index"
+    path.write_bytes(Index(5, (entry(members=(member("s.jsonl"), member(bad))),)).written())
+    with pytest.raises(Damaged, match="names a file that no pack holds"):
+        read_index(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"{}",
+        b"[" * 100_000,
+        b'{"type":"pack","version":2,"size":1}\n',
+        b'{"type":"pack","version":1,"size":-1}\n',
+        b'{"type":"pack","version":1,"size":1}\n{"type":"session"}\n',
+        b'{"type":"pack","version":1,"size":1}\n\xff\n',
+        b'{"type":"pack","version":1,"size":1}\n' + json.dumps({"type": "session", "state": "gone"}).encode() + b"\n",
+    ],
+)
+def test_what_is_no_index(tmp_path: Path, content: bytes) -> None:
+    """It is told as damage."""
+    path = tmp_path / "p.index"
+    path.write_bytes(content)
+    with pytest.raises(Damaged):
+        read_index(path)
+
+
+def test_a_large_index_is_not_read(tmp_path: Path) -> None:
+    """Nor a link, nor a pipe."""
+    path = tmp_path / "p.index"
+    with path.open("wb") as file:
+        file.truncate(packs._LONGEST_INDEX + 1)
+    with pytest.raises(Damaged, match="larger than"):
+        read_index(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(Damaged, match="not a regular file"):
+        read_index(path)

@@ -1,0 +1,267 @@
+"""The order of writes of packs, an agent that comes back at any moment, and what lies in the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.errors import InUse, IsALink, Refused, Unreadable
+from sessioncompress.operations.packed import meant_by, unpack_sessions
+from sessioncompress.store import packing
+from sessioncompress.store.pack import Source, State
+from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
+from tests.unit.store.tools import disk
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make a folder of three sessions."""
+    sessions_in(tmp_path / "s")
+    return tmp_path / "s"
+
+
+def test_nothing_goes_before_the_pack_is_certain(folder: Path) -> None:
+    """The archive is flushed, gets its name behind the index's, and only then a session is put aside."""
+    seen: list[str] = []
+
+    def note(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        del number
+        first = arguments[0]
+        kind = Path(f"/proc/self/fd/{first}").readlink().name if isinstance(first, int) else Path(first).name
+        if name in ("fsync", "replace") or (name == "unlink" and kind == "one.jsonl.zst"):
+            seen.append(f"{name} {kind}")
+
+    with disk(note):
+        pack(folder)
+    aside = ["replace one.jsonl", "replace three.jsonl", "replace two.jsonl"]
+    certain = [
+        "fsync tmp-1.tar.zst.temp",
+        "fsync tmp-1.index.new",
+        "fsync packs",
+        "replace tmp-1.tar.zst.temp",
+        "fsync packs",
+        "replace tmp-1.index.new",
+        "fsync packs",
+    ]
+    begins = seen.index(certain[0])
+    assert seen[begins : begins + len(certain)] == certain
+    assert min(map(seen.index, aside)) >= begins + len(certain)
+    assert seen.index("unlink one.jsonl.zst") > seen.index("replace one.jsonl")
+
+
+def at(call: str, kind: str, act: Callable[[], object]) -> Callable[[int, str, tuple[Any, ...]], None]:
+    """Make a `before` that acts once, just before a call for a file of that name."""
+    done: list[bool] = []
+
+    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        del number
+        if name == call and not done and not isinstance(arguments[0], int) and Path(arguments[0]).name == kind:
+            done.append(True)
+            act()
+
+    return before
+
+
+def append(path: Path) -> None:
+    """Append a line as an agent does."""
+    with path.open("ab") as file:
+        file.write(b'{"type":"message"}\n')
+
+
+@pytest.mark.parametrize("moment", ["tmp-1.index.new", "two.jsonl"])
+def test_a_session_that_is_written_to_stays(folder: Path, moment: str) -> None:
+    """Behind its reading, or in the very last moment; the index says so, and its lines are there."""
+    path = folder / "two.jsonl"
+    before = path.read_bytes()
+    with disk(at("replace", moment, lambda: append(path))):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [InUse]
+    assert path.read_bytes() == before + b'{"type":"message"}\n'
+    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
+    states = {each.path: each.state for made in packs_in(folder) for each in made.index.entries}
+    assert states["two.jsonl"] is State.LEFT
+    assert list(folder.rglob("*.packed")) == []
+
+
+def test_a_session_that_is_opened_as_it_goes_comes_back(folder: Path) -> None:
+    """Who has it open then may write to it any time."""
+    path, opened = folder / "two.jsonl", []
+    with disk(at("replace", "two.jsonl", lambda: opened.append(path.open("ab")))):
+        outcomes = pack(folder)
+    opened[0].close()
+    assert [type(each.error) for each in outcomes if each.error] == [InUse]
+    assert path.exists()
+    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
+
+
+def test_both_stay_where_the_agent_begins_another_one(folder: Path) -> None:
+    """Of the same name, as the first one was written to."""
+    path = folder / "two.jsonl"
+
+    def act() -> None:
+        append(path)
+
+    def begin(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "link" and Path(arguments[0]).name == "two.jsonl.packed" and not path.exists():
+            path.write_bytes(b"another\n")
+
+    late = at("replace", "two.jsonl", act)
+
+    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        late(number, name, arguments)
+        begin(number, name, arguments)
+
+    with disk(before):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [Refused]
+    assert path.read_bytes() == b"another\n"
+    assert (folder / ".sessioncompress/two.jsonl.packed").read_bytes().endswith(b'{"type":"message"}\n')
+
+
+def test_a_session_in_use_is_not_packed(folder: Path) -> None:
+    """The others are."""
+    with (folder / "two.jsonl").open("ab"):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [InUse]
+    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
+
+
+def test_a_later_run_makes_a_new_pack(folder: Path) -> None:
+    """It never touches one that is good."""
+    (folder / "two.jsonl").rename(folder.parent / "two.jsonl")
+    pack(folder)
+    (first,) = packs_in(folder)
+    content = first.archive.read_bytes()
+    (folder.parent / "two.jsonl").rename(folder / "two.jsonl")
+    pack(folder)
+    assert len(packs_in(folder)) == 2
+    assert first.archive.read_bytes() == content
+    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl", "two.jsonl"]
+
+
+def test_a_part_comes_back(folder: Path) -> None:
+    """The pack stays as long as it holds any."""
+    was = state(folder)
+    pack(folder)
+    (one,) = unpack_sessions(meant_by([str(folder / "one.jsonl")]))
+    assert one.error is None
+    assert state(folder) == {name: file for name, file in was.items() if "one" in name}
+    assert in_packs(folder) == ["below/three.jsonl", "two.jsonl"]
+    unpack(folder)
+    assert state(folder) == was
+    assert not (folder / ".sessioncompress/packs").exists()
+
+
+def test_nothing_is_overwritten(folder: Path) -> None:
+    """Another file in the place stays, and the packed one stays packed; the same bytes are no other."""
+    was = state(folder)
+    pack(folder)
+    (folder / "one.jsonl").write_bytes(b"another\n")
+    (folder / "two.jsonl").write_bytes(was["two.jsonl"].content)
+    outcomes = unpack(folder)
+    assert [str(each.found.path.name) for each in outcomes if each.error] == ["one.jsonl"]
+    assert (folder / "one.jsonl").read_bytes() == b"another\n"
+    (folder / "one.jsonl").unlink()
+    assert [each.error for each in unpack(folder)] == [None]
+    assert state(folder)["one.jsonl"] == was["one.jsonl"]
+
+
+def test_no_link_leads_elsewhere(folder: Path) -> None:
+    """Nothing is written through it."""
+    pack(folder)
+    (folder / "below").rmdir()
+    (folder.parent / "elsewhere").mkdir()
+    (folder / "below").symlink_to(folder.parent / "elsewhere")
+    outcomes = unpack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [IsALink]
+    assert list((folder.parent / "elsewhere").iterdir()) == []
+
+
+def test_a_linked_folder_of_packs_is_none(folder: Path) -> None:
+    """Neither is it read nor written."""
+    (folder.parent / "elsewhere").mkdir()
+    (folder / ".sessioncompress/packs").symlink_to(folder.parent / "elsewhere")
+    assert [type(each.error) for each in pack(folder)] == [IsALink]
+    assert packs_in(folder) == []
+    assert list((folder.parent / "elsewhere").iterdir()) == []
+
+
+def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
+    """An index near sessions is a stranger's data."""
+    pack(folder)
+    (made,) = packs_in(folder)
+    settings = folder.parent / "settings.json"
+    settings.write_bytes(b'{"hooks": {}}')
+    with packing.alone(folder), packing.NewPack(folder, "planted", 10) as new, settings.open("rb") as file:
+        added = new.add([Source("settings.json", file.fileno(), 13)], "")
+        assert added is not None
+        entry = made.index.entries[0]
+        planted = new.commit([type(entry)(**{**_fields(entry), "frame": added[0], "members": added[1]})])
+    (outcome,) = unpack_sessions(meant_by([str(planted.archive)]))
+    assert outcome.error is not None
+    assert not (folder / "settings.json").exists()
+    assert list(folder.glob(".sessioncompress/*.temp-*")) == []
+
+
+def _fields(entry: Any) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in entry.__struct_fields__}
+
+
+def test_two_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One waits for the other, but not for long."""
+    monkeypatch.setattr(packing, "_LOCK_SECONDS", 0)
+    with packing.alone(folder):
+        assert [type(each.error) for each in pack(folder)] == [InUse]
+    assert os.listdir(folder / ".sessioncompress") != ["packs"]
+
+
+def test_a_damaged_pack_keeps_what_it_cannot_give(folder: Path) -> None:
+    """And a session that is there again is packed anew."""
+    was = state(folder)
+    pack(folder)
+    (made,) = packs_in(folder)
+    made.archive.write_bytes(made.archive.read_bytes()[:200])
+    outcomes = unpack(folder)
+    assert all(each.error is not None and each.error.exit_code == 5 for each in outcomes)
+    assert state(folder) == {}
+    (folder / "two.jsonl").write_bytes(was["two.jsonl"].content)
+    pack(folder)
+    assert (folder / "two.jsonl").exists() is False
+    assert len(packs_in(folder)) == 2
+
+
+def test_a_disk_that_keeps_other_bytes_is_noticed(folder: Path) -> None:
+    """No session goes."""
+    was = state(folder)
+    archive = folder / ".sessioncompress/packs/tmp-1.tar.zst.temp"
+
+    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "fsync" and isinstance(arguments[0], int) and archive.exists() and archive.stat().st_size:
+            content = bytearray(archive.read_bytes())
+            content[len(content) // 2] ^= 1
+            archive.write_bytes(content)
+
+    with disk(before):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes] == [Unreadable]
+    assert state(folder) == was
+    assert packs_in(folder) == []
+
+
+def test_a_change_of_the_same_size_and_time_is_noticed(folder: Path) -> None:
+    """Between its reading and its going."""
+    path = folder / "two.jsonl"
+
+    def act() -> None:
+        status = path.stat()
+        path.write_bytes(path.read_bytes().replace(b"part 1", b"part 9"))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    with disk(at("replace", "tmp-1.index.new", act)):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [InUse]
+    assert b"part 9" in path.read_bytes()

@@ -1,0 +1,74 @@
+"""The runs of a journal: which of them are in place, and how long it takes to tell."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sessioncompress.store.records import Command, RunRecord
+from sessioncompress.store.runs import Standing, read_runs
+
+MANY = 10_000
+SECONDS = 2.0
+"""Of processor time; a run costs some ten millionths. Compared with each other, the runs here take over ten."""
+
+COMPRESS, COMPACT = Command.COMPRESS, Command.COMPACT
+RUNS = ((COMPRESS, "one"), (COMPACT, "two"), (COMPRESS, "two"), (COMPRESS, "three"))
+
+
+def record(command: str, name: str = "", undoes: tuple[str, ...] | None = None) -> RunRecord:
+    """Make the record of a run."""
+    return RunRecord("", "", {}, 0, 0, 0, 0, {}, id=name, command=command, undoes=undoes)
+
+
+def named(number: int) -> str:
+    """Make an id."""
+    return f"20260101-{number:06}-0000"
+
+
+@pytest.mark.parametrize(
+    ("restores", "numbers", "touched"),
+    [
+        ((), (0, 1, 2, 3), ()),
+        ((record(Command.RESTORE),), (), ()),
+        ((record(Command.RESTORE_RUN, undoes=("two", "two", "none")),), (0, 3), ()),
+        ((record(Command.RESTORE_RUN, undoes=()),), (0, 1, 2, 3), ()),
+        ((record(Command.RESTORE_LINES),), (1,), ()),
+        ((record(Command.RESTORE_LINES), record(Command.RESTORE_RUN, undoes=("two",))), (), ()),
+        ((record(Command.RESTORE_MARKERS),), (0, 1, 2, 3), (0, 1, 2, 3)),
+        ((record(Command.RESTORE_MARKERS), record(Command.RESTORE_LINES)), (1,), (1,)),
+        ((record(Command.RESTORE_RUN, undoes=("two",)), record(COMPRESS, "two")), (0, 3, 5), ()),
+        ((record(Command.RESTORE_MARKERS), record(COMPRESS, "two")), (0, 1, 2, 3, 5), (0, 1, 2, 3)),
+        ((record(Command.RESTORE), record(COMPRESS, "two")), (5,), ()),
+    ],
+)
+def test_what_is_in_place(restores: tuple[RunRecord, ...], numbers: tuple[int, ...], touched: tuple[int, ...]) -> None:
+    standing = Standing()
+    records = (*(record(*each) for each in RUNS), *restores)
+    for number, each in enumerate(records):
+        standing.add(number, each)
+    assert standing.numbers == tuple(filter(standing.__contains__, range(len(records)))) == numbers
+    assert tuple(filter(standing.touched, range(len(records)))) == touched
+    twos = [1, 2, *(at for at, each in enumerate(records) if at > 3 and each.id == "two")]
+    assert standing.named("two") == set(numbers).intersection(twos)
+
+
+@pytest.mark.parametrize(
+    "restores",
+    [
+        [record(Command.RESTORE_RUN, undoes=tuple(map(named, range(MANY, 5 * MANY))))],
+        [record(Command.RESTORE_RUN, undoes=(named(number),)) for number in range(MANY)],
+        [record(Command.RESTORE_LINES)] * MANY,
+        [record(Command.RESTORE_MARKERS)] * MANY,
+    ],
+    ids=["many names", "many restores", "lines", "markers"],
+)
+def test_a_strangers_journal_takes_no_longer_than_its_length(restores: list[RunRecord], tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    runs = [record(COMPACT, named(number)) for number in range(MANY)]
+    journal.write_bytes(b"".join(each.encode() for each in (*runs, *restores)))
+    begun = time.process_time()
+    assert len(read_runs(journal)) == MANY
+    assert time.process_time() - begun < SECONDS
