@@ -30,7 +30,7 @@ def attack(*, long: bool = True) -> PiSession:
 
     One that is `long` is too large for samples.
     """
-    made = PiSession(cwd=f"/work/{SCRIPT}")
+    made = PiSession(cwd=f"/home/user/{SCRIPT}")
     made.provider, made.model = SCRIPT, SCRIPT
     made.opening()
     made.user("Go.")

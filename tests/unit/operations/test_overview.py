@@ -82,12 +82,12 @@ def test_the_uses_of_a_session_are_in_it(tmp_path: Path) -> None:
 
 def test_names_of_strangers_are_cut_and_made_printable(tmp_path: Path) -> None:
     """Also where there are many of them."""
-    made = PiSession(cwd="/work/\u202egnp").opening()
+    made = PiSession(cwd="/home/user/\u202egnp").opening()
     made.user("Go.")
     for number in range(150):
         made.step(f"{LONG[:200]}{number}" if number else "\x1b[31m", {}, "output " * (60 + number))
     found = measure(write(tmp_path, made))
-    assert found.project == "/work/\\u202egnp"
+    assert found.project == "/home/user/\\u202egnp"
     assert len(found.uses) == 101
     assert max(len(use.tool) for use in found.uses) < 150
     assert all(use.tool.isprintable() for use in found.uses)
