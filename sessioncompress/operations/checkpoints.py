@@ -20,7 +20,7 @@ from sessioncompress.core.model import Kind, Role
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.formats.base import Format
-from sessioncompress.operations.unwinding import Hanging, Names, Unwound, rewritten_among
+from sessioncompress.operations.unwinding import Hanging, Names, OurLines, Unwound, rewritten_among
 from sessioncompress.pipeline import reading
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
@@ -49,19 +49,19 @@ class Checkpoints:
         self._hanging = Hanging(form, journal)
         head, strange = HEAD.encode(), False
         names = Names(journal, originals)
-        wanted = {line for record in taking for line in record.lines}
-        others = {line for record in journal.checkpoints for line in record.lines} - wanted
+        mine = OurLines(taking, journal)
+        known = {line for record in journal.checkpoints for line in record.lines}
         there: set[str] = set()
         position = 0
         with session.reader() as file:
-            for _, raw, whole in jsonl.pieces(file, session.size) if wanted else ():
+            for _, raw, whole in jsonl.pieces(file, session.size) if mine.wanted else ():
                 start, position = position, position + len(raw)
                 named = names.of(raw) if whole else frozenset[str]()
-                if ours := named & wanted:
+                if ours := mine.among(named):
                     there |= ours
                     self._spans.append((start, position))
                     self._hanging.note(raw)
-                elif not named & others:
+                elif not named & known:
                     strange = strange or head in raw
         self.taken = [each for each in taking if there.intersection(each.lines)]
         self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 
 from sessioncompress.checkpoints.merge import HEAD
@@ -132,11 +133,11 @@ class Unwound:
     def _without(
         self, lines: Iterator[bytes], record: CheckpointRecord, hanging: Hanging, there: list[bool]
     ) -> Iterator[bytes]:
-        wanted, found = frozenset(record.lines), set[str]()
+        mine, found = OurLines([record], self._journal), set[str]()
         before, ends = b"", False
         for raw in lines:
-            if mine := wanted & self._names.of(raw):
-                found |= mine
+            if ours := mine.among(self._names.of(raw)):
+                found |= ours
                 hanging.note(raw)
                 ends = True
                 continue
@@ -145,7 +146,7 @@ class Unwound:
             before, ends = raw, False
         if before:
             yield hanging.rehung(before.removesuffix(b"\n") if ends and record.unended else before)
-        there.append(found == wanted)
+        there.append(found == mine.wanted)
 
     def _traces(self, records: Iterable[CheckpointRecord]) -> frozenset[str]:
         """Find which lines of checkpoints stand there still; with an empty name among them, also what was one."""
@@ -201,6 +202,28 @@ class Names:
             return part
         original = reader.line(record.place, record.sha256)
         return original if part.endswith(b"\n") else original.removesuffix(b"\n")
+
+
+class OurLines:
+    """The lines of some checkpoints, as a session is read from its first line on.
+
+    An older checkpoint may hold an equal line, as Codex CLI's do that end alike: the first ones are its own.
+    """
+
+    def __init__(self, records: Sequence[CheckpointRecord], journal: Journal) -> None:
+        self.wanted = frozenset(line for each in records for line in each.lines)
+        mine = {each.lines for each in records}
+        older = takewhile(lambda each: each.lines not in mine, journal.checkpoints)
+        self._of_others = Counter(line for each in older if not each.ended for line in each.lines)
+
+    def among(self, names: frozenset[str]) -> frozenset[str]:
+        """Find those that the next line is, by what it may be called."""
+        found = names & self.wanted
+        for name in found:
+            if self._of_others[name]:
+                self._of_others[name] -= 1
+                return frozenset()
+        return found
 
 
 class Hanging:

@@ -659,6 +659,13 @@ MUTANTS = (
         _UNDO,
     ),
     Mutant(
+        "an older summary loses a line with a newer one",
+        "operations/unwinding.py",
+        "if self._of_others[name]:",
+        "if False:",
+        _UNDO,
+    ),
+    Mutant(
         "what was taken back is missed",
         "operations/altered.py",
         "if not journal.is_of(bytes.fromhex(each.sha256), found.taken_back)]",

@@ -24,7 +24,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
-from tests.support.long import LONG, SMALL
+from tests.support.long import FEW, LONG, SMALL
 from tests.support.runs import EAGER, GREEDY, append, compress, fixture, snapshot, split, turn, write
 
 ONE, TWO, THREE = (f"20260101-00000{number}-0000" for number in (1, 2, 3))
@@ -190,6 +190,23 @@ def test_a_summary_and_what_was_compressed_with_it_go_together(name: str, drop: 
     assert path.read_bytes() == (original if "as a whole" in now.reason else before)
     restore_session(path)
     assert path.read_bytes() == original
+
+
+@pytest.mark.parametrize("drop", [False, True], ids=["", "lines dropped"])
+@pytest.mark.parametrize("name", ["codex", "opencode document"])
+def test_the_newer_of_two_summaries_goes_alone(name: str, drop: bool, tmp_path: Path) -> None:
+    """Of Codex CLI both hold an equal line."""
+    path = write(tmp_path, LONG[name](16))
+    compress(path, replace(SMALL, turn_threshold_before_compress=12), run_id=THREE)
+    assert compact_session(path, FEW, run_id=ONE, drop_dead=drop).is_compacted
+    before = path.read_bytes()
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    verify_session(path)
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == before
+    assert compact_session(path, SMALL, run_id=TWO).is_compacted
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](16)
 
 
 def test_a_summary_under_a_later_run_does_not_go_alone(tmp_path: Path) -> None:
