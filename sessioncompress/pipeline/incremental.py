@@ -126,8 +126,9 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
 
     That is where this run would judge the prefix otherwise: by another policy or version, after a compaction, where the
     live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken back, or where
-    something looks like a marker. It is also where the journal, which others may have written, says what cannot be, and
-    where nobody `named` a file that names no agent.
+    something looks like a marker. It is also where no answer behind it names the model for which tokens are counted,
+    where the journal, which others may have written, says what cannot be, and where nobody `named` a file that names no
+    agent.
     """
     run = journal.runs[-1]
     prefix = run.prefix
@@ -158,7 +159,10 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
     read = Survey(lines, form.shape(lines), session.size, prefix)
     if not goes_on(read):
         return None
-    known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True, newest=newest(session, read, form))
+    answer = newest(session, read, form)
+    if not answer.model:
+        return None
+    known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True, newest=answer)
     return Part(session, known, journal, found.hexdigest())
 
 

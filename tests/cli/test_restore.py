@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from sessioncompress.cli import tables
-from sessioncompress.operations import batch
+from sessioncompress.operations import schedule
 from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture, invoke, run, write
 
@@ -68,7 +68,7 @@ def test_a_store_that_another_run_needs_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", [("--last",), ()], ids=["the newest run", "all"])
 def test_quiet_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[str, ...]) -> None:
     """No run, progress, undo or store; errors are told."""
-    monkeypatch.setattr(batch, "_FIRST_LINE", 0)
+    monkeypatch.setattr(schedule, "_FIRST_LINE", 0)
     path = write(tmp_path, fixture("pi-anthropic.jsonl"), "a.jsonl")
     write(tmp_path, fixture("pi-anthropic.jsonl"), "b.jsonl")
     for command in (("compress", "--min-size", "0"), ("compact", "--keep-tokens", "2000"), ("restore", *which)):
