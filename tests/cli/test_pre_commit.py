@@ -431,8 +431,9 @@ def test_a_commit_without_its_newest_originals_is_stopped(
 def test_pre_commit_installs_the_hook_for_real(repository: Repository, tmp_path: Path) -> None:
     """With the language of the manifest, from a repository that holds what is shipped."""
     source = Repository(tmp_path / "source", repository.environment)
-    shutil.copytree(ROOT / "sessioncompress", source.folder / "sessioncompress")
-    for name in (MANIFEST.name, "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("sessioncompress", "docs"):
+        shutil.copytree(ROOT / name, source.folder / name)
+    for name in (MANIFEST.name, "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source.folder)
     source.commit("all")
     repository.git("add", NAME)

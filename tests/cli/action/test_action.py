@@ -100,7 +100,8 @@ def test_it_installs_for_real(repository: Repository, tmp_path: Path) -> None:
     """With the pip of a new environment, from the files of the checkout."""
     checkout = tmp_path / "checkout"
     checkout.mkdir()
-    for name in ("sessioncompress", "action", "action.yml", "pyproject.toml", "README.md", "LICENSE"):
+    built = ("sessioncompress", "docs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+    for name in (*built, "action", "action.yml"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, checkout / name)
     real = Job(repository, tmp_path / "job", checkout)
