@@ -621,7 +621,7 @@ MUTANTS = (
         "store/journal.py",
         "max(self._most_at_once(rows), 1)",
         "max(len(self.numbers(rows)), 1)",
-        _COMPACT,
+        ("tests/unit/store/test_journal.py",),
     ),
     Mutant(
         "an LF of ours stays",

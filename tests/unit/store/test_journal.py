@@ -14,7 +14,7 @@ from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.layout import Lengths
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, LineRecord, RunRecord
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, RunRecord
 
 SHA = "ab" * 32
 LINE = LineRecord(SHA, Place(0, 7, 99), "cd" * 32)
@@ -345,3 +345,12 @@ def test_of_the_runs_in_between_only_what_they_added_is_kept() -> None:
     assert [bool(run.policy) for run in journal.runs] == [True, False, False, True]
     assert [run.store_size for run in journal.runs] == [RUN.store_size] * 4
     assert journal.unknown_in_calls == 1
+
+
+@pytest.mark.parametrize(("moves", "lines"), [(False, 2), (True, 1)], ids=["two lines", "one that moved"])
+def test_a_line_that_a_checkpoint_moved_is_counted_once(moves: bool, lines: int) -> None:
+    """Two records of one original are of two lines, unless a checkpoint gave the lines other numbers in between."""
+    checkpoint = CheckpointRecord("pi", "us", "tokens", ("23" * 32,), (), (9, 3)).encode() if moves else b""
+    again = LINE._replace(rewritten="01" * 32).encode() + BLOCK._replace(line=9).encode()
+    known = parsed(LINE.encode() + BLOCK.encode() + RUN.encode() + checkpoint + again + RUN.encode())
+    assert len(known.not_there([0, 0])) == lines
