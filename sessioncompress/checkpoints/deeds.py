@@ -88,8 +88,6 @@ class Deeds:
         self.tasks: dict[str, tuple[str, str]] = {}
         self.last: tuple[str, Outcome] | None = None
         """The last call and its outcome."""
-        self.commands_before = 0
-        """How many commands an earlier summary left out."""
         self._waiting: dict[str, Waiting] = {}
 
     def call(self, said: Said) -> Sequence[Wrote]:
@@ -166,7 +164,6 @@ class Deeds:
         self.ran[alike(ran.line)] = Ran(ran.line, ended, worth)
         if len(self.ran) > _MOST_COMMANDS:
             del self.ran[next(iter(self.ran))]
-            self.commands_before += 1
 
     def _patches(self, written: Iterable[str]) -> tuple[list[str], list[Wrote]]:
         touched: list[str] = []
