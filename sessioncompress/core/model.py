@@ -267,7 +267,8 @@ class Prefix(NamedTuple):
     `size` is in bytes, `digest` the XXH3-128 of them in hex; `turns` begin in it, `characters` of it a model reads,
     `strange` of its lines are not understood, and so many markers in it, or in its calls, are not ours. `whole` is
     its size when the session was last read from its first line on. `form` names the session's format. `behind` are the
-    XXH3-64 in hex of the lines that follow it and are ours already: nothing more is to be done with them.
+    XXH3-64 in hex of the lines that follow it and are ours already: nothing more is to be done with them. `model` is
+    the newest one that the session named, which what follows may not name again.
     """
 
     form: str = ""
@@ -281,6 +282,7 @@ class Prefix(NamedTuple):
     in_calls: int = 0
     whole: int = 0
     behind: tuple[str, ...] = ()
+    model: str = ""
 
 
 NO_PREFIX = Prefix()

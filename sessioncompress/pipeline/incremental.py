@@ -126,9 +126,8 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
 
     That is where this run would judge the prefix otherwise: by another policy or version, after a compaction, where the
     live path leaves the prefix elsewhere, where a call in it is answered only now, where turns are taken back, or where
-    something looks like a marker. It is also where no answer behind it names the model for which tokens are counted,
-    where the journal, which others may have written, says what cannot be, and where nobody `named` a file that names no
-    agent.
+    something looks like a marker. It is also where the journal, which others may have written, says what cannot be, and
+    where nobody `named` a file that names no agent.
     """
     run = journal.runs[-1]
     prefix = run.prefix
@@ -160,8 +159,7 @@ def behind(session: OpenSession, journal: Journal, policy: Policy, *, named: boo
     if not goes_on(read):
         return None
     answer = newest(session, read, form)
-    if not answer.model:
-        return None
+    answer = answer._replace(model=answer.model or prefix.model)
     known = Known(form, run.session_id, read, RewrittenLines(journal), seen=True, newest=answer)
     return Part(session, known, journal, found.hexdigest())
 
@@ -205,6 +203,8 @@ _BEGINNING: Final = re.compile(rb'"[^"\\]*+')
 """A string of a line's JSON, up to what is escaped in it."""
 _MOST_BEHIND: Final = 256
 """So many lines that are ours already may follow what is finished; they are noted one by one."""
+_LONGEST_MODEL: Final = 200
+"""Characters of a model's name that are noted."""
 _SHORT_MEMORY: Final = frozenset({"claude-code", "codex", "oh-my-pi", "openclaw", "pi"})
 """The formats whose readers keep of earlier lines only what _sliced() names."""
 
@@ -262,6 +262,7 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, ours: Container[int
         *markers,
         before.whole or end,
         tuple(f"{new[number].digest:016x}" for number in behind),
+        part.known.newest.model[:_LONGEST_MODEL],
     )
 
 

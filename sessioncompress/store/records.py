@@ -80,6 +80,7 @@ _PREFIX = (
     "inCalls",
     "whole",
     "behind",
+    "model",
 )
 
 UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
@@ -412,9 +413,9 @@ def _hex(value: Any, digits: int = 0) -> str:
 def _prefix(value: Any) -> Prefix:
     """Read what a run noted for the next one; what is no such note, of another version perhaps, is no damage."""
     with suppress(KeyError, TypeError, ValueError):
-        form, size, lines, digest, *counts, behind = (value[key] for key in _PREFIX)
+        form, size, lines, digest, *counts, behind, model = (value[key] for key in _PREFIX)
         digest, ours = _hex(digest, _REPLACEMENT_DIGITS), tuple(map(_hex, behind))
-        return Prefix._make([str(form), _count(size), _count(lines), digest, *map(_count, counts), ours])
+        return Prefix._make([str(form), _count(size), _count(lines), digest, *map(_count, counts), ours, str(model)])
     return NO_PREFIX
 
 
