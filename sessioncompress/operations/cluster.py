@@ -34,6 +34,8 @@ _PATIENCE = 60.0
 _NO_ANSWER = "the scheduler does not answer any more"
 _LOOK = 1.0
 """Seconds between two looks at the workers."""
+_FETCH = 10.0
+"""Seconds to wait for a result that is there. One whose worker died meanwhile is made again, or never."""
 _WAITING = 2
 """Tasks given to a worker for each that it works on: the next one is there when it is done."""
 
@@ -149,9 +151,8 @@ def _results(
     def give(most: int) -> None:
         for number in islice(order, max(most - len(at_work), 0)):
             # As bytes: dask would look for tasks of its own inside.
-            future = client.submit(_done, pickle.dumps(tasks[number]), VERSION, pure=False)
-            at_work[number] = future
-            future.add_done_callback(partial(_put, done, number))
+            at_work[number] = client.submit(_done, pickle.dumps(tasks[number]), VERSION, pure=False)
+            at_work[number].add_done_callback(partial(_put, done, number))
 
     give(_WAITING * processes)
     while at_work:
@@ -161,9 +162,13 @@ def _results(
             yield None
         else:
             became = _outcome(at_work[number], tasks[number], where)
-            del at_work[number]
-            give(_WAITING * processes)
-            yield number, became
+            if became is None:
+                at_work[number].add_done_callback(partial(_put, done, number))
+                yield None
+            else:
+                del at_work[number]
+                give(_WAITING * processes)
+                yield number, became
         if monotonic() - looked > _LOOK:
             looked = monotonic()
             if now := _places(client):
@@ -187,12 +192,13 @@ def _places(client: Client) -> int:
     return 0
 
 
-def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any]:
+def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any] | None:
+    """Fetch what became of a task; None where its worker died with it."""
     from distributed import CancelledError, KilledWorker
 
     found = task.found
     try:
-        result: Outcome[Any] = future.result()
+        result: Outcome[Any] = future.result(timeout=_FETCH)
     except UsageError:
         raise
     except CancelledError as error:
@@ -201,6 +207,8 @@ def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any]:
         what = "each worker that worked on it ended"
         remedy = "Run again; where memory is short, with fewer workers."
     except Exception as error:  # noqa: BLE001 - what one worker cannot do must not cost the other sessions their turn
+        if isinstance(error, TimeoutError) and future.status != "error":
+            return None
         # Without Python's own message, which may quote the session.
         what = f"the worker could not do it ({type(error).__name__})"
         remedy = "Check that the same packages are installed for the scheduler and all its workers, and run again."
