@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sessioncompress.store.layout import FOLDER
+from sessioncompress.store.packing import PACKS
+
 _EVENTS = frozenset(
     {
         *(
@@ -52,7 +55,7 @@ def nothing_outside(folder: Path) -> Iterator[None]:
     finally:
         seen = _looking.pop()
     inside = (f" {folder}/", f" {folder}\n", " /proc/")
-    packs = {f"os.listdir {above}/.sessioncompress/packs" for above in folder.parents}
+    packs = {f"os.listdir {above / FOLDER / PACKS}" for above in folder.parents}
     outside = [
         each
         for each in seen
