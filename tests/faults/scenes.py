@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -196,12 +196,12 @@ SCENES = (
 )
 
 
-def each_size(most: int) -> pytest.MarkDecorator:
-    """Play every scene at so many sizes; one whose session has a size of its own once, and once in many frames."""
+def each_size(sizes: Sequence[Size]) -> pytest.MarkDecorator:
+    """Play every scene at these sizes; one whose session has a size of its own once, and once in many frames."""
     plays = [
         (scene, size)
         for scene in SCENES
-        for size in SIZES[:most]
+        for size in sizes
         if not scene.original or size is SIZES[0] or size.frame < len(scene.original)
     ]
     names = [f"{scene.name}, {size.name}" for scene, size in plays]

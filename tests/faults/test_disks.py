@@ -133,7 +133,7 @@ def _cut_at_every_call(play: Stage, folder: Path, options: str) -> list[Path]:
     reason="power cuts need root, loop devices and mkfs.ext4",
 )
 @pytest.mark.parametrize("options", ["defaults", "noauto_da_alloc", "data=writeback,noauto_da_alloc"])
-@each_size(effort(1, 2, 3))
+@each_size(effort(SIZES[:1], SIZES[:2], SIZES))
 def test_a_power_cut_before_any_call(tmp_path: Path, scene: Scene, size: Size, options: str) -> None:
     """What is on the disk is the old session or the new one with its originals; after the last call the new one."""
     play = stage(scene, size, tmp_path)

@@ -10,6 +10,7 @@ import pytest
 from sessioncompress.errors import NOT_CHANGED, FileFailed, SessionCompressError, Unsupported
 from tests.faults.effort import effort
 from tests.faults.scenes import (
+    SIZES,
     Scene,
     Size,
     Stage,
@@ -26,7 +27,7 @@ ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 @pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("code", ERRNOS, ids=lambda code: errno.errorcode[code])
-@each_size(effort(1, 3, 3))
+@each_size(effort(SIZES[:1], SIZES, SIZES))
 def test_an_error_at_any_call(tmp_path: Path, scene: Scene, size: Size, code: int, ever_after: bool) -> None:
     """The session is old or new, what is said of it is true, and a later run puts everything right."""
     with frames_of(size):

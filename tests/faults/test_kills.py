@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.effort import effort
 from tests.faults.scenes import (
+    SIZES,
     Scene,
     Size,
     check_it_goes_on,
@@ -22,7 +23,7 @@ PARTS = 4
 """The pairs are many: in parts they can be tried side by side."""
 
 
-@each_size(effort(1, 3, 3))
+@each_size(effort(SIZES[:1], SIZES, SIZES))
 def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> None:
     """The session is old or new; if it is new its originals restore it; the next run puts everything right."""
     with frames_of(size):
@@ -35,7 +36,7 @@ def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> Non
                 check_it_goes_on(play, path)
 
 
-@each_size(effort(1, 3, 3))
+@each_size(effort(SIZES[:1], SIZES[::2], SIZES))
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_kill_before_any_call_of_the_run_after_a_kill(tmp_path: Path, scene: Scene, size: Size, part: int) -> None:
     """Two kills in a row, each pair of calls: the first run that lives finishes."""

@@ -22,7 +22,7 @@ from tests.faults.tools import ENVIRONMENT
 from tests.support.runs import EAGER, write
 from tests.unit.store.tools import left_over
 
-_LINES = effort(400, 10_000, 100_000)
+_LINES = effort(400, 5_000, 100_000)
 _CELLS = list(product(WRITERS, (50, 2000), (1, 0), (0, 1)))
 
 

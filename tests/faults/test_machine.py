@@ -167,5 +167,5 @@ def _until(number: int, act: Callable[[], object]) -> None:
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=effort(settings().max_examples // 4, 200, 2000), stateful_step_count=effort(12, 30, 30)
+    max_examples=effort(settings().max_examples // 4, 120, 2000), stateful_step_count=effort(12, 30, 30)
 )

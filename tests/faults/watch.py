@@ -59,6 +59,8 @@ def nothing_outside(folder: Path) -> Iterator[None]:
     outside = [
         each
         for each in seen
-        if each not in packs and not each.endswith((".py", ".pyc")) and not any(place in f"{each}\n" for place in inside)
+        if each not in packs
+        and not each.endswith((".py", ".pyc"))
+        and not any(place in f"{each}\n" for place in inside)
     ]
     assert not outside, outside
