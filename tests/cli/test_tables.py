@@ -46,7 +46,7 @@ def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is longer, numbers are whole, and paths are cut in the middle."""
     shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
     assert max(map(len, shown)) <= columns
-    assert re.search(r"  224,256 KB  101,376 KB  yes", shown[1])
+    assert re.search(r"  219.0 MB  99.0 MB  yes", shown[1])
     assert shown[1].startswith("claude-code  ~/")
     assert ("jsonl" in shown[1]) == (columns >= 120)
     assert shown[2].startswith("pi           /w\\x1b[31m ")
@@ -63,7 +63,7 @@ def test_the_heading_comes_again_where_it_left_the_screen(monkeypatch: pytest.Mo
 def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """With tabs, full paths and no colors."""
     said = printed(monkeypatch, 0).output
-    assert f"claude-code\t{PROJECT}\t0 min\t224,256 KB\t101,376 KB\tyes\t{PATH}\n" in said
+    assert f"claude-code\t{PROJECT}\t0 min\t219.0 MB\t99.0 MB\tyes\t{PATH}\n" in said
     assert f"{PATH}: 924 KB -> 331 KB (-64 %)\n" in said
     assert ANSI not in said
 
