@@ -10,7 +10,6 @@ from sessioncompress.operations.overview import Overview, Row
 from sessioncompress.operations.page import Money, Price, breaks, count, money, share
 from tests.unit.operations.test_overview import NOTHING
 
-
 WORDED = [
     (count(999_999), "999,999"),
     (count(1_250_000), "1.2 million"),
