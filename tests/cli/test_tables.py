@@ -109,6 +109,23 @@ def test_colors(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], no_
     assert (ANSI in printed(monkeypatch, 80, *arguments, NO_COLOR=no_color).output) == colors
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_table_of_a_question(monkeypatch: pytest.MonkeyPatch, *, seen: bool) -> None:
+    """Goes to stderr, laid out where that is a terminal, whatever stdout is."""
+    monkeypatch.setattr(tables, "is_seen", lambda: not seen)
+    monkeypatch.setattr(tables, "_is_terminal", lambda stream: seen and stream is sys.stderr)
+
+    @click.command()
+    def command() -> None:
+        columns = [tables.Column("agent"), tables.Column("size", is_number=True)]
+        tables.echo_table(columns, [["pi", "1 KB"], ["total", "12.3 MB"]], err=True)
+
+    said = CliRunner().invoke(command)
+    laid_out = ["agent     size", "pi        1 KB", "total  12.3 MB"]
+    assert said.stdout == ""
+    assert said.stderr.splitlines() == (laid_out if seen else ["agent\tsize", "pi\t1 KB", "total\t12.3 MB"])
+
+
 def test_names_stay_different() -> None:
     """Also where they are cut; those that fit are whole."""
     names = ["mcp__server__take_screenshot", "mcp__server__take_snapshot_of", "mcp__server__fake_screenshot", "Read"]
