@@ -19,7 +19,7 @@ from sessioncompress.core.references import References, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations.sessions import Inspected, inspect_open
+from sessioncompress.operations.sessions import Inspected, inspect_open, short
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.plan import plan
@@ -39,7 +39,6 @@ _LONGEST_NAME = 120
 _MOST_TOOLS = 100
 """The tools of one session that are told apart."""
 OTHERS = "others"
-_DIGEST_DIGITS, _DIGEST_SHOWN = 64, 12
 
 
 class Use(Struct, frozen=True):
@@ -96,7 +95,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         return Measured(
             path=str(session.path),
             agent=known.form.name,
-            project=_name(known.form.named(head).project or project),
+            project=_name(short(known.form.named(head).project or project)),
             model=_name(known.newest.model),
             month=_month(changed),
             size=stats.size,
@@ -121,9 +120,6 @@ def _month(seconds: float) -> str:
 
 def _name(name: str) -> str:
     """Make a name safe to show; of a long one its beginning and its end."""
-    if len(name) == _DIGEST_DIGITS and name.isalnum():
-        # Gemini CLI notes only the digest of a project's folder.
-        return f"sha256:{name[:_DIGEST_SHOWN]}"
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME // 2]}...{name[-_LONGEST_NAME // 2 :]}"
     return printable(name)

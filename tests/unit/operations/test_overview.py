@@ -94,6 +94,22 @@ def test_names_of_strangers_are_cut_and_made_printable(tmp_path: Path) -> None:
     assert measure(write(tmp_path, fixture("gemini.jsonl"), "g.jsonl")).project.startswith(("/", "sha256:"))
 
 
+DIGEST = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("project", "shown"), [(DIGEST, "sha256:0123456789ab"), (f"/{DIGEST[1:]}", f"/{DIGEST[1:]}"), ("", "")]
+)
+def test_only_a_project_is_shortened_as_a_digest(tmp_path: Path, project: str, shown: str) -> None:
+    """Names of tools stay, whatever they look like."""
+    made = PiSession(cwd="").opening()
+    made.user("Go.")
+    made.step(DIGEST, {}, "output " * 60)
+    found = measure(write(tmp_path, made), project=project)
+    assert found.project == shown
+    assert {use.tool for use in found.uses} == {DIGEST}
+
+
 def test_a_session_without_answers_is_of_the_month_of_its_file(tmp_path: Path) -> None:
     """And of the project that is given with it, if its header names none."""
     path = write(tmp_path, PiSession(cwd="").opening())
