@@ -20,6 +20,7 @@ from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.sessions import Inspected, inspect_open, short
+from sessioncompress.operations.show import original_of, recorded
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.plan import plan
@@ -310,7 +311,7 @@ def samples(path: Path, policy: Policy = BALANCED, *, form: str | None = None, m
 def _kept(part: Part, view: View, store: Store, most: int) -> list[Sample]:
     """Make samples of results that runs replaced, with their originals from the store."""
     found = [
-        (origin.bytes, block.tool, number, (block, origin))
+        (origin.bytes, block.tool, number, block)
         for number, record in part.known.rewritten.items()
         for block in view.lines[number].blocks
         if record.place is not None and block.marked and block.kind is Kind.RESULT
@@ -322,13 +323,14 @@ def _kept(part: Part, view: View, store: Store, most: int) -> list[Sample]:
         return made
     with OriginalsReader(store.originals) as originals:
         for number, raw in part.lines(sorted(chosen)):
-            block, origin = chosen[number]
-            record = part.known.rewritten[number]
-            assert record.place is not None
-            with suppress(CannotSplice):
-                content = value_at(parse_any(originals.line(record.place, record.sha256)) or {}, origin.path)
-                preview = value_at(parse_any(raw) or {}, block.path)
-                made += _sample(view, block.tool, content_of(content, block.kind), preview)
+            block, record = chosen[number], part.known.rewritten[number]
+            rows = part.journal.originals(bytes.fromhex(record.sha256))
+            for each in (each for row in rows for each in part.journal.blocks_of(row)):
+                if (each.replacement, each.kind) == (block.digest, block.kind):
+                    original = parse_any(original_of(raw, record, originals, store.journal))
+                    content = content_of(recorded(original, each, store.journal), each.kind)
+                    made += _sample(view, block.tool, content, value_at(parse_any(raw) or {}, block.path))
+                    break
     return made
 
 

@@ -194,6 +194,18 @@ def test_samples_show_what_is_written(tmp_path: Path, name: str) -> None:
     assert first in written.replace('\\"', '"')
 
 
+@pytest.mark.parametrize(("name", "tools"), [("gemini.jsonl", 2), ("codex.jsonl", 2), ("pi-anthropic.jsonl", 1)])
+def test_samples_of_runs_so_far_are_texts(tmp_path: Path, name: str, tools: int) -> None:
+    """No image, whose replacement looks like that of a result, and what a message holds in its last record."""
+    path = write(tmp_path, fixture(name), name)
+    compress_session(path)
+    found = samples(path, most=4)
+    assert len(found) == tools
+    for each in found:
+        assert "data:image" not in each.before
+        assert '"image' not in each.before
+
+
 def test_a_store_that_cannot_be_read_gives_no_samples(tmp_path: Path) -> None:
     """The page goes without them."""
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
