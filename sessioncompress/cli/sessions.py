@@ -91,7 +91,9 @@ def ends_of(paths: Iterable[str]) -> Mapping[str, str]:
     alike = [0, *(len(os.path.commonprefix(pair)) for pair in pairwise(backwards)), 0]  # noqa: RUF071 - characters
     made = {}
     for path, *shared in zip(backwards, alike, alike[1:], strict=False):
-        end = path[: min(max(_LEAST, *(each + 1 for each in shared)), _MOST)][::-1]
+        # A pattern is compared with what stands below an agent's folder: a short name stands alone if it can.
+        least = min(_LEAST, len(path.partition("/")[0]))
+        end = path[: min(max(least, *(each + 1 for each in shared)), _MOST)][::-1]
         plain = "".join(char if char.isprintable() and char not in _SPECIAL else "?" for char in end)
         made[path[::-1]] = f"*{plain}"
     return made
