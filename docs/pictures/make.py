@@ -68,7 +68,8 @@ def home() -> Iterator[Path]:
 
 def shown(command: str, width: int, folder: Path) -> str:
     """Run a command in a terminal of tmux; return what it shows, with colors."""
-    server = ["tmux", "-L", f"sessioncompress-{os.getpid()}", "-f", os.devnull]
+    # A server of its own: the last one may still be on its way out.
+    server = ["tmux", "-L", f"sessioncompress-{os.getpid()}-{time.monotonic_ns()}", "-f", os.devnull]
     bin_folder = Path(sys.executable).parent
     given = {"HOME": str(folder), "PATH": f"{bin_folder}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "TERM": "screen"}
     settings = shlex.join(f"{name}={value}" for name, value in given.items())

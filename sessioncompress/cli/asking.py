@@ -10,12 +10,13 @@ from typing import NamedTuple
 import click
 
 from sessioncompress.cli import output
+from sessioncompress.cli.tables import Column, echo_table
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.sessions import Session
 from sessioncompress.pipeline.discover import Found
 
-_HEADING = ("agent", "sessions", "size", "due", "size")
+_COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "due", "size")))
 _STATE = "No session is changed."
 _HINT = "Those that are not due stay. With --dry-run it only says what each would become."
 
@@ -44,11 +45,7 @@ def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool]) -
     total = _Row("total", *(sum(row[column] for row in rows) for column in range(1, 5)))  # type: ignore[misc]
     if not total.due:
         return True
-    table = [_HEADING, *(row.cells() for row in (*rows, total))]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for name, *numbers in table:
-        cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
-        click.echo("  ".join((name.ljust(widths[0]), *cells)), err=True)
+    echo_table(_COLUMNS, [row.cells() for row in (*rows, total)], err=True)
     click.echo(_HINT, err=True)
     goes = output.confirmed(f"{verb} what pays of {counted(total.due, 'session', 'sessions')}?", None, _STATE, err=True)
     if not goes:

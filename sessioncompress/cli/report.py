@@ -16,7 +16,7 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.cli.kinds import AGE
 from sessioncompress.cli.tables import echo_wrapped
-from sessioncompress.core.text import counted, printable
+from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found
 
@@ -131,18 +131,18 @@ def _age(chosen: options.Chosen) -> list[str]:
 
 
 def _headline(found: Overview) -> str:
-    from sessioncompress.operations.page import share, size
+    from sessioncompress.operations.page import share
 
     disk, stores = found.disk, found.total("store")
     saved, frees = disk.without - disk.now, disk.now - disk.then
     sessions = counted(len(found.sessions), "session", "sessions")
-    with_stores = f" and {size(stores)} of stores" if stores else ""
-    parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {size(found.total('size'))}{with_stores}"]
+    with_stores = f" and {kb(stores)} of stores" if stores else ""
+    parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {kb(found.total('size'))}{with_stores}"]
     if saved > 0:
-        parts.append(f"{size(saved)} ({share(saved, disk.without)}) saved so far")
+        parts.append(f"{kb(saved)} ({share(saved, disk.without)}) saved so far")
     elif saved < 0:
-        parts.append(f"the stores take {size(-saved)} more than is saved so far")
+        parts.append(f"the stores take {kb(-saved)} more than is saved so far")
     parts.append(
-        f"a run would free {size(frees)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
+        f"a run would free {kb(frees)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
     )
     return "; ".join(parts)

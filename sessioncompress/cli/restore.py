@@ -118,7 +118,8 @@ def _taken_back(
     """Take back the run of that name, or else the newest one of which anything can be; return what became of it.
 
     Before it come the newer runs of which nothing could be taken back, with what failed. A session that failed is not
-    tried again: what lies below a run that stays is not taken from under it.
+    tried again: what lies below a run that stays is not taken from under it. Of the files of PATHS, each is told why
+    a run that was named gives it nothing back: its store may have been deleted.
     """
     by_run: dict[str, list[Found]] = {}
     runs = []
@@ -126,15 +127,19 @@ def _taken_back(
         try:
             known = session_runs(each.path, policies.of(each.path))
         except SessionCompressError:
-            # Of a session that the user named, the restore will say what is wrong.
+            # Of a session that the user named with the run, the restore will say what is wrong.
             known = []
         runs += known
-        for name in dict.fromkeys(one.run for one in known if one.state is not State.RESTORED):
+        names = dict.fromkeys(one.run for one in known if one.state is not State.RESTORED)
+        for name in names | ({run: None} if run and each.path in chosen.paths else {}):
             by_run.setdefault(name, []).append(each)
     listed = history(runs)
     if run and all(each.run != run for each in listed):
         remedy = "'sessioncompress history' lists the runs of the sessions of all agents, and of PATHS with these."
-        raise UsageError(f"no session here was written by a run {printable(run)}", state=NOT_CHANGED, remedy=remedy)
+        bare = {str(each.path) for each in found if each.path in chosen.paths} - {each.path for each in runs}
+        without = f"; there is no store to read of {', '.join(sorted(bare))}" if bare else ""
+        what = f"no session here was written by a run {run}{without}"
+        raise UsageError(what, state=NOT_CHANGED, remedy=remedy)
     tried: list[tuple[str, output.Done]] = []
     failed: set[str] = set()
     for one in listed:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -33,6 +36,12 @@ COLUMNS = (
 
 _WIDE = 120
 """Columns of a terminal that has room for the paths of sessions."""
+_LEFT_OUT = COLUMNS[5]
+"""The column that a narrower one has no room for: the total counts these sessions."""
+_LEAST, _MOST = 14, 24
+"""Characters of a path's end that stand for it there; more than the least only where two would end alike."""
+_SPECIAL = "*?["
+"""Characters that mean more than themselves in a pattern."""
 _UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
 _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
     "saves": lambda each: (-each.could_save, -each.size),
@@ -61,12 +70,33 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
     """Print the table of sessions, and their total."""
     rows = sorted(listed, key=_SORTS[sort])
     if is_seen():
-        # A narrow terminal has no room for the paths.
-        most = len(COLUMNS) if width() >= _WIDE else len(COLUMNS) - 1
-        cells = [row(each, lambda path: with_tilde(printable(path)))[:most] for each in rows]
-        echo_table(COLUMNS[:most], cells)
+        cells = [row(each, lambda path: with_tilde(printable(path))) for each in rows]
+        if width() >= _WIDE:
+            echo_table(COLUMNS, cells)
+            return
+        ends = ends_of(each.path for each in rows)
+        number = COLUMNS.index(_LEFT_OUT)
+        columns = [*COLUMNS[:number], *(column._replace(may_be_cut=False) for column in COLUMNS[number + 1 :])]
+        echo_table(columns, [[*cell[:number], ends[each.path]] for each, cell in zip(rows, cells, strict=True)])
+        if rows:
+            # Never broken: it is there to be copied.
+            click.echo(f"one alone: sessioncompress compress --all --include {quote(ends[rows[0].path])}", err=True)
     else:
         echo_table(COLUMNS, [row(each) for each in rows])
+
+
+def ends_of(paths: Iterable[str]) -> Mapping[str, str]:
+    """Write paths as patterns for --include, by their ends: each matches no other path, if that is not too long."""
+    backwards = sorted(path[::-1] for path in set(paths))
+    alike = [0, *(len(os.path.commonprefix(pair)) for pair in pairwise(backwards)), 0]  # noqa: RUF071 - characters
+    made = {}
+    for path, *shared in zip(backwards, alike, alike[1:], strict=False):
+        # A pattern is compared with what stands below an agent's folder: a short name stands alone if it can.
+        least = min(_LEAST, len(path.partition("/")[0]))
+        end = path[: min(max(least, *(each + 1 for each in shared)), _MOST)][::-1]
+        plain = "".join(char if char.isprintable() and char not in _SPECIAL else "?" for char in end)
+        made[path[::-1]] = f"*{plain}"
+    return made
 
 
 def total(listed: Sequence[ListedSession]) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
-from sessioncompress.core.text import KB, printable
+from sessioncompress.core.text import kb, printable
 from sessioncompress.operations import batch, wording
 from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.sessions import SessionStats, Share, inspect_session
@@ -108,13 +108,13 @@ def _echo(lines: Sequence[str], shares: _Shares) -> None:
     head, *others = lines
     echo_wrapped(head)
     if shares:
-        numbers = [Column(name, is_number=True) for name in ("blocks", "KB protected", "KB old", "KB dead")]
+        numbers = [Column(name, is_number=True) for name in ("blocks", "protected", "old", "dead")]
         columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
         rows = []
         # The others come last, however many they are.
         ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -_bytes(each[1])))
         for (agent, kind, tool), share in ordered:
-            sizes = [f"{round(size / KB):,}" for size in (share.protected, share.old, share.dead)]
+            sizes = (kb(size) if size else "-" for size in (share.protected, share.old, share.dead))
             rows.append([agent, kind, printable(tool) or "-", f"{share.blocks:,}", *sizes])
         # All are of one agent where none is named.
         first = 0 if any(agent for agent, _, _ in shares) else 1

@@ -96,18 +96,22 @@ def wrapped(text: str, spare: int = 0) -> str:
 
 def echo_wrapped(text: str, *, err: bool = False) -> None:
     """Print a line; broken where it goes to a terminal."""
-    click.echo(wrapped(text) if (_is_terminal(sys.stderr) if err else is_seen()) else text, err=err)
+    click.echo(wrapped(text) if _is_seen_on(err) else text, err=err)
 
 
-def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def _is_seen_on(err: bool) -> bool:
+    return _is_terminal(sys.stderr) if err else is_seen()
+
+
+def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:
     """Print a table in the width of the terminal; elsewhere its values with tabs between them, and nothing cut.
 
     Where the heading leaves the screen it stands at the end once more.
     """
     heading = [column.name for column in columns]
-    if not is_seen():
+    if not _is_seen_on(err):
         for row in (heading, *rows):
-            click.echo("\t".join(row))
+            click.echo("\t".join(row), err=err)
         return
     # Imported here: only who sees a table waits for it.
     from rich.cells import cell_len
@@ -133,7 +137,7 @@ def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None
     console = Console(width=screen.columns, force_terminal=True, color_system="standard", emoji=False, highlight=False)
     with console.capture() as made_of:
         console.print(table)
-    click.echo("\n".join(line.rstrip() for line in made_of.get().splitlines()))
+    click.echo("\n".join(line.rstrip() for line in made_of.get().splitlines()), err=err)
 
 
 def _shared(needs: Mapping[int, int], room: int) -> Mapping[int, int]:

@@ -248,9 +248,13 @@ def headings(text: str, most: int) -> Special | None:
 
 
 def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
-    """Find the whole lines between head and tail that are to be kept, as many as their budget holds."""
+    """Find the whole lines between head and tail that are to be kept, as many as their budget holds.
+
+    Where it holds none of them, a part of the first one stays.
+    """
     found: set[Span] = set()
     left = keep.budget
+    too_long: Span | None = None
     # The rests of lines that are cut at the two ends are no lines.
     if start and text[start - 1] != "\n":
         start = text.find("\n", start, end) + 1 or end
@@ -265,9 +269,21 @@ def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
             if size <= left and span not in found:
                 found.add(span)
                 left -= size
+            elif too_long is None:
+                too_long = _part_of_line(form.pattern, text, span)
             if left <= keep.beside:
                 return sorted(found)
-    return sorted(found)
+    return sorted(found or ([too_long] if too_long else []))
+
+
+def _part_of_line(pattern: re.Pattern[str], text: str, line: Span) -> Span | None:
+    """Choose what stays of a line that is too long: its beginning, or what begins where the pattern was found."""
+    start, end = line
+    if (match := pattern.search(text, start, end)) is None:
+        return None
+    if match.end() - start > LINE:
+        start = _between_words(text, match.start(), -1)
+    return start, min(_between_words(text, min(start + 2 * LINE, end), -1), end)
 
 
 def _lines_like(

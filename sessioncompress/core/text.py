@@ -70,9 +70,21 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
+_MOST_OF_A_UNIT = 10_000
+
+
+def unit(size: int) -> tuple[int, str]:
+    """Choose the unit in which a size has four digits at most before the point: KB, MB or GB, of 1,024."""
+    for power, name in enumerate(("KB", "MB"), 1):
+        if abs(size) < _MOST_OF_A_UNIT * KB**power:
+            return KB**power, name
+    return KB**3, "GB"
+
+
 def kb(size: int) -> str:
-    """Format bytes as whole KB of 1,024."""
-    return f"{round(size / KB):,} KB"
+    """Format bytes as the terminal, the page and reasons show them: `338 KB`, and from 10,000 KB on `12.3 MB`."""
+    of, name = unit(size)
+    return f"{round(size / of):,} KB" if of == KB else f"{size / of:,.1f} {name}"
 
 
 def less(before: int, after: int) -> str:

@@ -19,7 +19,8 @@ from sessioncompress.core.references import References, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations.sessions import Inspected, inspect_open
+from sessioncompress.operations.sessions import Inspected, inspect_open, short
+from sessioncompress.operations.show import original_of, recorded
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.plan import plan
@@ -39,7 +40,6 @@ _LONGEST_NAME = 120
 _MOST_TOOLS = 100
 """The tools of one session that are told apart."""
 OTHERS = "others"
-_DIGEST_DIGITS, _DIGEST_SHOWN = 64, 12
 
 
 class Use(Struct, frozen=True):
@@ -96,7 +96,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         return Measured(
             path=str(session.path),
             agent=known.form.name,
-            project=_name(known.form.named(head).project or project),
+            project=_name(short(known.form.named(head).project or project)),
             model=_name(known.newest.model),
             month=_month(changed),
             size=stats.size,
@@ -121,9 +121,6 @@ def _month(seconds: float) -> str:
 
 def _name(name: str) -> str:
     """Make a name safe to show; of a long one its beginning and its end."""
-    if len(name) == _DIGEST_DIGITS and name.isalnum():
-        # Gemini CLI notes only the digest of a project's folder.
-        return f"sha256:{name[:_DIGEST_SHOWN]}"
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME // 2]}...{name[-_LONGEST_NAME // 2 :]}"
     return printable(name)
@@ -314,7 +311,7 @@ def samples(path: Path, policy: Policy = BALANCED, *, form: str | None = None, m
 def _kept(part: Part, view: View, store: Store, most: int) -> list[Sample]:
     """Make samples of results that runs replaced, with their originals from the store."""
     found = [
-        (origin.bytes, block.tool, number, (block, origin))
+        (origin.bytes, block.tool, number, block)
         for number, record in part.known.rewritten.items()
         for block in view.lines[number].blocks
         if record.place is not None and block.marked and block.kind is Kind.RESULT
@@ -326,13 +323,14 @@ def _kept(part: Part, view: View, store: Store, most: int) -> list[Sample]:
         return made
     with OriginalsReader(store.originals) as originals:
         for number, raw in part.lines(sorted(chosen)):
-            block, origin = chosen[number]
-            record = part.known.rewritten[number]
-            assert record.place is not None
-            with suppress(CannotSplice):
-                content = value_at(parse_any(originals.line(record.place, record.sha256)) or {}, origin.path)
-                preview = value_at(parse_any(raw) or {}, block.path)
-                made += _sample(view, block.tool, content_of(content, block.kind), preview)
+            block, record = chosen[number], part.known.rewritten[number]
+            rows = part.journal.originals(bytes.fromhex(record.sha256))
+            for each in (each for row in rows for each in part.journal.blocks_of(row)):
+                if (each.replacement, each.kind) == (block.digest, block.kind):
+                    original = parse_any(original_of(raw, record, originals, store.journal))
+                    content = content_of(recorded(original, each, store.journal), each.kind)
+                    made += _sample(view, block.tool, content, value_at(parse_any(raw) or {}, block.path))
+                    break
     return made
 
 

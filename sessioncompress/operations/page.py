@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pygal.style import Style  # type: ignore[import-untyped]
 
 from sessioncompress.core import VERSION
-from sessioncompress.core.text import KB, counted, printable
+from sessioncompress.core.text import counted, kb, printable, unit
 from sessioncompress.errors import Refused, failing
 from sessioncompress.operations.overview import Measured, Overview, Row, Sample
 from sessioncompress.store import disk
@@ -23,7 +23,6 @@ from sessioncompress.store import disk
 BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report">'
 """What each page begins with: a new one may take its place."""
 
-_MB = KB * KB
 _MILLION = 1_000_000
 _MOST_ROWS, _MOST_BARS, _MOST_LARGEST, _MOST_MONTHS = 12, 8, 15, 24
 _LONGEST_LABEL = 18
@@ -77,7 +76,7 @@ def page(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"size": size, "count": count, "share": share, "dollars": dollars, "breaks": breaks}
+    environment.filters |= {"size": kb, "count": count, "share": share, "dollars": dollars, "breaks": breaks}
     template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
     return BEGINNING + template.render(
         found=found,
@@ -105,11 +104,6 @@ def page(
 
 
 _SUMMED = ("size", "store", "unused", "tokens", "saved", "saved_tokens", "frees", "adds", "frees_tokens")
-
-
-def size(number: int) -> str:
-    """Format bytes, as KB or MB of 1,024."""
-    return f"{number / _MB:,.1f} MB" if abs(number) >= _MB else f"{round(number / KB):,} KB"
 
 
 def count(number: int) -> str:
@@ -201,7 +195,7 @@ _STYLE = Style(
 def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
     """Draw sizes as bars, each with its part behind; the page's style has the colors, dark and light."""
     most = max(row.size for row in rows)
-    unit, name = (_MB, "MB") if most >= _MB else (KB, "KB")
+    of, name = unit(most)
     chart = pygal.HorizontalStackedBar(
         style=_STYLE,
         css=(),
@@ -213,14 +207,14 @@ def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
         spacing=8,
         show_legend=False,
         truncate_label=-1,
-        y_labels=[0, most / 2 / unit, most / unit],
-        value_formatter=lambda value: f"{value:,.1f} {name}" if most < 10 * unit else f"{value:,.0f} {name}",
+        y_labels=[0, most / 2 / of, most / of],
+        value_formatter=lambda value: f"{value:,.1f} {name}" if most < 10 * of else f"{value:,.0f} {name}",
     )
     chart.uuid = key
     chart.x_labels = [_label(row.name) for row in reversed(rows)]
-    chart.add("the rest", [(row.size - row.part) / unit for row in reversed(rows)])
-    chart.add(part, [row.part / unit for row in reversed(rows)])
-    said = "; ".join(f"{_label(row.name)} {size(row.size)}, {part.lower()} {size(row.part)}" for row in rows)
+    chart.add("the rest", [(row.size - row.part) / of for row in reversed(rows)])
+    chart.add(part, [row.part / of for row in reversed(rows)])
+    said = "; ".join(f"{_label(row.name)} {kb(row.size)}, {part.lower()} {kb(row.part)}" for row in rows)
     chart.add_xml_filter(lambda root: _accessible(root, key, title, said))
     return Markup(chart.render(is_unicode=True, disable_xml_declaration=True))  # noqa: S704 - ElementTree has escaped it
 

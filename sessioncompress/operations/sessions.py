@@ -65,12 +65,18 @@ def project_of(selection: Selection) -> Project | None:
 
 _DIGEST_SHOWN = 12
 _DIGEST_DIGITS = 64
+_HEX = frozenset("0123456789abcdef")
+
+
+def short(project: str) -> str:
+    """Shorten a project of which an agent, as Gemini CLI, notes only its folder's digest; others stay."""
+    is_digest = len(project) == _DIGEST_DIGITS and _HEX.issuperset(project)
+    return f"sha256:{project[:_DIGEST_SHOWN]}" if is_digest else project
 
 
 def printed(project: str) -> str:
     """Write a project as the list of sessions does."""
-    is_digest = len(project) == _DIGEST_DIGITS and "/" not in project
-    return f"sha256:{project[:_DIGEST_SHOWN]}" if is_digest else printable(project) or "-"
+    return printable(short(project)) or "-"
 
 
 class Session(Found, frozen=True):

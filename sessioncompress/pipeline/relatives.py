@@ -10,7 +10,6 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from shlex import quote
 from typing import NamedTuple, TypeAlias
 
 from sessioncompress.core.jsonl import parse, pieces_of
@@ -271,23 +270,24 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     relatives = [each for each in relatives_of(session, policy, form) if _may_know(each.journal, strangers)]
     unknown = unknown_to_all(relatives, strangers)
     known, nameless = len(strangers) - len(unknown), sum(not each.reference for each in unknown)
-    again, named = "'sessioncompress restore --from-markers", quote(str(session.path))
-    files = f"{store.journal} and {store.originals.name}"
+    # The error begins with the whole path: the rest names what lies beside the session without it.
+    again, here = "'sessioncompress restore --from-markers", session.path.parent
+    files = f"{_seen_from(here, store.journal)} and {store.originals.name}"
     why = "its originals were not committed or copied with it, it was renamed without them, or they were deleted"
     ways = []
     if known:
         why = "it is a fork or copy of another session, goes on from one, or was renamed"
         lie = f"The originals of {f'{known:,}' if unknown else 'all'} lie in the store of "
-        lie += " and of ".join(str(each.session) for each in relatives)
-        ways.append(f"{lie}: {again} {named}' puts them back.")
+        lie += " and of ".join(_seen_from(here, each.session) for each in relatives)
+        ways.append(f"{lie}: {again}' with its path puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
             ways.append(f"If it was renamed, rename its two files too, to {files}: a restore is exact then.")
     if nameless < len(unknown):
         who = "another session has the others" if known else "the session that it was, or is a copy of, has them still"
         ways.append(
-            f"If {who}, {again} --originals OTHER {named}' puts them back, with that one's path as OTHER. "
-            f"If you have its two files elsewhere, put them here as {files}, or name their folder: 'sessioncompress "
-            f"restore --backup-dir FOLDER {named}'. What 'clean' or 'forget' deleted is gone."
+            f"If {who}, {again} --originals OTHER PATH' puts them back, with that one's path as OTHER. If you have its "
+            f"two files elsewhere, put them here as {files}, or name their folder with --backup-dir. What 'clean' or "
+            "'forget' deleted is gone."
         )
     if nameless:
         ways.append(
@@ -300,6 +300,10 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         state=NOT_CHANGED,
         remedy=" ".join(ways),
     )
+
+
+def _seen_from(folder: Path, path: Path) -> str:
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def referring(

@@ -13,7 +13,7 @@ from sessioncompress.compressors import KINDS, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Survey, messages_of, tokens_of
 from sessioncompress.core.model import Answer, Kind, Standing
-from sessioncompress.core.text import KB, estimate, json_safe, said_time
+from sessioncompress.core.text import KB, estimate, json_safe, kb, said_time
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.rewrite import Applied
 from sessioncompress.policy.model import PRESETS
@@ -244,4 +244,4 @@ def advice(view: View, protected: int) -> str:
     context = f"the last {turns} turn{'' if turns == 1 else 's'}"
     if tokens is not None:
         context = f"the newest {tokens:,} tokens of tool I/O in {context}"
-    return f"inside {context}: {protected / KB:,.0f} KB{hint}"
+    return f"inside {context}: {kb(protected)}{hint}"

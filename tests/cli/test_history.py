@@ -123,6 +123,38 @@ def test_a_run_by_its_id(folder: Path) -> None:
     assert "history" in done.stderr
 
 
+NOT_OF_A_RUN = [
+    ("its store was deleted", "deleted", 4, "refused: {two}: 20 markers stand in it, but it has no journal"),
+    ("it was never compressed", "plain", 0, "{two}: unchanged: no marker of ours stands in it, and it has no store"),
+    ("another run wrote it", "other", 0, "{two}: unchanged: the run {run} did not write it"),
+    ("it was taken back", "restored", 0, "{two}: unchanged: the run {run} was taken back already"),
+    ("its journal is damaged", "damaged", 5, "failed: {two_journal}: "),
+]
+
+
+@pytest.mark.parametrize(("state", "code", "says"), [row[1:] for row in NOT_OF_A_RUN], ids=[x[0] for x in NOT_OF_A_RUN])
+def test_a_named_file_that_a_run_gives_nothing_back(folder: Path, state: str, code: int, says: str) -> None:
+    """It is told of, whatever became of it; the other one goes back."""
+    one, two = folder / "one.jsonl", folder / "two.jsonl"
+    before, store = one.read_bytes(), store_in(two)
+    both = (one,) if state in ("plain", "other") else (one, two)
+    (run,) = set(NAME.findall(invoke("compress", *both, "--min-size", "0").stderr))
+    if state == "other":
+        invoke("compress", two, "--min-size", "0")
+    elif state == "restored":
+        invoke("restore", two)
+    elif state == "deleted":
+        invoke("forget", "--yes", two)
+    elif state == "damaged":
+        store.journal.write_bytes(b"\xff\n" * 99)
+    done = invoke("restore", "--run", run, "-v", one, two)
+    assert done.exit_code == code
+    assert one.read_bytes() == before
+    assert says.format(two=two, two_journal=store.journal, run=run) in done.output
+    alone = invoke("restore", "--run", run, two).stderr
+    assert (f"; there is no store to read of {two}. " in alone) == (state not in ("other", "restored"))
+
+
 @pytest.mark.parametrize(
     "options",
     [

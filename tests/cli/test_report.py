@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.core.text import kb
 from sessioncompress.operations.overview import REST, measure
-from sessioncompress.operations.page import BEGINNING, share, size
+from sessioncompress.operations.page import BEGINNING, share
 from tests.cli.test_cli import document, here, put, run, session
 from tests.support.attack import LINK, SCRIPT, attack
 from tests.support.runs import write
@@ -74,8 +75,8 @@ def test_a_page_tells_what_stats_tells(session: Path, here: Path) -> None:
     stats = document("stats", "session.jsonl")["files"][0]
     would = stats["would"]
     frees = would["originalSize"] - would["compressedSize"] - would["storeSize"]
-    head = f"report.html: 1 session of 1 agent, {size(stats['size'])}"
-    assert said == f"{head}; a run would free {size(frees)} ({share(frees, stats['size'])})\n"
+    head = f"report.html: 1 session of 1 agent, {kb(stats['size'])}"
+    assert said == f"{head}; a run would free {kb(frees)} ({share(frees, stats['size'])})\n"
     text = page(here)
     assert "nothing yet" in text
     assert "Before and after" in text
@@ -83,8 +84,8 @@ def test_a_page_tells_what_stats_tells(session: Path, here: Path) -> None:
     run("compress", "session.jsonl")
     after = document("stats", "session.jsonl")["files"][0]
     saved = stats["size"] - after["size"] - after["storeSize"]
-    head = f"report.html: 1 session of 1 agent, {size(after['size'])} and {size(after['storeSize'])} of stores"
-    wanted = f"{head}; {size(saved)} ({share(saved, stats['size'])}) saved so far; a run would free nothing\n"
+    head = f"report.html: 1 session of 1 agent, {kb(after['size'])} and {kb(after['storeSize'])} of stores"
+    wanted = f"{head}; {kb(saved)} ({share(saved, stats['size'])}) saved so far; a run would free nothing\n"
     assert run("report", "session.jsonl").stdout.replace("\n  ", " ") == wanted
     assert "[[sessioncompress: " in page(here)
     assert "To do it" not in page(here)
@@ -101,10 +102,10 @@ def test_every_share_is_of_disk_with_stores(session: Path, here: Path) -> None:
         found = [measure(path) for path in paths]
         now = sum(each.size + each.store for each in found)
         frees = sum(each.frees - each.adds for each in found)
-        assert f" {told}; a run would free {size(frees)} ({share(frees, now)})" in said
+        assert f" {told}; a run would free {kb(frees)} ({share(frees, now)})" in said
         for number, of in ((before - now, before), (frees, now)):
-            assert f"{share(number, of)} {size(number)} of disk with stores" in text
-            assert f"Disk with stores {size(number)} {share(number, of)}" in text
+            assert f"{share(number, of)} {kb(number)} of disk with stores" in text
+            assert f"Disk with stores {kb(number)} {share(number, of)}" in text
         run("restore", session)
 
 
@@ -121,7 +122,7 @@ def test_stores_of_restored_sessions_are_told(here: Path) -> None:
     run("report", *names)
     size_of = document("stats", names[0])["files"][0]["storeSize"]
     text = words(here)
-    assert f"{size(size_of)} of stores belong to 1 session of which every run was taken back" in text
+    assert f"{kb(size_of)} of stores belong to 1 session of which every run was taken back" in text
     assert f"To let it go: sessioncompress forget {names[0]} ." in text
     run("restore", *names[:4])
     run("report", *names)

@@ -35,6 +35,11 @@ ROWS: list[tuple[str, dict[str, Any], list[str]]] = [
         ["pi", "sha256:0123456789ab", "3 d", "1 KB", "-", "-", "s.jsonl"],
     ),
     (
+        "a name of as many letters",
+        {"project": "w" * 64},
+        ["pi", "w" * 64, "3 d", "1 KB", "-", "-", "s.jsonl"],
+    ),
+    (
         "a project that would write to a terminal",
         {"project": "/a\x1b[31m"},
         ["pi", "/a\\x1b[31m", "3 d", "1 KB", "-", "-", "s.jsonl"],

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from sessioncompress.cli import history, options, sessions, tables
 from sessioncompress.operations.history import RunStats, State
 from sessioncompress.operations.sessions import ListedSession
+from sessioncompress.pipeline.discover import Globs
 
 PATH = "/home/someone/.pi/agent/sessions/--a-project--/2026-03-02T10-00-00-000Z_0198f7c2-5a6b.jsonl"
 PROJECT = "/home/someone/src/a/long/way/down/to/the-project-with-a-name"
@@ -46,13 +47,39 @@ def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is longer, numbers are whole, and paths are cut in the middle."""
     shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
     assert max(map(len, shown)) <= columns
-    assert re.search(r"  224,256 KB  101,376 KB  yes", shown[1])
+    assert re.search(
+        r"  219.0 MB     99.0 MB  " + (r"yes +~/\.pi/.*5a6b\.jsonl" if columns >= 120 else r"\*7c2-5a6b\.jsonl$"),
+        shown[1],
+    )
     assert shown[1].startswith("claude-code  ~/")
-    assert ("jsonl" in shown[1]) == (columns >= 120)
+    assert ("one alone: sessioncompress compress --all --include '*7c2-5a6b.jsonl'" in shown) == (columns < 120)
     assert shown[2].startswith("pi           /w\\x1b[31m ")
     (line,) = (each for each in shown if "->" in each)
     assert re.fullmatch(r"~/.*5a6b\.jsonl +924 KB -> +331 KB +-64 %", line)
     assert (line.startswith("~/.pi/agent/sessions/--a-project--/2026-03-02T10")) == (columns >= 120)
+
+
+ENDS = [
+    ((), []),
+    (("/a/b/0123456789abcdef.jsonl",), ["*89abcdef.jsonl"]),
+    (("s.json",), ["*s.json"]),
+    (("/root/7.jsonl", "/root/a/b.jsonl"), ["*7.jsonl", "*b.jsonl"]),
+    (("/a/1/session.json", "/a/2/session.json"), ["*1/session.json", "*2/session.json"]),
+    (("/a/two/chats/session.json", "/a/one/chats/session.json"), ["*o/chats/session.json", "*e/chats/session.json"]),
+    (("/1/" + "x" * 30, "/2/" + "x" * 30), ["*" + "x" * 24] * 2),
+    (("/a/[x]*\x1b?.jsonl",), ["*?x]???.jsonl"]),
+]
+
+
+@pytest.mark.parametrize(("paths", "ends"), ENDS)
+def test_ends_of_paths(paths: tuple[str, ...], ends: list[str]) -> None:
+    """Each is short, and a pattern that --include takes for this session alone where few characters tell it."""
+    made = sessions.ends_of(paths)
+    assert [made[path] for path in paths] == ends
+    for path in paths:
+        taken = [each for each in paths if Globs((made[path],)).takes(each)]
+        assert path in taken
+        assert len(taken) == ends.count(made[path])
 
 
 def test_the_heading_comes_again_where_it_left_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +90,7 @@ def test_the_heading_comes_again_where_it_left_the_screen(monkeypatch: pytest.Mo
 def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """With tabs, full paths and no colors."""
     said = printed(monkeypatch, 0).output
-    assert f"claude-code\t{PROJECT}\t0 min\t224,256 KB\t101,376 KB\tyes\t{PATH}\n" in said
+    assert f"claude-code\t{PROJECT}\t0 min\t219.0 MB\t99.0 MB\tyes\t{PATH}\n" in said
     assert f"{PATH}: 924 KB -> 331 KB (-64 %)\n" in said
     assert ANSI not in said
 
@@ -81,6 +108,23 @@ def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_colors(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], no_color: str, *, colors: bool) -> None:
     """Of the option and the variable the option counts."""
     assert (ANSI in printed(monkeypatch, 80, *arguments, NO_COLOR=no_color).output) == colors
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_table_of_a_question(monkeypatch: pytest.MonkeyPatch, *, seen: bool) -> None:
+    """Goes to stderr, laid out where that is a terminal, whatever stdout is."""
+    monkeypatch.setattr(tables, "is_seen", lambda: not seen)
+    monkeypatch.setattr(tables, "_is_terminal", lambda stream: seen and stream is sys.stderr)
+
+    @click.command()
+    def command() -> None:
+        columns = [tables.Column("agent"), tables.Column("size", is_number=True)]
+        tables.echo_table(columns, [["pi", "1 KB"], ["total", "12.3 MB"]], err=True)
+
+    said = CliRunner().invoke(command)
+    laid_out = ["agent     size", "pi        1 KB", "total  12.3 MB"]
+    assert said.stdout == ""
+    assert said.stderr.splitlines() == (laid_out if seen else ["agent\tsize", "pi\t1 KB", "total\t12.3 MB"])
 
 
 def test_names_stay_different() -> None:

@@ -140,6 +140,33 @@ def test_what_phpunit_lists_stays() -> None:
     assert "1) Tests\\TideTest::testLow\n" in preview(text, 160, Wording(None), keep=lines_of(text, flagged=False))
 
 
+REASON = "since the gauge says something else " * 12
+LONG = [
+    ("from its beginning", f"src/tide.ts:4: error: {REASON}\n", "src/tide.ts:4: error: since the gauge"),
+    ("a failed test of a runner", f"--- FAIL: TestTide {REASON}\n", "--- FAIL: TestTide since the gauge"),
+    ("from the word on", f"{'a word ' * 60}error: {REASON}\n", "]]error: since the gauge"),
+    (
+        "in other letters",
+        "\u6f6e" * 30 + "\n" + "\u6c34 " * 300 + "error: " + "\u6c34 " * 300 + "\n",
+        "]]error: \u6c34 ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "stays"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])
+def test_of_failures_that_are_all_too_long_a_part_of_the_first_stays(line: str, stays: str) -> None:
+    """Where one fits, that alone stays."""
+    text = BEFORE + line * 3 + BEHIND
+    new = preview(text, 160, Wording("a" * 12), keep=lines_of(text, flagged=True))
+    assert new.count(stays) == 1
+    assert len(new) < 160 + 2 * 80 + 300
+    short = "tide.ts: error: too short\n"
+    text = BEFORE + line * 3 + short + BEHIND
+    new = preview(text, 160, Wording("a" * 12), keep=lines_of(text, flagged=True))
+    assert short in new
+    assert stays not in new
+
+
 def test_failed_tests_come_before_sums_and_other_words() -> None:
     """Where the budget does not hold all, the names of the tests stay."""
     text = (

@@ -94,6 +94,22 @@ def test_names_of_strangers_are_cut_and_made_printable(tmp_path: Path) -> None:
     assert measure(write(tmp_path, fixture("gemini.jsonl"), "g.jsonl")).project.startswith(("/", "sha256:"))
 
 
+DIGEST = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("project", "shown"), [(DIGEST, "sha256:0123456789ab"), (f"/{DIGEST[1:]}", f"/{DIGEST[1:]}"), ("", "")]
+)
+def test_only_a_project_is_shortened_as_a_digest(tmp_path: Path, project: str, shown: str) -> None:
+    """Names of tools stay, whatever they look like."""
+    made = PiSession(cwd="").opening()
+    made.user("Go.")
+    made.step(DIGEST, {}, "output " * 60)
+    found = measure(write(tmp_path, made), project=project)
+    assert found.project == shown
+    assert {use.tool for use in found.uses} == {DIGEST}
+
+
 def test_a_session_without_answers_is_of_the_month_of_its_file(tmp_path: Path) -> None:
     """And of the project that is given with it, if its header names none."""
     path = write(tmp_path, PiSession(cwd="").opening())
@@ -176,6 +192,18 @@ def test_samples_show_what_is_written(tmp_path: Path, name: str) -> None:
         assert len(each.before) <= 1_300
     first = before[0].after.partition("]]")[0]
     assert first in written.replace('\\"', '"')
+
+
+@pytest.mark.parametrize(("name", "tools"), [("gemini.jsonl", 2), ("codex.jsonl", 2), ("pi-anthropic.jsonl", 1)])
+def test_samples_of_runs_so_far_are_texts(tmp_path: Path, name: str, tools: int) -> None:
+    """No image, whose replacement looks like that of a result, and what a message holds in its last record."""
+    path = write(tmp_path, fixture(name), name)
+    compress_session(path)
+    found = samples(path, most=4)
+    assert len(found) == tools
+    for each in found:
+        assert "data:image" not in each.before
+        assert '"image' not in each.before
 
 
 def test_a_store_that_cannot_be_read_gives_no_samples(tmp_path: Path) -> None:

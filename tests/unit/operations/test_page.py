@@ -7,17 +7,10 @@ from msgspec.structs import replace
 
 from sessioncompress.operations import page
 from sessioncompress.operations.overview import Overview, Row
-from sessioncompress.operations.page import Money, Price, breaks, count, money, share, size
+from sessioncompress.operations.page import Money, Price, breaks, count, money, share
 from tests.unit.operations.test_overview import NOTHING
 
-KB, MB = 1 << 10, 1 << 20
-
 WORDED = [
-    (size(0), "0 KB"),
-    (size(MB - KB), "1,023 KB"),
-    (size(MB), "1.0 MB"),
-    (size(1500 * MB), "1,500.0 MB"),
-    (size(-2 * MB), "-2.0 MB"),
     (count(999_999), "999,999"),
     (count(1_250_000), "1.2 million"),
     (share(999, 1000), "99 %"),
