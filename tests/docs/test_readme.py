@@ -211,6 +211,12 @@ def test_the_marker_of_the_reference_is_one_of_a_run(example: tuple[str, str]) -
     assert marker.strip() in example[1]
 
 
+def in_kb(written: str) -> float:
+    """Read a size as it is printed."""
+    number, unit = written.split()
+    return float(number.replace(",", "")) * {"KB": 1, "MB": 1024}[unit]
+
+
 LINE = r"session\.jsonl: ([\d,]+) KB -> ([\d,]+) KB \((\d+) % smaller; .*; store [\d,]+ KB\); tokens .*$"
 
 
@@ -221,8 +227,7 @@ def test_the_figures_come_with_their_commands() -> None:
     assert "sessioncompress compress" in blocks(text, "bash")[0]
     given = rows(text)
     before, after, store = (
-        int(re.sub(r"\D", "", given[name].split("|")[0]))
-        for name in ("before", "sessions after", "sessions with their stores")
+        in_kb(given[name].split("|")[0]) for name in ("before", "sessions after", "sessions with their stores")
     )
     assert f"{int(100 * (before - after) / before)} % smaller" in given["sessions after"]
     assert f"{int(100 * (before - store) / before)} % smaller" in given["sessions with their stores"]
@@ -249,7 +254,7 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
     last = "\n".join(done.stdout.splitlines()[-5:])
     numbers = re.match(
         r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\)\n"
-        r"  sessions: ([\d,]+ KB) -> ([\d,]+ KB), .*\n  with the stores: [\d,]+ KB -> ([\d,]+ KB), \d+ % smaller\n"
+        r"  sessions: ([\d,.]+ [KM]B) -> ([\d,]+ KB), .*\n  with the stores: [\d,.]+ [KM]B -> ([\d,]+ KB), \d+ % smaller\n"
         r"  of those changed: tokens ([\d,]+ -> [\d,]+) \(estimated\)\n",
         last,
     )
