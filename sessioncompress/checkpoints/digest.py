@@ -19,7 +19,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 _SHORT = 120
 _BEFORE = "Summary before this one"
 _REQUESTS = "The user's requests, in order, in their words"
-_CONSTRAINTS = "Constraints in the longer ones"
+_CONSTRAINTS = "Constraints and facts in those that are cut"
 _PROGRESS = "The request in progress"
 _SO_FAR = "What was done for it so far"
 _REPORTS = "What the agent reported at the end of each request"
@@ -238,7 +238,7 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
 _SECTIONS = (
     Shown(_BEFORE, 0.30, _foreign),
     Shown(_REQUESTS, 0.25, _requests),
-    Shown(_CONSTRAINTS, 0.08, _constraints),
+    Shown(_CONSTRAINTS, 0.20, _constraints),
     Shown(_PROGRESS, 0.25, _progress),
     Shown(_SO_FAR, 0.10, _so_far),
     Shown(_REPORTS, 0.24, _reports),
@@ -279,17 +279,25 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)
     named = {section.title: section for section in _SECTIONS}
-    reserved = dict(_RESERVED)
-    for title in _ORDER:
-        reserved.pop(title, None)
-        room = left - int(total * sum(reserved.values()))
-        if title not in _REST:
-            room = min(int(total * named[title].share), room)
+
+    def write(title: str, room: int) -> None:
+        nonlocal left
         written = "\n".join([head, *blocks.values()])
         rows = named[title].rows(Draft(notes, room - len(title) - len("\n\n## \n"), written))
         if rows:
             blocks[title] = f"## {title}\n" + "\n".join(rows)
             left -= len(blocks[title]) + len("\n\n")
+
+    reserved = dict(_RESERVED)
+    for title in _ORDER:
+        reserved.pop(title, None)
+        room = left - int(total * sum(reserved.values()))
+        write(title, room if title in _REST else min(int(total * named[title].share), room))
+    # What nothing else needs is the user's; what then stands in a request need not be said once more.
+    for title in (_CONSTRAINTS, _REQUESTS, _CONSTRAINTS):
+        if title in blocks:
+            left += len(blocks.pop(title)) + len("\n\n")
+            write(title, left)
     text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
     known = done.merged(notes.deeds, "")
     changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))

@@ -145,11 +145,11 @@ def test_lines_that_are_gone_are_not_shown(later: list[Said]) -> None:
 
 def test_short_requests_stand_there_whole() -> None:
     """While they fit: the first, and as many of the newest as do."""
-    said = [each for at in range(200) for each in (asked(f"Request {at} is about the berth."), answered("Done."))]
+    said = [each for at in range(390) for each in (asked(f"Request {at} is about the berth."), answered("Done."))]
     rows = section(summed(said).text, "The user's requests").split("\n")
     assert rows[0] == "1. > Request 0 is about the berth."
-    assert rows[-2] == "200. > Request 199 is about the berth."
-    assert rows[-1] == f"({200 - (len(rows) - 1)} more left out)"
+    assert rows[-2] == "390. > Request 389 is about the berth."
+    assert rows[-1] == f"({390 - (len(rows) - 1)} more left out)"
 
 
 def test_all_changed_files_are_named() -> None:
