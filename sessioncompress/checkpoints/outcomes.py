@@ -59,8 +59,9 @@ class Outcome(NamedTuple):
 
     def written(self) -> str:
         """Write it behind a call."""
-        line = self.line() or ("nothing" if self.verdict == HIDDEN else "")
-        return f"{self.verdict}: {line}" if line else self.verdict
+        if line := self.line():
+            return f"{self.verdict}: > {line}"
+        return f"{self.verdict} nothing" if self.verdict == HIDDEN else self.verdict
 
 
 def says_nothing(line: str) -> bool:

@@ -142,6 +142,20 @@ def quoted(label: str, lines: Iterable[str], end: str = "") -> str:
     return f"{label} > " + "\n   > ".join(lines) + end
 
 
+_TICK = "\u02cb"
+"""Stands for a backquote where one would end what stands between two."""
+
+
+def code(text: str) -> str:
+    """Write a line of somebody else's between backquotes, for a row that quotes nothing."""
+    return f"`{text.replace('`', _TICK)}`"
+
+
+def decoded(text: str) -> str:
+    """Read what stands between the backquotes."""
+    return text.replace(_TICK, "`")
+
+
 def more(count: int) -> str:
     """Write that so many rows were left out; nothing where none was."""
     return f"({count:,} more left out)" if count else ""

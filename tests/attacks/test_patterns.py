@@ -222,7 +222,9 @@ _WORST: dict[str, tuple[str, ...]] = {
     "checkpoints.merge._COUNTS": ("1", "1 ", "1 entr", "1 entries of this session, ", "1 message of this session, 1 "),
     "checkpoints.merge._NUMBERED": ("1", "1.", "1. ", "- "),
     "checkpoints.merge._WHOLE": (" [whole: ", " [whole: 0", "0", " [whole: 0123456789ab]"),
-    "checkpoints.merge._ENDED": ("` ", "` ok", "`", "` ended with: "),
+    "checkpoints.merge._ENDED": ("ok", "ok: > ", "ended with", " nothing", ": > "),
+    "checkpoints.merge._ROW": ("- `", "a", "`", "`: ", "` "),
+    "checkpoints.merge._FOUND": ("1", "1,", " lines", "1 found", "nothing"),
     "checkpoints.merge._FILE_ROW": (
         "edited",
         "edited 1",
