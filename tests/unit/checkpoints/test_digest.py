@@ -53,7 +53,9 @@ def test_each_section_says_its_part() -> None:
     summary = summed(story())
     text = summary.text
     assert text.startswith("[Extracted by sessioncompress from 19 entries of this session, 2 of the user. A record of")
-    assert "Paths are below `/w/harbour/src`; those with ./ are of the working folder.]\n\n## The user's requests" in text
+    assert (
+        "Paths are below `/w/harbour/src`; those with ./ are of the working folder.]\n\n## The user's requests" in text
+    )
     assert section(text, "The user's requests").startswith("1. > Mend the tide gauge.\n   > ")
     assert "\n2. > And the ferry?" in section(text, "The user's requests")
     assert "- > It must never lose a reading." in section(text, "Constraints")
