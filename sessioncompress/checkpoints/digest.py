@@ -298,9 +298,12 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
         write(title, room if title in _REST else min(int(total * named[title].share), room))
     # What nothing else needs is the user's; what then stands in a request need not be said once more.
     for title in (_CONSTRAINTS, _REQUESTS, _CONSTRAINTS):
-        if title in blocks:
-            left += len(blocks.pop(title)) + len("\n\n")
+        if before := blocks.pop(title, ""):
+            left += len(before) + len("\n\n")
+            unwritten = left
             write(title, left)
+            if title == _REQUESTS and len(blocks.get(title, "")) < len(before):
+                blocks[title], left = before, unwritten - len(before) - len("\n\n")
     text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
     known = done.merged(notes.deeds, "")
     changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
