@@ -20,6 +20,8 @@ _SHOWN_FAILURES = 12
 _MOST_ITEMS = 60
 _MOST_ALIKE = 50
 """Files of one name among which a path is looked for."""
+_MOST_SAID = 6
+"""Lines of the result of a call that ran no command, where one of them is shown."""
 _COMMAND, _ITEM = 120, 120
 """Characters of a row's part."""
 SHOWN_FILES = 60
@@ -137,6 +139,9 @@ class Deeds:
             return
         hidden = any(each.hides for each in waiting.commands)
         ended = outcome(said.text, said.failed, hidden=hidden)
+        if not waiting.commands and not ended.failed and said.text.count("\n") > _MOST_SAID:
+            # A line out of a file says nothing of how reading it ended.
+            ended = Outcome(ended.verdict)
         self.last = (self._named(waiting.tool, waiting.words), ended)
         for each in waiting.commands:
             self._note(each, ended)

@@ -241,7 +241,7 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
 _SECTIONS = (
     Shown(_BEFORE, 0.30, _foreign),
     Shown(_REQUESTS, 0.25, _requests),
-    Shown(_CONSTRAINTS, 0.20, _constraints),
+    Shown(_CONSTRAINTS, 0.30, _constraints),
     Shown(_PROGRESS, 0.25, _progress),
     Shown(_SO_FAR, 0.10, _so_far),
     Shown(_REPORTS, 0.24, _reports),

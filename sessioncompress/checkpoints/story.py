@@ -40,6 +40,8 @@ _WHOLE = 8_000
 """Characters at either end of a request that are remembered."""
 _REPORT, _LAST_REPORT = 300, 800
 _MOST_TEXTS = 16
+_SHORTEST_TEXT = 40
+"""Characters of a text on the way; "Still running." says nothing."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])|\n+")
 _CONSTRAINT = re.compile(
@@ -146,7 +148,7 @@ class Story:
         if not text.strip():
             return
         self._on_the_way(self._answer)
-        if self._answer:
+        if len(self._answer) >= _SHORTEST_TEXT:
             self.texts.append(one_line(self._answer, _LINE))
         if self._answer and not _STATUS.match(self._answer):
             self._good = self._answer
@@ -224,7 +226,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
             if longer != rows[place] and len(longer) - len(rows[place]) <= spare:
                 spare -= len(longer) - len(rows[place])
                 rows[place] = longer
-    if len(rows[0]) + 1 > room // 2:
+    if len(rows[0]) + 1 > room // 2 and last >= splits:
         rows[0] = _told(told[0], max(room // 2, 60))
     newer = newest(rows[1:], room - len(rows[0]) - 1, story.asked_before)
     gone = len(rows) - 1 + story.asked_before if len(rows) > 1 and not newer else 0
@@ -275,7 +277,8 @@ def constraints(story: Story, written: str, room: int) -> list[str]:
 
     Where not all fit, those that say what must be, and those with a label, come first; then the newest.
     """
-    rows = [each for each in dict.fromkeys(story.constraints) if each not in written]
+    written = " ".join(written.split())
+    rows = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
     chosen = _chosen(rows, lambda each: bool(_CONSTRAINT.search(each) or _LABEL.match(each)), room)
     return [f"- > {each}" for each in rows if each in chosen]
 

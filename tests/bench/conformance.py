@@ -14,6 +14,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -93,25 +94,26 @@ class Survival(NamedTuple):
         return [each / self.planted for each in self.left]
 
 
+def _kit(module: str) -> Any:
+    """Import a module of the kit, which has no types."""
+    return import_module(f"compaction_kit.{module}")
+
+
 def dialogues(seeds: int) -> Iterator[tuple[Any, Any]]:
     """Yield the kit's dialogues with what was planted in each: the fixed one, and so many of each that it makes."""
-    from compaction_kit import canaries, corpus, generated, semantic_corpus, session
-
-    yield session.build_seeded_session(), canaries.seeded_canaries()
+    yield _kit("session").build_seeded_session(), _kit("canaries").seeded_canaries()
     for seed in range(1, seeds + 1):
-        yield corpus.build_random_session(seed)
-        yield generated.build_generated_session(seed)
-        yield semantic_corpus.build_semantic_session(seed)[:2]
+        yield _kit("corpus").build_random_session(seed)
+        yield _kit("generated").build_generated_session(seed)
+        yield _kit("semantic_corpus").build_semantic_session(seed)[:2]
 
 
 def survival(found: Iterator[tuple[Any, Any]], lost: Counter[str] | None = None) -> Mapping[str, Survival]:
     """Run the kit over dialogues, and count by type what each round left; `lost` gets what was lost."""
-    from compaction_kit import runner
-
     planted: Counter[str] = Counter()
     left: dict[str, Counter[int]] = {}
     for session, canaries in found:
-        run = runner.run_conformance(session, Compactor(), ROUNDS, canaries)
+        run = _kit("runner").run_conformance(session, Compactor(), ROUNDS, canaries)
         for canary in canaries:
             kind = canary.type.value
             planted[kind] += 1

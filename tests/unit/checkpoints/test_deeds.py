@@ -120,3 +120,12 @@ def test_what_is_remembered_is_bounded() -> None:
         deeds.call(*called("TaskCreate", {"subject": "x"}, None))
     sizes = [len(deeds.changed), len(deeds.read), len(deeds.ran), len(deeds.failures), len(deeds.tasks)]
     assert max(sizes) <= 2000
+
+
+def test_what_was_read_last_is_no_report() -> None:
+    """A line out of a file says nothing of how reading it ended; a few lines may, and a failure does."""
+    for lines, failed, said in ((40, False, "ok"), (3, False, "ok: > line 2"), (40, True, "failed: > Error: 40")):
+        text = "\n".join(f"line {at}" for at in range(lines)) + (f"\nError: {lines}" if failed else "")
+        last = noted(*called("read", {"path": "a.py"}, text, failed)).last
+        assert last is not None
+        assert last[1].written() == said

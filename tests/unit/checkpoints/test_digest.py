@@ -288,3 +288,22 @@ def test_purposes_of_other_tools_are_heeded() -> None:
     """A format says what a tool is for."""
     write = Said(Say.CALL, tool="put", call="c", purpose=Purpose.WRITE, given={"path": "a.py", "content": "x"})
     assert summed([write]).changed == ("a.py",)
+
+
+def test_a_request_in_progress_is_not_begun_twice() -> None:
+    """However little room the list of requests has, its number is enough there."""
+    said = [asked("Look at the gauge.\n" * 200), *called("read", {"path": "a.py"}, _CODE * 40)]
+    for budget in (200, 400, 1_000):
+        rows = section(summed(said, budget, splits=True).text, "The user's requests")
+        assert rows in ("1. (in progress: below)", ""), rows
+
+
+def test_room_that_nothing_needs_is_the_users() -> None:
+    """In a chat without tools the requests take more than their share; rules that stand there are not said again."""
+    said = [
+        each for at in range(60) for each in (asked(f"You must note tide {at} at its own berth."), answered("Yes."))
+    ]
+    text = summed(said, 1_000).text
+    assert all(f"tide {at} " in text for at in range(60))
+    assert len(section(text, "The user's requests")) > 1_200
+    assert text.count("tide 59 ") == 1
