@@ -24,8 +24,9 @@ _FAILURE = re.compile(
 _NOISE = re.compile(
     r"(?:Output:|\(no output\)|\(?\w{1,20} completed with no output\)?|Exit code [0-9]+|Chunk ID: .*|Wall time: .*|"
     r"Original token count: .*|\[Showing lines .*|(?:Process|Command) running .*|"
-    r"Traceback(?: \(most recent call last\))?:?|\(?(?:Command|Process) exited with code -?[0-9]+\)?|[<\u2039][^>]{0,40}>|"
-    r"(?:Process Group |Background )?PG?IDs?: [0-9, ]{1,80}|User aborted the command|\"?status\"?: .{0,40}|[^\w]*)",
+    r"Traceback(?: \(most recent call last\))?:?|\(?(?:Command|Process) exited with code -?[0-9]+\)?|"
+    r"[<\u2039][^>]{0,40}>|(?:Process Group |Background )?PG?IDs?: [0-9, ]{1,80}|User aborted the command|"
+    r"\"?status\"?: .{0,40}|[^\w]*)",
     re.IGNORECASE,
 )
 _FRAME = " =\u2500\u2550"
