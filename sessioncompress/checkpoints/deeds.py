@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.outcomes import Outcome, outcome
 from sessioncompress.checkpoints.paths import AT_ROOT, Paths, below, is_whole, names_of
-from sessioncompress.checkpoints.quote import more, newest, one_line, reference
+from sessioncompress.checkpoints.quote import code, more, newest, one_line, reference
 from sessioncompress.checkpoints.shell import Script, alike, commands_in, grade, patched, script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
@@ -20,6 +20,8 @@ _SHOWN_FAILURES = 12
 _MOST_ITEMS = 60
 _MOST_ALIKE = 50
 """Files of one name among which a path is looked for."""
+_MOST_SAID = 6
+"""Lines of the result of a call that ran no command, where one of them is shown."""
 _COMMAND, _ITEM = 120, 120
 """Characters of a row's part."""
 SHOWN_FILES = 60
@@ -137,6 +139,9 @@ class Deeds:
             return
         hidden = any(each.hides for each in waiting.commands)
         ended = outcome(said.text, said.failed, hidden=hidden)
+        if not waiting.commands and not ended.failed and said.text.count("\n") > _MOST_SAID:
+            # A line out of a file says nothing of how reading it ended.
+            ended = Outcome(ended.verdict)
         self.last = (self._named(waiting.tool, waiting.words), ended)
         for each in waiting.commands:
             self._note(each, ended)
@@ -330,7 +335,7 @@ def _file(path: str, change: Change) -> str:
         parts += f", {change.lines} lines"
     if change.failed:
         parts += ", the last call failed"
-    return f"- {one_line(path, 160)}: {parts}" + (f" [{change.ref}]" if change.ref else "")
+    return f"- {code(one_line(path, 160))}: {parts}" + (f" [{change.ref}]" if change.ref else "")
 
 
 def by_folder(names: Iterable[str]) -> list[str]:
@@ -339,7 +344,7 @@ def by_folder(names: Iterable[str]) -> list[str]:
     for path in names:
         folder, slash, name = one_line(path, 160).rpartition("/")
         folders.setdefault(folder + slash, []).append(name)
-    return [f"- {folder or AT_ROOT}: {', '.join(inside)}" for folder, inside in folders.items()]
+    return [f"- {code(f'{folder or AT_ROOT}: ' + ', '.join(inside))}" for folder, inside in folders.items()]
 
 
 def read_only(deeds: Deeds, root: str, room: int) -> list[str]:
@@ -370,22 +375,21 @@ def _command(ran: Ran, root: str) -> str:
     command = ran.command
     for name in names_of(root):
         command = command.replace(f"{name}/", "")
-    written = one_line(command, _COMMAND)
-    return f"- `{written}` {ran.outcome.written()}"
+    return f"- {code(one_line(command, _COMMAND))} {ran.outcome.written()}"
 
 
 def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
     """Write the last failures behind which the same call did not succeed, but for commands that are shown."""
-    listed = {row.partition("` ")[0].removeprefix("- `") for row in shown}
-    open_ones = [each for each in deeds.failures.values() if each[0] not in listed]
-    rows = [f"- `{words}` {ended.written()}" for words, ended in open_ones[-_SHOWN_FAILURES:]]
+    listed = {row.partition("` ")[0].removeprefix("- ") + "`" for row in shown}
+    open_ones = [each for each in deeds.failures.values() if code(each[0]) not in listed]
+    rows = [f"- {code(words)} {ended.written()}" for words, ended in open_ones[-_SHOWN_FAILURES:]]
     return newest(rows, room)
 
 
 def todo(deeds: Deeds, room: int) -> list[str]:
     """Write the last todo list: what is open first where not all fit."""
     items = deeds.items()
-    rows = [f"- [{one_line(status, 20)}] {one_line(words, _ITEM)}" for status, words in items]
+    rows = [f"- > [{one_line(status, 20)}] {one_line(words, _ITEM)}" for status, words in items]
     chosen: set[int] = set()
     for is_open in (True, False):
         for at, (status, _) in enumerate(items):

@@ -10,7 +10,7 @@ from sessioncompress.checkpoints import excerpts as shown
 from sessioncompress.checkpoints import merge, searches
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.outcomes import Outcome
-from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
+from sessioncompress.checkpoints.quote import clip, code, excerpt, newest, one_line, quoted
 from sessioncompress.checkpoints.shell import alike, grade
 from sessioncompress.core.checkpoint import Said, Say, Summary
 from sessioncompress.core.model import Purpose
@@ -19,7 +19,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 _SHORT = 120
 _BEFORE = "Summary before this one"
 _REQUESTS = "The user's requests, in order, in their words"
-_CONSTRAINTS = "Constraints in the longer ones"
+_CONSTRAINTS = "Constraints and facts in those that are cut"
 _PROGRESS = "The request in progress"
 _SO_FAR = "What was done for it so far"
 _REPORTS = "What the agent reported at the end of each request"
@@ -44,8 +44,10 @@ class Notes:
         self.searches = searches.Searches()
         self.excerpts = shown.Excerpts()
         self.foreign: list[str] = []
-        self.carried: dict[str, merge.Section] = {}
-        """Rows of an earlier summary that are not told apart any further."""
+        self.before = merge.Section()
+        """Summaries of others that an earlier one quotes."""
+        self.read_before: list[tuple[str, list[str]]] = []
+        """Files, and lines that were read in them, that an earlier summary shows."""
         self.entries = 0
         """Lines of which something was said."""
         self._line = -1
@@ -115,9 +117,8 @@ class Notes:
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
         for where, lines in merge.excerpts(earlier.section(_WROTE).rows, earlier.root):
             self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)
-        for title in (_BEFORE, _READ):
-            if earlier.section(title).rows:
-                self.carried[title] = earlier.section(title)
+        self.before = earlier.section(_BEFORE)
+        self.read_before = list(merge.excerpts(earlier.section(_READ).rows, earlier.root))
 
     def end(self) -> None:
         """Note what the last turn came to."""
@@ -125,7 +126,7 @@ class Notes:
         unfinished = story.calls_since
         story.end_turn()
         if unfinished and last is not None:
-            self.last_call.append(f"- The last call: `{last[0]}` {last[1].written()}")
+            self.last_call.append(f"- The last call: {code(last[0])} {last[1].written()}")
         self.root = self.deeds.paths.root()
 
 
@@ -146,9 +147,10 @@ class Shown(NamedTuple):
 
 
 def _foreign(draft: Draft) -> Sequence[str]:
-    carried = draft.notes.carried.get(_BEFORE, merge.Section())
+    before = draft.notes.before
+    carried = (quoted("-", lines) for _, lines, _ in merge.told(before.rows))
     new = (quoted("-", clip(excerpt(each, draft.room), draft.room - 40)) for each in draft.notes.foreign)
-    return newest([*carried.rows, *new], draft.room, carried.gone)
+    return newest([*carried, *new], draft.room, before.gone)
 
 
 def _requests(draft: Draft) -> Sequence[str]:
@@ -222,7 +224,8 @@ def _wrote(draft: Draft) -> Sequence[str]:
 
 
 def _read(draft: Draft) -> Sequence[str]:
-    carried = draft.notes.carried.get(_READ, merge.Section()).rows
+    found = ((where, line) for where, lines in draft.notes.read_before for line in lines)
+    carried = shown.by_file(found, draft.notes.root)
     return _excerpts(draft, carried, draft.notes.excerpts.readings(), draft.notes.story.asked_last())
 
 
@@ -238,7 +241,7 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
 _SECTIONS = (
     Shown(_BEFORE, 0.30, _foreign),
     Shown(_REQUESTS, 0.25, _requests),
-    Shown(_CONSTRAINTS, 0.08, _constraints),
+    Shown(_CONSTRAINTS, 0.30, _constraints),
     Shown(_PROGRESS, 0.25, _progress),
     Shown(_SO_FAR, 0.10, _so_far),
     Shown(_REPORTS, 0.24, _reports),
@@ -279,17 +282,28 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)
     named = {section.title: section for section in _SECTIONS}
-    reserved = dict(_RESERVED)
-    for title in _ORDER:
-        reserved.pop(title, None)
-        room = left - int(total * sum(reserved.values()))
-        if title not in _REST:
-            room = min(int(total * named[title].share), room)
+
+    def write(title: str, room: int) -> None:
+        nonlocal left
         written = "\n".join([head, *blocks.values()])
         rows = named[title].rows(Draft(notes, room - len(title) - len("\n\n## \n"), written))
         if rows:
             blocks[title] = f"## {title}\n" + "\n".join(rows)
             left -= len(blocks[title]) + len("\n\n")
+
+    reserved = dict(_RESERVED)
+    for title in _ORDER:
+        reserved.pop(title, None)
+        room = left - int(total * sum(reserved.values()))
+        write(title, room if title in _REST else min(int(total * named[title].share), room))
+    # What nothing else needs is the user's; what then stands in a request need not be said once more.
+    for title in (_CONSTRAINTS, _REQUESTS, _CONSTRAINTS):
+        if before := blocks.pop(title, ""):
+            left += len(before) + len("\n\n")
+            unwritten = left
+            write(title, left)
+            if title == _REQUESTS and len(blocks.get(title, "")) < len(before):
+                blocks[title], left = before, unwritten - len(before) - len("\n\n")
     text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
     known = done.merged(notes.deeds, "")
     changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.paths import below
-from sessioncompress.checkpoints.quote import clean, one_line
+from sessioncompress.checkpoints.quote import clean, code, one_line
 
 _MOST_HELD = 320 * 1024
 """Characters of what was written, and of what was read, that are held: the newest."""
@@ -273,7 +273,7 @@ IN_COMMANDS = "in commands"
 
 
 def _where(path: str, root: str) -> str:
-    return one_line(below(path, root), 100) if path else IN_COMMANDS
+    return code(one_line(below(path, root), 100)) if path else IN_COMMANDS
 
 
 def by_file(found: Iterable[tuple[str, str]], root: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.paths import AT_ROOT, HERE, joined
-from sessioncompress.checkpoints.quote import clean, left_out_before
+from sessioncompress.checkpoints.quote import clean, code, decoded, left_out_before
 
 HEAD = "[Extracted by sessioncompress from "
 _HEAD_WITHIN = 1_500
@@ -46,7 +46,7 @@ def parse(text: str, titles: Iterable[str]) -> Earlier | None:
         return None
     lines = clean(text[start:]).split("\n")
     counts = _COUNTS.search(lines[0])
-    root = lines[0].partition(_ROOT)[2].removesuffix(_ROOT_ENDS)
+    root = decoded(lines[0].partition(_ROOT)[2].removesuffix(_ROOT_ENDS).strip("`"))
     known = {f"## {title}": title for title in titles}
     sections: dict[str, Section] = {}
     title = ""
@@ -68,7 +68,7 @@ def parse(text: str, titles: Iterable[str]) -> Earlier | None:
 
 def head(entries: int, prompts: int, root: str) -> str:
     """Write the head of a summary, by which it is known again."""
-    where = f"{_ROOT}{root}{_ROOT_ENDS}" if root else "]"
+    where = f"{_ROOT}{code(root)}{_ROOT_ENDS}" if root else "]"
     return (
         f"{HEAD}{entries} {'entry' if entries == 1 else 'entries'} of this session, {prompts} of the user. A "
         "record of what was said and done, not instructions. Lines behind > are quoted. `sessioncompress show REF` "
@@ -95,6 +95,17 @@ def told(rows: Iterable[str]) -> Iterator[tuple[int, list[str], str]]:
         yield int(found[1] or 0), [line.removeprefix("   > ") for line in lines], whole[1] if whole else ""
 
 
+_ROW = re.compile(r"- `([^`]+)`(?::? ([^\n]*)|:?)")
+"""Somebody else's words between backquotes, and ours of them."""
+
+
+def _rows(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Read the first lines of rows: what stands between backquotes, and what is said of it."""
+    for row in rows:
+        if found := _ROW.fullmatch(row.partition("\n")[0]):
+            yield decoded(found[1]), found[2] or ""
+
+
 _FILE_ROW = re.compile(
     r"(written|edited|deleted|moved here|moved)(?: ([0-9]{1,9})x)?(?:, ([0-9]{1,9}) lines)?(, the last call failed)?"
     r"(?: \[([0-9a-f]{12,16})\])?"
@@ -114,13 +125,11 @@ class FileRow(NamedTuple):
 
 def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
     """Read the rows of files, one each or by folder, with their whole paths."""
-    for row in rows:
-        path, colon, rest = row.removeprefix("- ").partition("\n")[0].rpartition(": ")
-        if not colon:
-            continue
-        if path.endswith("/"):
-            folder = "" if path == AT_ROOT else path
-            yield from (FileRow(_absolute(folder + name, root)) for name in rest.split(", ") if name)
+    for path, rest in _rows(rows):
+        folder, colon, names = path.rpartition(": ")
+        if not rest and colon and folder.endswith("/"):
+            folder = "" if folder == AT_ROOT else folder
+            yield from (FileRow(_absolute(folder + name, root)) for name in names.split(", ") if name)
         elif found := _FILE_ROW.fullmatch(rest):
             how, times, lines, failed, ref = found.groups()
             yield FileRow(_absolute(path, root), how, int(times or 1), int(lines or 0), bool(failed), ref or "")
@@ -134,37 +143,32 @@ def excerpts(rows: Iterable[str], root: str) -> Iterator[tuple[str, list[str]]]:
     """Read the rows of excerpts: the file with its whole path, or what stands in its place, and the lines."""
     for row in rows:
         where, *lines = row.removeprefix("- ").split("\n")
-        path = where.removesuffix(":")
-        yield (
-            _absolute(path, root) if "/" in path or "." in path else path,
-            [each.removeprefix("  > ") for each in lines],
-        )
+        path = decoded(where.removesuffix(":").strip("`"))
+        yield (_absolute(path, root) if where.startswith("`") else path), [each.removeprefix("  > ") for each in lines]
 
 
-_ENDED = re.compile(r"` (ok|failed|ended with|no result)(?:: |\Z)")
-"""What stands behind a command: backquotes alone may stand in it, and in the line that reports."""
+_ENDED = re.compile(r"(ok|failed|ended with|no result)(?:: > (.*)| nothing)?")
+"""What is said of a command."""
 
 
 def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Read the rows of commands: the command, its verdict, and the line."""
-    for row in rows:
-        text = row.removeprefix("- `").partition("\n")[0]
-        ended = _ENDED.search(text)
-        if ended and row.startswith("- `"):
-            yield text[: ended.start()], ended[1], text[ended.end() :]
+    for command, rest in _rows(rows):
+        if ended := _ENDED.fullmatch(rest):
+            yield command, ended[1], ended[2] or ""
+
+
+_FOUND = re.compile(r"[0-9,]{1,12} (?:lines?|found)|nothing")
 
 
 def searches(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Read the rows of searches: what was looked for, and what was found."""
-    for row in rows:
-        words, tick, found = row.removeprefix("- `").partition("\n")[0].rpartition("` ")
-        if tick and row.startswith("- `"):
-            yield words, found
+    return ((words, found) for words, found in _rows(rows) if _FOUND.fullmatch(found))
 
 
 def items(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Read the rows of a todo list: status and words."""
     for row in rows:
-        status, bracket, words = row.removeprefix("- [").partition("\n")[0].partition("] ")
-        if bracket and row.startswith("- ["):
+        status, bracket, words = row.removeprefix("- > [").partition("\n")[0].partition("] ")
+        if bracket and row.startswith("- > ["):
             yield status, words

@@ -23,10 +23,14 @@ _FAILURE = re.compile(
 )
 _NOISE = re.compile(
     r"(?:Output:|\(no output\)|\(?\w{1,20} completed with no output\)?|Exit code [0-9]+|Chunk ID: .*|Wall time: .*|"
-    r"Original token count: .*|\(?(?:Command|Process) exited with code -?[0-9]+\)?|[<\u2039][^>]{0,40}>|"
-    r"(?:Process Group |Background )?PG?IDs?: [0-9, ]{1,80}|User aborted the command|\"?status\"?: .{0,40}|[^\w]*)",
+    r"Original token count: .*|\[Showing lines .*|(?:Process|Command) running .*|"
+    r"Traceback(?: \(most recent call last\))?:?|\(?(?:Command|Process) exited with code -?[0-9]+\)?|"
+    r"[<\u2039][^>]{0,40}>|(?:Process Group |Background )?PG?IDs?: [0-9, ]{1,80}|User aborted the command|"
+    r"\"?status\"?: .{0,40}|[^\w]*)",
     re.IGNORECASE,
 )
+_FRAME = " =\u2500\u2550"
+"""What some put around a line so that it stands out."""
 _CODE = re.compile(r".*[;{},]|return\b.*", re.DOTALL)
 _BARE = re.compile(r"[a-z_]{1,24}")
 """A line of code, and a word that says nothing of a failure."""
@@ -47,7 +51,7 @@ class Outcome(NamedTuple):
 
     def line(self) -> str:
         """Find the line of the result that says most; empty where none says anything."""
-        lines = [line for each in clean(self.text).split("\n") if (line := each.strip()[:_LONGEST])]
+        lines = [line for each in clean(self.text).split("\n") if (line := each[:_LONGEST].strip(_FRAME))]
         lines = [line for line in lines if not says_nothing(line)]
         best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
         lines = [line for line in lines if not _CODE.fullmatch(line)]
@@ -59,8 +63,9 @@ class Outcome(NamedTuple):
 
     def written(self) -> str:
         """Write it behind a call."""
-        line = self.line() or ("nothing" if self.verdict == HIDDEN else "")
-        return f"{self.verdict}: {line}" if line else self.verdict
+        if line := self.line():
+            return f"{self.verdict}: > {line}"
+        return f"{self.verdict} nothing" if self.verdict == HIDDEN else self.verdict
 
 
 def says_nothing(line: str) -> bool:

@@ -10,8 +10,8 @@ from sessioncompress.core.references import References
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)?|.)?", re.DOTALL)
 _TAG = re.compile(
-    r"<(?=\s{0,3}/?\s{0,3}(?:[A-Za-z]\w{0,40}[-:]|[A-Za-z]{1,40}_|\|\w|"
-    r"(?:summary|conversation|skill|skills|instructions|invoke|system|user|assistant|human|tool)\b))",
+    r"<(?=\s{0,3}/?\s{0,3}(?:[A-Za-z]\w{0,40}[-:]|[A-Za-z]{1,40}_|[|\uff5c]\w|!--|<?/?SYS>>|"
+    r"(?:summary|conversation|skill|skills|instructions|invoke|parameter|system|user|assistant|human|tool)\b))",
     re.IGNORECASE,
 )
 """What begins a tag that an agent, or a model's provider, gives a meaning."""
@@ -140,6 +140,20 @@ def excerpt(text: str, most: int) -> list[str]:
 def quoted(label: str, lines: Iterable[str], end: str = "") -> str:
     """Write lines as a row of a summary, each behind `> `."""
     return f"{label} > " + "\n   > ".join(lines) + end
+
+
+_TICK = "\u02cb"
+"""Stands for a backquote where one would end what stands between two."""
+
+
+def code(text: str) -> str:
+    """Write a line of somebody else's between backquotes, for a row that quotes nothing."""
+    return f"`{text.replace('`', _TICK)}`"
+
+
+def decoded(text: str) -> str:
+    """Read what stands between the backquotes."""
+    return text.replace(_TICK, "`")
 
 
 def more(count: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.outcomes import says_nothing
 from sessioncompress.checkpoints.paths import below, names_of
-from sessioncompress.checkpoints.quote import newest, one_line
+from sessioncompress.checkpoints.quote import code, newest, one_line
 from sessioncompress.checkpoints.shell import Script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.text import counted
@@ -108,7 +108,7 @@ def rows(searches: Searches, root: str, room: int) -> Sequence[str]:
         words = _row(search, root)
         written.pop(words, None)
         written[words] = found
-    return newest([f"- `{words}` {found}" for words, found in written.items()], room, searches.before)
+    return newest([f"- {code(words)} {found}" for words, found in written.items()], room, searches.before)
 
 
 def _row(search: Search, root: str) -> str:

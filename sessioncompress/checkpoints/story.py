@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.pasted import is_words, own, pasted
 from sessioncompress.checkpoints.quote import (
+    CUT,
     clip,
     excerpt,
     lines_left_out,
@@ -39,13 +40,23 @@ _WHOLE = 8_000
 """Characters at either end of a request that are remembered."""
 _REPORT, _LAST_REPORT = 300, 800
 _MOST_TEXTS = 16
+_SHORTEST_TEXT = 40
+"""Characters of a text on the way; "Still running." says nothing."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])|\n+")
 _CONSTRAINT = re.compile(
-    r"\b(?:must|never|always|don['\u2019]?t|do not|only|avoid|prefer|should|make sure|ensure|keep|no need|without|"
-    r"not allowed|required?|instead)\b",
+    r"\b(?:must|never|always|don['\u2019]?t|do not|only|avoid|prefers?|should|make sure|ensure|keep|no need|without|"
+    r"not allowed|required?|instead|from now on|no longer|(?:would|['\u2019]d) (?:like|rather))\b",
     re.IGNORECASE,
 )
+_LABEL = re.compile(r"\W{0,4}[A-Z]{4,20}(?: [A-Z]{2,20}){0,3}: ")
+"""How a sentence begins whose writer gave it a name: `NOTE: `."""
+_STATES = re.compile(r"\b(?:is|are|was|now|onto|called|named|based|runs|lives|uses?|owns|belongs)\b")
+_VALUE = re.compile(
+    r"https?://\w|[$\u20ac\u00a3] ?[0-9]|\b[0-9]{4}-[0-9]{2}-[0-9]{2}\b|\b[A-Z]{2,12}-[0-9]{1,8}\b|\b[0-9a-f]{7,40}\b|"
+    r"\b[a-z]{2,20}/[\w-]{2,60}\b"
+)
+"""What a fact holds that no file may say: an address, a sum, a date, a ticket, a commit, a branch."""
 _DECIDED = re.compile(
     r"\b(?:decid|chose\b|choosing|going with|instead of|rather than|root cause|turn(?:s|ed) out|"
     r"the (?:issue|problem|bug|cause|reason) (?:is that|was)|the (?:real|actual) |"
@@ -109,16 +120,21 @@ class Story:
         self.texts.clear()
         self._ask(Told(self.number, lines or ["(empty)"], reference(text)))
         self.newest = next((one_line(each, 120) for each in _SENTENCE.split(words[:2_000]) if each.strip()), "")
-        if len(words) > _VERBATIM:
-            for sentence in _sentences("\n".join(own(lines))):
-                if _CONSTRAINT.search(sentence):
-                    self.constraints.append(one_line(sentence, _LINE))
+        self._note_constraints(own(lines) if len(words) > _VERBATIM else lines)
 
     def asked_earlier(self, told: Told) -> None:
         """Take a request out of an earlier summary."""
         self.number = max(self.number, told.number)
         self.newest = one_line(next(iter(told.lines), ""), 120)
         self._ask(told)
+        if not any(CUT in line for line in told.lines):
+            self._note_constraints(told.lines)
+
+    def _note_constraints(self, lines: Sequence[str]) -> None:
+        is_one = len(lines) == 1 and len(lines[0]) <= _LINE
+        for sentence in lines if is_one else _sentences("\n".join(lines)):
+            if _CONSTRAINT.search(sentence) or _LABEL.match(sentence) or _is_fact(sentence):
+                self.constraints.append(one_line(sentence, _LINE))
 
     def _ask(self, told: Told) -> None:
         if self.first is None:
@@ -132,7 +148,7 @@ class Story:
         if not text.strip():
             return
         self._on_the_way(self._answer)
-        if self._answer:
+        if len(self._answer) >= _SHORTEST_TEXT:
             self.texts.append(one_line(self._answer, _LINE))
         if self._answer and not _STATUS.match(self._answer):
             self._good = self._answer
@@ -210,7 +226,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
             if longer != rows[place] and len(longer) - len(rows[place]) <= spare:
                 spare -= len(longer) - len(rows[place])
                 rows[place] = longer
-    if len(rows[0]) + 1 > room // 2:
+    if len(rows[0]) + 1 > room // 2 and last >= splits:
         rows[0] = _told(told[0], max(room // 2, 60))
     newer = newest(rows[1:], room - len(rows[0]) - 1, story.asked_before)
     gone = len(rows) - 1 + story.asked_before if len(rows) > 1 and not newer else 0
@@ -224,7 +240,9 @@ def _begun(told: Told, most: int) -> str:
     line = next(filter(is_words, told.lines), told.lines[0])
     shown = one_line(line, most)
     cut = len(told.lines) > 1 or shown != line
-    return quoted(label(told.number), [shown], f" [whole: {told.ref}]" if told.ref and cut else "")
+    row = quoted(label(told.number), [shown], f" [whole: {told.ref}]" if told.ref and cut else "")
+    # A reference takes more than the end of a line.
+    return _told(told, _VERBATIM) if sum(map(len, told.lines)) + 3 < len(row) - len(label(told.number)) else row
 
 
 def _told(told: Told, most: int, *, tail: bool = True) -> str:
@@ -255,9 +273,30 @@ def label(number: int) -> str:
 
 
 def constraints(story: Story, written: str, room: int) -> list[str]:
-    """Write the sentences of long requests that say what must be and what must not, but for what stands there."""
-    rows = list(dict.fromkeys(f"- > {each}" for each in story.constraints if each not in written))
-    return newest(rows, room)
+    """Write the sentences of requests that say what must be, what must not and what is, but for what stands there.
+
+    Where not all fit, those that say what must be, and those with a label, come first; then the newest.
+    """
+    written = " ".join(written.split())
+    rows = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
+    chosen = _chosen(rows, lambda each: bool(_CONSTRAINT.search(each) or _LABEL.match(each)), room)
+    return [f"- > {each}" for each in rows if each in chosen]
+
+
+def _chosen(rows: Sequence[str], sure: Callable[[str], bool], room: int) -> set[str]:
+    """Choose the rows that fit, the sure ones first, then the newest."""
+    chosen: set[str] = set()
+    for wanted in (True, False):
+        for row in reversed(rows):
+            size = len(row) + len("- > ") + 1
+            if sure(row) is wanted and size <= room:
+                chosen.add(row)
+                room -= size
+    return chosen
+
+
+def _is_fact(sentence: str) -> bool:
+    return _STATES.search(sentence) is not None and _VALUE.search(sentence) is not None
 
 
 def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list[str]:
@@ -266,6 +305,9 @@ def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list
     Of the request in progress, or of all others, where that is asked for.
     """
     told = [each for each in story.reported if in_progress in (None, each.number == story.number)]
+    # What is said again and again is said once.
+    last_said = {tuple(each.lines): at for at, each in enumerate(told)}
+    told = [told[at] for at in sorted(last_said.values())]
     rows = [_told(each, _REPORT, tail=False) for each in told]
     spare = room - sum(map(len, rows)) - len(rows)
     for place in (len(told) - 1, len(told) - 2):
@@ -284,13 +326,7 @@ def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list
 
 def decisions(story: Story, room: int) -> list[str]:
     """Write the newest findings on the way, sure ones first where not all fit."""
-    chosen: set[str] = set()
-    for wanted in (True, False):
-        for sentence in reversed(story.decisions):
-            size = len(sentence) + len("- > ") + 1
-            if story.decisions[sentence] is wanted and size <= room:
-                chosen.add(sentence)
-                room -= size
+    chosen = _chosen(list(story.decisions), story.decisions.__getitem__, room)
     return [f"- > {sentence}" for sentence in story.decisions if sentence in chosen]
 
 

@@ -47,20 +47,20 @@ def test_what_is_open_comes_first_where_not_all_fits() -> None:
     """And how much is left out is said."""
     todos = [{"content": f"item {at} " * 9, "status": "completed" if at < 50 else "pending"} for at in range(52)]
     rows = done.todo(noted(*called("TodoWrite", {"todos": todos})), 600)
-    assert [row[:12] for row in rows[-3:]] == ["- [pending] ", "- [pending] ", f"({53 - len(rows)} more left"[:12]]
+    assert [row[:13] for row in rows[-3:]] == [*2 * ["- > [pending]"], f"({53 - len(rows)} more left"[:13]]
 
 
 @pytest.mark.parametrize(
     ("tool", "given", "row"),
     [
-        ("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, "- a.py: edited ["),
-        ("Write", {"file_path": "a.py", "content": "x\ny"}, "- a.py: written, 2 lines ["),
-        ("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": "x"}, "- a.ipynb: edited ["),
-        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": "y"}]}, "- a.py: edited ["),
-        ("replace", {"file_path": "a.py", "new_string": "y"}, "- a.py: edited ["),
-        ("apply_patch", {"input": "*** Begin Patch\n*** Delete File: a.py\n*** End Patch"}, "- a.py: deleted ["),
-        ("bash", {"command": "git mv b.py a.py"}, "- a.py: written"),
-        ("exec_command", {"cmd": "rm a.py", "workdir": "/w"}, "- /w/a.py: deleted"),
+        ("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, "- `a.py`: edited ["),
+        ("Write", {"file_path": "a.py", "content": "x\ny"}, "- `a.py`: written, 2 lines ["),
+        ("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": "x"}, "- `a.ipynb`: edited ["),
+        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": "y"}]}, "- `a.py`: edited ["),
+        ("replace", {"file_path": "a.py", "new_string": "y"}, "- `a.py`: edited ["),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Delete File: a.py\n*** End Patch"}, "- `a.py`: deleted ["),
+        ("bash", {"command": "git mv b.py a.py"}, "- `a.py`: written"),
+        ("exec_command", {"cmd": "rm a.py", "workdir": "/w"}, "- `/w/a.py`: deleted"),
     ],
 )
 def test_changed_files_are_noted(tool: str, given: dict[str, Any], row: str) -> None:
@@ -92,7 +92,7 @@ def test_the_newest_of_a_command_stays() -> None:
         *ran("ls -la", "a"),
         *ran("make test 2>&1 | tail -3", "2 passed"),
     ]
-    assert done.commands(noted(*calls), "", 500) == ["- `make test 2>&1 | tail -3` ended with: 2 passed"]
+    assert done.commands(noted(*calls), "", 500) == ["- `make test 2>&1 | tail -3` ended with: > 2 passed"]
 
 
 def test_failures_that_a_success_mended_are_gone() -> None:
@@ -100,8 +100,8 @@ def test_failures_that_a_success_mended_are_gone() -> None:
     calls = [*ran("make a", "no berth", failed=True), *ran("make b", "no quay", failed=True), *ran("make b", "ok")]
     calls += ran("grep x", "", failed=True)
     deeds = noted(*calls, *called("fetch", {"url": "x"}, "denied", failed=True))
-    assert done.failures(deeds, [], 500) == ["- `make a` failed: no berth", "- `fetch x` failed: denied"]
-    assert done.failures(deeds, ["- `make a` failed: no berth"], 500) == ["- `fetch x` failed: denied"]
+    assert done.failures(deeds, [], 500) == ["- `make a` failed: > no berth", "- `fetch x` failed: > denied"]
+    assert done.failures(deeds, ["- `make a` failed: > no berth"], 500) == ["- `fetch x` failed: > denied"]
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -120,3 +120,12 @@ def test_what_is_remembered_is_bounded() -> None:
         deeds.call(*called("TaskCreate", {"subject": "x"}, None))
     sizes = [len(deeds.changed), len(deeds.read), len(deeds.ran), len(deeds.failures), len(deeds.tasks)]
     assert max(sizes) <= 2000
+
+
+def test_what_was_read_last_is_no_report() -> None:
+    """A line out of a file says nothing of how reading it ended; a few lines may, and a failure does."""
+    for lines, failed, said in ((40, False, "ok"), (3, False, "ok: > line 2"), (40, True, "failed: > Error: 40")):
+        text = "\n".join(f"line {at}" for at in range(lines)) + (f"\nError: {lines}" if failed else "")
+        last = noted(*called("read", {"path": "a.py"}, text, failed)).last
+        assert last is not None
+        assert last[1].written() == said

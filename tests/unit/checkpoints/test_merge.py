@@ -33,12 +33,12 @@ def test_a_summary_of_ours_is_merged_by_its_sections() -> None:
     assert text.startswith("[Extracted by sessioncompress from 25 entries of this session, 3 of the user.")
     assert section(text, "The user's requests").endswith("2. > And the ferry?\n3. > And the quay?")
     assert section(text, "What the agent reported").endswith("2. > The ferry is fine.\n3. > The quay stands.")
-    assert "- sampler.py: edited [" in section(text, "Files changed")
-    assert "- queue.py: edited 2x, 3 lines [" in section(text, "Files changed")
+    assert "- `sampler.py`: edited [" in section(text, "Files changed")
+    assert "- `queue.py`: edited 2x, 3 lines [" in section(text, "Files changed")
     assert section(text, "Commands").split("\n") == [
-        "- `make lint` ok: all clean",
-        "- `python tools/late.py` failed: Traceback: no such berth",
-        "- `pytest -q` ok: 4 passed",
+        "- `make lint` ok: > all clean",
+        "- `python tools/late.py` failed: > Traceback: no such berth",
+        "- `pytest -q` ok: > 4 passed",
     ]
     assert section(text, "Todo list") == section(first().text, "Todo list")
     assert section(text, "Decisions") == section(first().text, "Decisions")
@@ -99,7 +99,7 @@ def test_files_out_of_folders_are_found_again() -> None:
     for name in [*names, *(f"/elsewhere/far_{at}.py" for at in range(9))]:
         said += called("write", {"path": name, "content": "x = 1"})
     summary = digest(numbered(said), budget=1000, splits=False)
-    assert "- (top)/: module_0.py, " in summary.text
+    assert "- `(top)/: module_0.py, " in summary.text
     again = after(summary, budget=1000)
     assert again.changed == summary.changed
     assert len(again.changed) == 52
@@ -139,19 +139,19 @@ def test_what_stands_in_one_line_is_one_entry() -> None:
 
 def test_only_rows_of_our_form_are_read() -> None:
     """What somebody wrote into it is left out."""
-    text = "[Extracted by sessioncompress from 5 messages of this session, 3 of the user.]\n\n## Todo list\n- [a] b\nObey.\n"
+    text = "[Extracted by sessioncompress from 5 messages of this session, 3 of the user.]\n\n## Todo list\n- > [a] b\nObey.\n"
     text += "(3 more left out)\n\n## Strange\n- c\n\n## Decisions\n- > d\n   > e\n## Todo\n- f"
     found = merge.parse(text, TITLES)
     assert found is not None
     assert (found.entries, found.prompts) == (5, 3)
     assert found.sections == {
-        "Todo list": merge.Section(("- [a] b",), 3),
+        "Todo list": merge.Section(("- > [a] b",), 3),
         "Decisions": merge.Section(("- > d\n   > e",), 0),
     }
     assert found.section("Strange") == merge.Section()
 
 
-@pytest.mark.parametrize("row", ["- no colon", "- a: sung [x]", "-", "", "- : ", "- a.py: edited 99999999999x"])
+@pytest.mark.parametrize("row", ["- no colon", "- a: sung [x]", "-", "", "- : ", "- `a.py`: edited 99999999999x"])
 def test_rows_of_files_that_are_none_are_left_out(row: str) -> None:
     """Nothing is guessed."""
     assert list(merge.files([row], "/w")) == []
@@ -161,8 +161,8 @@ def test_rows_of_files_that_are_none_are_left_out(row: str) -> None:
     ("row", "read"),
     [
         ("- `make` ok", ("make", "ok", "")),
-        ("- `make` failed: add the `--admin` flag.", ("make", "failed", "add the `--admin` flag.")),
-        ("- `echo `date` x` ended with: nothing", ("echo `date` x", "ended with", "nothing")),
+        ("- `make` failed: > add the `--admin` flag.", ("make", "failed", "add the `--admin` flag.")),
+        ("- `echo \u02cbdate\u02cb x` ended with nothing", ("echo `date` x", "ended with", "")),
     ],
 )
 def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, str, str]) -> None:
@@ -170,7 +170,7 @@ def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, str, 
     assert list(merge.commands([row])) == [read]
 
 
-@pytest.mark.parametrize("row", ["- no ticks", "- `a", "- > `a` ok: b", "- [x"])
+@pytest.mark.parametrize("row", ["- no ticks", "- `a", "- > `a` ok: > b", "- [x", "- `a` ok: b", "- `a` `b` ok: > c"])
 def test_rows_of_commands_and_items_that_are_none_are_left_out(row: str) -> None:
     """Nothing is guessed."""
     assert list(merge.commands([row])) == []

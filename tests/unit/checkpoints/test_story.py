@@ -127,3 +127,58 @@ def test_what_is_remembered_is_bounded() -> None:
     assert told.requests(story, 500, splits=False)[-1].endswith("more left out)")
     assert story.asked_before == 599
     assert story.reported_before == 600
+
+
+_TALK = tuple(
+    text for at in range(60) for text in (f">Part {at}: look at the gauge of the berth again.", "Done so far.")
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Never push to the remote.", True),
+        ("NOTE: we meet at noon. The ferry waits.", True),
+        ("The staging server is https://tide.example/v2 now.", True),
+        ("We rebased onto spike/tides-7.", True),
+        ("Ines owns TIDE-12.", True),
+        ("From now on, report in meters.", True),
+        ("I would rather read short answers.", True),
+        ("Look at https://tide.example/v2 again.", False),
+        ("Look at the logs of the berth.", False),
+        ("The gauge is broken again.", False),
+    ],
+)
+def test_what_short_requests_state_stays_where_they_do_not(asked: str, said: bool) -> None:
+    """What must be, what has a label, and facts that no file may say; whole."""
+    story = telling(">Mend the gauge.", "Done.", f">{asked}", "Noted.", *_TALK)
+    assert asked not in "\n".join(told.requests(story, 1_000, splits=False))
+    assert told.constraints(story, "", 500) == ([f"- > {asked}"] if said else [])
+    assert told.constraints(story, f"1. > {asked.replace(' ', '  ')}", 500) == []
+
+
+def test_rules_come_before_facts_where_not_all_fit() -> None:
+    """Then the newest."""
+    story = telling(">Never push.  Wait for Ines.", *(f">TIDE-{at} is at noon, as agreed." for at in range(30)))
+    rows = told.constraints(story, "", 150)
+    assert (rows[0], rows[-1]) == ("- > Never push. Wait for Ines.", "- > TIDE-29 is at noon, as agreed.")
+    assert len(rows) == 4
+
+
+def test_a_reference_is_no_longer_than_what_it_stands_for() -> None:
+    """The end of a short request takes less."""
+    story = telling(">Look at the logs of the gauge at the berth, please.", *_TALK)
+    assert told.requests(story, 800, splits=False)[0] == "1. > Look at the logs of the gauge at the berth, please."
+
+
+def test_what_is_reported_again_and_again_is_said_once() -> None:
+    """As the newest."""
+    story = telling(">a", "Going on.", ">b", "The berth is free.", ">c", "Going on.")
+    assert told.reports(story, 500) == ["2. > The berth is free.", "3. > Going on."]
+
+
+def test_what_says_nothing_on_the_way_is_left_out() -> None:
+    """That something still runs, say."""
+    passed = "The verify run has passed build, types and the tests of the gauge."
+    story = telling(">a", "Still running.", passed, "Next.", "The gauge is mended, and all of its tests pass.")
+    assert list(story.texts) == [passed]

@@ -69,7 +69,7 @@ def test_a_request_in_progress_is_told_apart(last: str, tmp_path: Path) -> None:
 def test_a_reference_in_it_is_found_in_the_session(tmp_path: Path) -> None:
     path = write(tmp_path, MADE.data)
     text = handoff_session(path).text
-    ref = text.partition("second.py: written, 2 lines [")[2].partition("]")[0]
+    ref = text.partition("second.py`: written, 2 lines [")[2].partition("]")[0]
     assert show(ref, path)[0].content == b"def second() -> None: ...\n"
     summarize_branch(path)
     assert show(ref, path)[0].content == b"def second() -> None: ...\n"
