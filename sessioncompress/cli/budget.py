@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.sessions import budget_session
@@ -56,6 +56,7 @@ def line(stats: BudgetStats) -> str:
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
+@cluster.ENGINE
 def budget(
     chosen: options.Chosen,
     rule: str | None,
@@ -80,7 +81,7 @@ def budget(
         else:
             lines.changed(line(stats), lambda: f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}")
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, quiet=chosen.quiet), say)
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
     if chosen.by_options and not chosen.quiet:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:

@@ -12,7 +12,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.tables import Column, echo_table, is_seen, width
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.history import RunStats, SessionRun, session_runs
+from sessioncompress.operations.history import RunStats, SessionRun, runs_of
 from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.summary import to_json
 
@@ -36,7 +36,7 @@ class _Runs(Struct, frozen=True):
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history session.jsonl")
-@options.choosing(options.JSON, gone=True, or_all=lambda _: True)
+@options.choosing(options.JSON, gone=True, urls=True, or_all=lambda _: True)
 @options.CONFIG
 @options.THEIR_FOLDER
 def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
@@ -46,7 +46,7 @@ def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None
     """
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
-    work = batch.each(found, lambda each: _Runs("", session_runs(each.path, policies.of(each.path))))
+    work = batch.each(found, lambda each: _Runs("", runs_of(each, options.policy_of(each, policies))))
     done = output.told(work)
     runs = histories(run for each in done.results for run in each.runs)
     if chosen.as_json:

@@ -20,8 +20,8 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.batch import Engine
-    from sessioncompress.operations.packed import Packed
+    from sessioncompress.operations.batch import Engine, Outcome
+    from sessioncompress.operations.cloud import Places
     from sessioncompress.operations.sessions import Selection
     from sessioncompress.pipeline.discover import Found, Search
     from sessioncompress.policy.model import Policy
@@ -189,7 +189,12 @@ class Chosen(NamedTuple):
     yes: bool = False
     quiet: bool = False
     verbose: bool = False
-    urls: tuple[str, ...] = ()
+    places: Places | None = None
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """The URLs that name sessions in object stores."""
+        return self.places.urls if self.places else ()
 
     @property
     def by_options(self) -> bool:
@@ -233,12 +238,10 @@ class Chosen(NamedTuple):
         """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
         from sessioncompress.pipeline.discover import Globs, discover, unchanged_for
 
-        if self.urls:
-            from sessioncompress.operations import cloud
-
-            globs = Globs(self.include, self.exclude)
-            return cloud.find(self.urls, globs, self.older_than, stores=search is not None)
-        search, globs = search or discover, Globs(self.include, self.exclude)
+        globs = Globs(self.include, self.exclude)
+        if self.places:
+            return self.places.find(globs, self.older_than, stores=search is not None)
+        search = search or discover
         if self.by_options:
             from sessioncompress.operations.sessions import Selection, sessions
 
@@ -247,14 +250,19 @@ class Chosen(NamedTuple):
         found = search(self.paths, globs)
         return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
 
-    def packed(self) -> Iterator[Packed | SessionCompressError]:
-        """Find the packed sessions that are chosen."""
-        from sessioncompress.operations.packed import selected
+    def each_packed(self, work: Callable[[Path, Path], T]) -> Iterator[Outcome[T]]:
+        """Do some work on the packed sessions that are chosen: on the place of each, and a copy that goes again."""
+        from sessioncompress.operations.packed import each_packed, selected
         from sessioncompress.operations.sessions import Selection
         from sessioncompress.pipeline.discover import Globs
 
-        selection = Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
-        return selected(self.paths, selection)
+        globs = Globs(self.include, self.exclude)
+        if self.places:
+            from sessioncompress.operations import cloud_packs
+
+            return cloud_packs.each_packed(self.places, globs, self.older_than, work)
+        selection = Selection(self.agent, self.project, self.older_than, globs)
+        return each_packed(selected(self.paths, selection), work)
 
 
 def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:
@@ -295,7 +303,11 @@ def choosing(
             remote: tuple[Any, ...] = tuple(path for path in chosen.paths if isinstance(path, str))
             if remote and len(remote) < len(chosen.paths):
                 raise click.UsageError("name sessions in object stores and those on a disk in different runs")
-            chosen = chosen._replace(paths=() if remote else chosen.paths, urls=remote)
+            if remote:
+                # Imported here: most sessions lie on a disk.
+                from sessioncompress.operations.cloud import Places
+
+                chosen = chosen._replace(paths=(), places=Places(remote))
             if not (chosen.paths or remote or chosen.agent or chosen.project) and or_all(values):
                 chosen = chosen._replace(everything=True)
             _refuse_unless_plain(chosen)

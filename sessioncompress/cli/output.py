@@ -131,8 +131,8 @@ def tell_of_undo(
 ) -> None:
     """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
     if (run := next(filter(None, runs), "")) and not quiet:
-        which = map(quote, urls) if urls else ("--run", run, *options.typed(paths, backup_dir))
-        command = ["sessioncompress", "restore", *which]
+        which = map(quote, urls) if urls else options.typed(paths, backup_dir)
+        command = ["sessioncompress", "restore", "--run", run, *which]
         click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.kinds import AGE
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, printable
@@ -65,6 +65,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
+@cluster.ENGINE
 def report(
     chosen: options.Chosen,
     target: Path,
@@ -87,7 +88,7 @@ def report(
         project = found.project if isinstance(found, Session) else ""
         return partial(overview.measure, found.path, policy, project=project, form=form)
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     if done.exit_code and not done.results:

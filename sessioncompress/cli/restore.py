@@ -16,7 +16,7 @@ from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
 from sessioncompress.operations import batch
-from sessioncompress.operations.history import RunStats, State, history, session_runs
+from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.restoring import RestoreStats
 from sessioncompress.operations.wording import status_of
@@ -73,8 +73,8 @@ def restore(
         raise click.UsageError("--last and --run go with neither --from-markers nor --keep-checkpoints")
     if from_markers and chosen.dry_run:
         raise click.UsageError("--from-markers goes without --dry-run: try it on a copy of the session and its store")
-    if chosen.urls and (last or run or originals):
-        raise click.UsageError("in object stores whole sessions are restored: without --last, --run and --originals")
+    if chosen.urls and originals:
+        raise click.UsageError("--originals names a session on a disk: it goes without sessions in object stores")
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = options.with_stores(chosen, policies)
     how: dict[str, Any] = {"from_markers": from_markers, "keep_checkpoints": keep_checkpoints, "originals": originals}
@@ -124,7 +124,7 @@ def _taken_back(
     runs = []
     for each in found:
         try:
-            known = session_runs(each.path, policies.of(each.path))
+            known = runs_of(each, options.policy_of(each, policies))
         except SessionCompressError:
             # Of a session that the user named, the restore will say what is wrong.
             known = []
@@ -138,7 +138,7 @@ def _taken_back(
     tried: list[tuple[str, output.Done]] = []
     failed: set[str] = set()
     for one in listed:
-        these = [each for each in by_run.get(one.run, []) if str(each.path) not in failed]
+        these = [each for each in by_run.get(one.run, []) if each.shown not in failed]
         if one.run != run if run else not these:
             continue
         if not (chosen.as_json or chosen.quiet):

@@ -14,7 +14,6 @@ from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
 from sessioncompress.core.text import KB, printable
 from sessioncompress.operations import batch, wording
-from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.sessions import SessionStats, Share, inspect_session
 from sessioncompress.pipeline.discover import Found
 
@@ -42,7 +41,7 @@ def stats(
         return inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
 
     run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
-    done = output.both(run, output.told(each_packed(chosen.packed(), of_copy)))
+    done = output.both(run, output.told(chosen.each_packed(of_copy)))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]

@@ -11,7 +11,6 @@ import click
 
 from sessioncompress.cli import cluster, options, output
 from sessioncompress.operations import batch, wording
-from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.verify import VerifyStats, verify_session
 from sessioncompress.pipeline.discover import Found
 
@@ -41,7 +40,7 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
         else:
             lines.left(said)
 
-    packed = each_packed(chosen.packed(), lambda _, copy: verify_session(copy, form=form))
+    packed = chosen.each_packed(lambda _, copy: verify_session(copy, form=form))
     done = output.both(output.told(run, say), output.told(packed, say))
     if chosen.as_json:
         output.echo_json(wording.verify_document(done.results))

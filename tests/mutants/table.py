@@ -968,13 +968,13 @@ MUTANTS = (
     Mutant("a deep call passes the guard", "hooks/guard.py", "if is_deep(raw):", "if False:", _DEEP),
     # Object stores: the conditions and the order of the puts.
     Mutant(
-        "an object is put whatever it is by now", "operations/cloud.py", "mode=self._mode", 'mode="overwrite"', _CLOUD
+        "an object is put whatever it is by now", "operations/objects.py", "mode=self._mode", 'mode="overwrite"', _CLOUD
     ),
     Mutant(
         "originals that another run has put are cut off",
         "operations/cloud.py",
-        "                _refuse_if_leased(originals, store)\n",
-        "                pass\n",
+        "        _refuse_if_leased(originals, store)\n",
+        "        pass\n",
         _CLOUD,
     ),
     Mutant(
