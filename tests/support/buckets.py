@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -12,7 +13,8 @@ import pytest
 from sessioncompress.operations import objects
 
 obstore = pytest.importorskip("obstore", reason="the extra sessioncompress[cloud] is not installed")
-moto = pytest.importorskip("moto.server", reason="moto's server is not installed")
+if find_spec("moto") is None:
+    pytest.skip("moto's server is not installed", allow_module_level=True)
 
 BUCKET = "s3://bucket"
 
@@ -20,7 +22,10 @@ BUCKET = "s3://bucket"
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """Run the server; yield its address."""
-    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    # Imported here: that takes seconds, in each process that collects tests.
+    from moto.server import ThreadedMotoServer
+
+    running = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
     host, port = running.get_host_and_port()
     yield f"http://{host}:{port}"
