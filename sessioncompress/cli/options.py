@@ -258,9 +258,9 @@ class Chosen(NamedTuple):
 
         globs = Globs(self.include, self.exclude)
         if self.places:
-            from sessioncompress.operations import cloud_packs
+            from sessioncompress.operations import cloud_packed
 
-            return cloud_packs.each_packed(self.places, globs, self.older_than, work)
+            return cloud_packed.each_packed(self.places, globs, self.older_than, work)
         selection = Selection(self.agent, self.project, self.older_than, globs)
         return each_packed(selected(self.paths, selection), work)
 

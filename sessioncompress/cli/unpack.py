@@ -34,9 +34,9 @@ def unpack(what: Sequence[str], dry_run: bool, as_json: bool) -> None:
 
     if urls:
         # Imported here: most packs lie on a disk.
-        from sessioncompress.operations import cloud_packs
+        from sessioncompress.operations import cloud_packed
 
-        done = output.told(cloud_packs.unpack(urls, dry_run=dry_run), say)
+        done = output.told(cloud_packed.unpack(urls, dry_run=dry_run), say)
     else:
         done = output.told(unpack_sessions(meant_by(what), dry_run=dry_run), say)
     if as_json:

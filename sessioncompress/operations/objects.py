@@ -5,6 +5,7 @@ The condition of each write, that the object is still the one that was read, tak
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -29,6 +30,7 @@ _CHUNK = 8 * MB
 _RETRIES, _RETRY_SECONDS = 6, 60
 _LEFT_ALONE = "It is left alone, and the session is not changed."
 _LONGEST_ERROR = 300
+_ENDPOINTS = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT")
 
 
 class Object:
@@ -225,6 +227,11 @@ def place(url: str) -> tuple[ObjectStore, str]:
 def _client(bucket: str) -> ObjectStore:
     from obstore.store import from_url
 
+    for name in _ENDPOINTS:
+        if (given := os.environ.get(name)) and not given.startswith(("http://", "https://")):
+            # The library would not end there, but break off.
+            what, remedy = f"{name} is no URL: {given!r}", "Set it as in http://localhost:9000."
+            raise UsageError(what, where=bucket, state=NOTHING, remedy=remedy)
     retries: Any = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
     with failing(bucket, NOTHING):
         return from_url(bucket, retry_config=retries)
@@ -242,7 +249,7 @@ def library() -> None:
 @contextmanager
 def failing(url: str, state: str) -> Iterator[None]:
     """Turn the library's errors into a FileFailed with the first line of what it says, which names no secret."""
-    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+    from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
     try:
         yield
@@ -252,6 +259,8 @@ def failing(url: str, state: str) -> Iterator[None]:
         remedy = "Check the bucket, the network, and the credentials and the region in the environment."
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
             remedy = "Check what the credentials in the environment may do: list, get and put are needed."
+        if isinstance(error, InvalidPathError) or "parsing Path" in said:
+            remedy = "The library can read no such key: rename that object, or name prefixes beside it."
         raise FileFailed(said, where=url, state=state, remedy=remedy) from None
 
 

@@ -18,7 +18,7 @@ import pytest
 from sessioncompress.operations import cloud
 from tests.cli.test_cli import here, run
 from tests.docs.pages import code, page
-from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server
+from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server, small
 from tests.support.runs import fixture
 from tests.support.session import PiSession
 
@@ -27,6 +27,7 @@ __all__ = ["bucket", "here", "server"]
 KEY = "ci/one/session.jsonl"
 URL = f"{BUCKET}/{KEY}"
 PI = fixture("pi-anthropic.jsonl")
+SMALL = small("small")
 COMMANDS = "compress, compact, history, pack, restore, search, stats, unpack and verify"
 STORE = ("ci/one/.sessioncompress/session.jsonl.zst", "ci/one/.sessioncompress/session.refs.jsonl")
 WRITES = (*STORE, KEY)
@@ -164,11 +165,13 @@ def test_of_two_runs_one_does_it(session: str, bucket: Any, monkeypatch: pytest.
     [(False, 0), (False, 1), (False, 2), (False, 3), (True, 1), (True, 2), (True, 3)],
 )
 def test_a_put_that_fails_leaves_the_old_or_the_new(
-    session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch, *, number: int, arrives: bool, before: bool
+    bucket: Any, monkeypatch: pytest.MonkeyPatch, *, number: int, arrives: bool, before: bool
 ) -> None:
     """With a complete store; the next run does the rest, at once or when no other can be at work."""
+    obstore.put(bucket, KEY, SMALL)
+    session, command = URL, ("compress", URL, "--force")
     if before:
-        assert run("compress", session).exit_code == 0
+        assert run(*command, "--keep-turns", "1").exit_code == 0
     place = (STORE[1], *WRITES)[number]
 
     def failing(key: str, put: Callable[[], Any]) -> Any:
@@ -178,7 +181,7 @@ def test_a_put_that_fails_leaves_the_old_or_the_new(
             raise obstore.exceptions.GenericError("the network is down\n\nDebug source:")
         return put()
 
-    again = ["compress", session, *(["--keep-turns", "0", "--protect-tokens", "0"] if before else [])]
+    again = [*command, "--keep-turns", "0" if before else "1", "--protect-tokens", "0"]
     old = content(bucket, KEY)
     with monkeypatch.context() as patched:
         seen = putting(patched, failing)
@@ -201,7 +204,7 @@ def test_a_put_that_fails_leaves_the_old_or_the_new(
     assert len(content(bucket, KEY)) < len(old)
     assert run("verify", session).exit_code == 0
     assert run("restore", session).exit_code == 0
-    assert content(bucket, KEY) == PI
+    assert content(bucket, KEY) == SMALL
 
 
 @pytest.mark.slow
@@ -261,7 +264,8 @@ def test_a_prefix_means_what_a_folder_means(bucket: Any, monkeypatch: pytest.Mon
         return {each["path"].removeprefix(f"{BUCKET}/") for each in files}
 
     assert found(f"{BUCKET}/a") == {"a/pi é [1].jsonl", "a/gemini.json"}
-    assert len(listings) == 1
+    # The second is that of packs above it.
+    assert [each["prefix"] for each in listings] == ["a", ".sessioncompress/packs"]
     assert found(BUCKET, "--exclude", "a") == {"ab/other.jsonl"}
     assert found(f"{BUCKET}/a/", "--include", "*.json") == {"a/gemini.json"}
     assert found(BUCKET, "--older-than", "1h") == set()
@@ -326,6 +330,7 @@ def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here:
         (("verify", "s3://no-such-bucket"), 3, "404 Not Found. Nothing was done. Check the bucket, the network,"),
         (("verify", "s3:///x"), 3, "s3:///: Generic URL error"),
         (("verify", "az://x"), 3, "Account must be specified"),
+        (("verify", f"{BUCKET}/a/../b"), 3, "The library can read no such key: rename that object"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -333,6 +338,13 @@ def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, .
     done = run(*arguments)
     assert done.exit_code == code
     assert said in " ".join(done.stderr.split())
+
+
+def test_an_endpoint_is_a_url(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library would break off, with a trace of its own."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+    done = run("compress", URL)
+    assert (done.exit_code, "AWS_ENDPOINT_URL is no URL: 'localhost:9000'" in done.stderr) == (2, True)
 
 
 def test_without_the_library_it_says_what_to_install(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,22 +384,16 @@ def test_the_commands_of_the_guide_work(bucket: Any, server: str) -> None:
 @pytest.mark.slow
 def test_two_hundred_sessions(bucket: Any, tmp_path: Path) -> None:
     """Compressed, verified and restored by several processes; each is a new one, since a fork loses threads."""
-    built = PiSession(seed="many").opening()
-    for number in range(8):
-        built.user(f"look at {number}")
-        result = "".join(f"{line} of {number}\n" for line in range(300))
-        built.step("bash", {"command": f"cat {number}"}, result)
-    data = built.bytes()
     names = [f"many/{number:03}.jsonl" for number in range(200)]
     for name in names:
-        obstore.put(bucket, name, data)
+        obstore.put(bucket, name, SMALL)
 
     def command(*arguments: str) -> str:
         words = [sys.executable, "-m", "sessioncompress", *arguments, "--jobs", "2", f"{BUCKET}/many"]
         return subprocess.run(words, check=True, capture_output=True, text=True, env=os.environ).stdout
 
     assert "200 files (200 compressed)" in command("compress", "--force", "--keep-turns", "1")
-    assert all(meta["size"] < len(data) for chunk in obstore.list(bucket) for meta in chunk)
+    assert all(meta["size"] < len(SMALL) for chunk in obstore.list(bucket) for meta in chunk)
     assert "total: 200 sessions: " in command("verify")
     assert "total: 200 sessions restored: " in command("restore")
-    assert all(content(bucket, name) == data for name in names)
+    assert all(content(bucket, name) == SMALL for name in names)

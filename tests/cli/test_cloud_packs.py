@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.operations import cloud_packs
+from sessioncompress.operations import cloud_packed, cloud_packs
 from tests.cli.test_cli import here, run
-from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server
-from tests.support.session import PiSession
+from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server, small
 
 __all__ = ["bucket", "here", "server"]
 
@@ -20,24 +19,21 @@ ONE, TWO = "ci/one/session.jsonl", "ci/two é%20 [1]+.jsonl"
 STORE = ("ci/one/.sessioncompress/session.jsonl.zst", "ci/one/.sessioncompress/session.refs.jsonl")
 
 
-def small(seed: str) -> bytes:
-    """Build a session that compresses a little."""
-    built = PiSession(seed=seed).opening()
-    for number in range(3):
-        built.user(f"look at {number}")
-        built.step("bash", {"command": f"cat {number}"}, "".join(f"{line} of {number}\n" for line in range(300)))
-    return built.bytes()
-
-
 DATA = {ONE: small("one"), TWO: small("two")}
+
+COMPRESSED: dict[str, bytes] = {}
+"""What is made once, and put for each test."""
 
 
 @pytest.fixture
 def sessions(bucket: Any) -> Any:
-    """Put two sessions, the first of which has a store, as `before` says then."""
-    for key, data in DATA.items():
+    """Put two sessions, the first of which has a store."""
+    if not COMPRESSED:
+        obstore.put(bucket, ONE, DATA[ONE])
+        assert run("compress", f"{BUCKET}/{ONE}", "--force", "--keep-turns", "1").exit_code == 0
+        COMPRESSED.update(full(bucket), **{TWO: DATA[TWO]})
+    for key, data in COMPRESSED.items():
         obstore.put(bucket, key, data, attributes={"build": "17"})
-    assert run("compress", f"{BUCKET}/{ONE}", "--force", "--keep-turns", "1").exit_code == 0
     return bucket
 
 
@@ -109,13 +105,20 @@ def test_what_is_written_meanwhile_stays(sessions: Any, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arrives", [False, True], ids=["lost", "arrived"])
-@pytest.mark.parametrize(("command", "number"), [*(("pack", n) for n in range(6)), *(("unpack", n) for n in range(7))])
+@pytest.mark.parametrize(
+    ("command", "number", "arrives"),
+    [
+        *(("pack", n, True) for n in range(6)),
+        *(("unpack", n, True) for n in range(7)),
+        *((command, n, False) for command in ("pack", "unpack") for n in (0, 2)),
+    ],
+)
 def test_a_put_that_fails_loses_nothing(
     sessions: Any, monkeypatch: pytest.MonkeyPatch, *, command: str, number: int, arrives: bool
 ) -> None:
     """Each session is at its place or in a pack; the next run finishes, and all comes back."""
-    monkeypatch.setattr(cloud_packs, "_AT_ONCE", 1)
+    for each in (cloud_packed, cloud_packs):
+        monkeypatch.setattr(each, "_AT_ONCE", 1)
     before = full(sessions)
     if command == "unpack":
         assert run("pack", BUCKET).exit_code == 0
@@ -165,10 +168,47 @@ def test_of_two_packs_at_once_none_loses(sessions: Any, monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_little_is_fetched_at_a_time(sessions: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A pack ends when so much is fetched; of a pack only the frames that are needed are."""
-    monkeypatch.setattr(cloud_packs, "BATCH", 1)
-    monkeypatch.setattr(cloud_packs, "_AT_ONCE", 1)
+    monkeypatch.setattr(cloud_packed, "BATCH", 1)
+    for each in (cloud_packed, cloud_packs):
+        monkeypatch.setattr(each, "_AT_ONCE", 1)
     before = full(sessions)
     assert len(json.loads(run("pack", BUCKET, "--json").stdout)["archives"]) == 2
     assert run("verify", BUCKET).stdout.startswith("total: 2 sessions: ")
     assert run("unpack", BUCKET).exit_code == 0
+    assert full(sessions) == before
+
+
+@pytest.mark.slow
+def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
+    """And keeps no other from being packed, read or brought back; nothing of it is written."""
+    before, folder = full(sessions), "ci/.sessioncompress/packs"
+    member: dict[str, Any] = {
+        "path": "x.jsonl",
+        "size": 1 << 40,
+        "sha256": "0" * 64,
+        "mode": 0o600,
+        "mtimeNs": 1,
+        "start": 0,
+    }
+    entry: dict[str, Any] = {
+        "type": "session",
+        "state": "packed",
+        "id": "",
+        "agent": "pi",
+        "project": "",
+        "title": "",
+        "begun": "",
+    }
+    entry |= {"modified": "", "turns": 0, "frame": 0, "members": [member]}
+    head = {"type": "pack", "version": 1, "size": 1 << 41}
+    outside = {**entry, "members": [{**member, "path": "../x.jsonl"}]}
+    for name, rows in {"bad": [{}], "large": [head, entry], "outside": [head, outside]}.items():
+        obstore.put(sessions, f"{folder}/{name}.index", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    done = run("pack", f"{BUCKET}/ci")
+    assert (done.exit_code, "packed 2 sessions" in done.stdout) == (5, True)
+    done = run("unpack", f"{BUCKET}/ci")
+    assert (done.exit_code, "unpacked 2 sessions" in done.stdout) == (5, True)
+    assert "bad.index:1: this line is none of an index of a pack." in done.stderr
+    assert "outside.index:2: this line names a file that no pack holds." in done.stderr
+    assert f"{BUCKET}/ci/x.jsonl: it has more than 1,024 MB" in done.stderr
     assert full(sessions) == before

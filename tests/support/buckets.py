@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from sessioncompress.operations import objects
+from tests.support.session import PiSession
 
 obstore = pytest.importorskip("obstore", reason="the extra sessioncompress[cloud] is not installed")
 if find_spec("moto") is None:
@@ -65,3 +66,12 @@ def putting(monkeypatch: pytest.MonkeyPatch, does: Callable[[str, Callable[[], A
 
     monkeypatch.setattr(obstore, "put", put)
     return seen
+
+
+def small(seed: str) -> bytes:
+    """Build a session that compresses a little."""
+    built = PiSession(seed=seed).opening()
+    for number in range(3):
+        built.user(f"look at {number}")
+        built.step("bash", {"command": f"cat {number}"}, "".join(f"{line} of {number}\n" for line in range(300)))
+    return built.bytes()
