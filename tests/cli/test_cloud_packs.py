@@ -202,7 +202,8 @@ def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
     entry |= {"modified": "", "turns": 0, "frame": 0, "members": [member]}
     head = {"type": "pack", "version": 1, "size": 1 << 41}
     outside = {**entry, "members": [{**member, "path": "../x.jsonl"}]}
-    for name, rows in {"bad": [{}], "large": [head, entry], "outside": [head, outside]}.items():
+    indexes: dict[str, list[dict[str, Any]]] = {"bad": [{}], "large": [head, entry], "outside": [head, outside]}
+    for name, rows in indexes.items():
         obstore.put(sessions, f"{folder}/{name}.index", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
     done = run("pack", f"{BUCKET}/ci")
     assert (done.exit_code, "packed 2 sessions" in done.stdout) == (5, True)
