@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple, TypeVar
 
 from sessioncompress.core.text import counted
@@ -24,9 +26,11 @@ from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.pipeline.triage import too_small
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
+from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import last_run
 from sessioncompress.store.layout import FOLDER, JOURNAL, Store, originals_of, owners, store_in
+from sessioncompress.store.lock import lock
 from sessioncompress.store.packing import PACKS
 
 T = TypeVar("T")
@@ -41,6 +45,7 @@ That run begins no write after _COMMIT_SECONDS, a write and its retries end minu
 differ by a quarter of an hour.
 """
 _LONGEST_NAME = 255
+_TEMPORARY = "sessioncompress-bucket-"
 
 
 def policy_for(remote: Remote, policies: Policies) -> Policy:
@@ -106,10 +111,27 @@ def refuse_unless_file(url: str, *names: str) -> None:
 @contextmanager
 def temporary(url: str) -> Iterator[Path]:
     """Make a folder for what is fetched from below a URL, which errors then name instead."""
-    with TemporaryDirectory(prefix="sessioncompress-") as made:
-        folder = Path(os.path.realpath(made))
+    _sweep()
+    with TemporaryDirectory(prefix=_TEMPORARY) as made, disk.closing(disk.open_folder(Path(made))) as fd:
+        # What is locked is in use. Packs lock the folder that they are of, so that is another one.
+        lock(fd)
+        folder = Path(os.path.realpath(made), "at")
+        disk.make_folder(folder)
         with objects.told_of(url, folder):
             yield folder
+
+
+@cache
+def _sweep() -> None:
+    """Remove what killed runs left: it holds what sessions hold."""
+    for folder in Path(gettempdir()).glob(f"{_TEMPORARY}*"):
+        with suppress(OSError):
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime < LEASE_SECONDS:
+                continue
+            with disk.closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)) as fd:
+                if lock(fd):
+                    rmtree(folder, ignore_errors=True)
 
 
 def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:

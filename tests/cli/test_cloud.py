@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from sessioncompress.operations import cloud
+from sessioncompress.store import disk
+from sessioncompress.store.lock import lock
 from tests.cli.test_cli import here, run
 from tests.docs.pages import code, page
 from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server, small
@@ -364,6 +367,21 @@ def test_without_a_network_nothing_is_lost(bucket: Any, monkeypatch: pytest.Monk
         done = run("compress", URL)
     assert done.exit_code == 3
     assert "Check the bucket, the network, and the credentials" in done.stderr
+
+
+def test_what_a_killed_run_left_is_removed(session: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is an hour old, and nobody is at work in it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = [tmp_path / f"sessioncompress-bucket-{name}" for name in ("old", "used", "new")]
+    for each in left:
+        (each / "at").mkdir(parents=True)
+    for each in left[:2]:
+        os.utime(each, (1, 1))
+    cloud._sweep.cache_clear()
+    with disk.closing(disk.open_folder(left[1])) as fd:
+        assert lock(fd)
+        assert run("stats", session).exit_code == 0
+    assert [each.exists() for each in left] == [False, True, True]
 
 
 # The guide, and many
