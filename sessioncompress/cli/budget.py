@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.sessions import budget_session
@@ -50,7 +51,7 @@ def line(stats: BudgetStats) -> str:
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress budget --rule omp session.jsonl")
-@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
+@choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
 @options.RULE
 @options.CONFIG
 @options.PRESET
@@ -58,7 +59,7 @@ def line(stats: BudgetStats) -> str:
 @options.FORMAT
 @cluster.ENGINE
 def budget(
-    chosen: options.Chosen,
+    chosen: Chosen,
     rule: str | None,
     config: Path | None,
     preset: str | None,

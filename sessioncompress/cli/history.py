@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, choosing, with_stores
 from sessioncompress.cli.tables import Column, echo_table, is_seen, width
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
@@ -36,16 +37,16 @@ class _Runs(Struct, frozen=True):
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history session.jsonl")
-@options.choosing(options.JSON, gone=True, urls=True, or_all=lambda _: True)
+@choosing(options.JSON, gone=True, urls=True, or_all=lambda _: True)
 @options.CONFIG
 @options.THEIR_FOLDER
-def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
+def history(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None:
     """List the runs over sessions, the newest first; without PATHS only over those in the agents' folders.
 
     'restore --run ID' takes one back.
     """
     policies = options.policies_of(config, backup_dir=backup_dir)
-    found = options.with_stores(chosen, policies)
+    found = with_stores(chosen, policies)
     work = batch.each(found, lambda each: _Runs("", runs_of(each, options.policy_of(each, policies))))
     done = output.told(work)
     runs = histories(run for each in done.results for run in each.runs)

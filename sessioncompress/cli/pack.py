@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_sessions
@@ -20,16 +21,16 @@ SCHEMA = "sessioncompress.pack/1"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress pack --all --older-than 30d")
-@options.choosing(options.DRY_RUN, options.YES, options.JSON, urls=True)
+@choosing(options.DRY_RUN, options.YES, options.JSON, urls=True)
 @options.CONFIG
 @options.QUIET_SECONDS
-def pack(chosen: options.Chosen, config: Path | None, **overrides: Any) -> None:
+def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
     """Put sessions that nobody resumes into archives, one for each project."""
     from sessioncompress.formats import table
 
     if chosen.by_options and chosen.older_than is None:
         raise click.UsageError("without PATHS, --older-than says which sessions nobody resumes, as in 30d")
-    policies = options.policies_of(config, chosen=chosen, **overrides)
+    policies = options.policies_of(config, by_options=chosen.by_options, **overrides)
     # In an object store with those of which only a store is left: a killed run may have packed them.
     found = options.all_governed(chosen.sessions(discover), policies)
     if chosen.asks:

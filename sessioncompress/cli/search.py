@@ -8,6 +8,7 @@ from functools import partial
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.search import SearchStats, search_session
@@ -18,8 +19,8 @@ SCHEMA = "sessioncompress.search/1"
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress search 'rate limit' ~/.claude/projects")
 @click.argument("text")
-@options.choosing(options.JSON, urls=True, or_all=lambda _: True)
-def search(chosen: options.Chosen, text: str) -> None:
+@choosing(options.JSON, urls=True, or_all=lambda _: True)
+def search(chosen: Chosen, text: str) -> None:
     """Find a text in what was said in sessions, packed ones too."""
     if not text:
         raise click.UsageError("the text is empty")

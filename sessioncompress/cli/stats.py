@@ -11,6 +11,7 @@ import click
 from msgspec.structs import replace
 
 from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
 from sessioncompress.core.text import KB, printable
 from sessioncompress.operations import batch, wording
@@ -19,15 +20,13 @@ from sessioncompress.pipeline.discover import Found
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress stats session.jsonl")
-@options.choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True)
+@choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True)
 @options.CONFIG
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
 @cluster.ENGINE
-def stats(
-    chosen: options.Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
-) -> None:
+def stats(chosen: Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None) -> None:
     """Show where the bytes are, and what would be saved; change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir)
 
