@@ -146,6 +146,23 @@ def test_a_put_that_fails_loses_nothing(
 
 
 @pytest.mark.slow
+def test_a_pack_that_does_not_read_back_takes_no_session(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store kept something else than it was given."""
+    before, put_object = full(sessions), obstore.put
+
+    def damaged(key: str, put: Callable[[], Any]) -> Any:
+        done = put()
+        if key.endswith(".tar.zst"):
+            put_object(sessions, key, content(sessions, key)[:-1])
+        return done
+
+    putting(monkeypatch, damaged)
+    done = run("pack", BUCKET)
+    assert (done.exit_code, "it does not read back as it was put. No session is taken" in done.stderr) == (3, True)
+    assert full(sessions) == before
+
+
+@pytest.mark.slow
 def test_of_two_packs_at_once_none_loses(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second begins when the first has put its index: what comes back is all, and once."""
     before = full(sessions)
