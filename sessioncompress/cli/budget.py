@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.sessions import budget_session
@@ -50,14 +51,15 @@ def line(stats: BudgetStats) -> str:
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress budget --rule omp session.jsonl")
-@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
+@choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
 @options.RULE
 @options.CONFIG
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
+@cluster.ENGINE
 def budget(
-    chosen: options.Chosen,
+    chosen: Chosen,
     rule: str | None,
     config: Path | None,
     preset: str | None,
@@ -80,7 +82,7 @@ def budget(
         else:
             lines.changed(line(stats), lambda: f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}")
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, quiet=chosen.quiet), say)
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
     if chosen.by_options and not chosen.quiet:
         output.tell_of_opencode(chosen.agent)
     if chosen.as_json:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.kinds import AGE, amount
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
@@ -95,7 +96,7 @@ _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help=
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
-@options.choosing(options.DRY_RUN, _YES, options.JSON, gone=True, older_than=_OLDER_THAN)
+@choosing(options.DRY_RUN, _YES, options.JSON, gone=True, older_than=_OLDER_THAN)
 @click.option(
     "--originals-older-than",
     metavar="AGE",
@@ -111,7 +112,7 @@ _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help=
 @options.CONFIG
 @options.THEIR_FOLDER
 def clean(
-    chosen: options.Chosen,
+    chosen: Chosen,
     originals_older_than: int | None,
     max_size: int | None,
     config: Path | None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli.options import Chosen
+from sessioncompress.cli.choosing import Chosen
 
 _OPTIONS = (
     click.option(

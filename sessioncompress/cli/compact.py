@@ -13,6 +13,7 @@ import click
 
 from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.asking import goes_on
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.tables import file_line
 from sessioncompress.core import text
 from sessioncompress.core.text import less, printable
@@ -28,7 +29,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
-@options.choosing(
+@choosing(
     options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
 )
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
@@ -59,7 +60,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 @options.FORMAT
 @cluster.ENGINE
 def compact(
-    chosen: options.Chosen,
+    chosen: Chosen,
     prints: bool,
     if_due: bool,
     drop_dead: bool,
@@ -70,7 +71,7 @@ def compact(
 ) -> None:
     """Replace the old part of sessions by a summary; in their agent's own form, and for the model alone."""
     rehearse = chosen.rehearses or prints
-    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
+    policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
     run_id = text.run_id(time.time())
     listed = options.all_governed(chosen.sessions(), policies)
     if prints and (chosen.as_json or len(listed) != 1 or chosen.paths != (listed[0].path,)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@options.choosing(
+@choosing(
     options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
 )
 @options.CONFIG
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 @options.FORMAT
 @cluster.ENGINE
 def compress(
-    chosen: options.Chosen,
+    chosen: Chosen,
     config: Path | None,
     preset: str | None,
     force: bool,
@@ -61,7 +62,7 @@ def compress(
     from sessioncompress.operations import wording
 
     rehearse = chosen.rehearses
-    policies = options.policies_of(config, preset, compresses=True, chosen=chosen, **overrides)
+    policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
     run_id = text.run_id(time.time())
 
     def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:

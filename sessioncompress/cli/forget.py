@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, choosing, with_stores
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused
@@ -34,15 +35,15 @@ _VERIFY = "'sessioncompress verify' tells whether they are in the store of anoth
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress forget session.jsonl")
-@options.choosing(options.DRY_RUN, options.YES, options.JSON, gone=True)
+@choosing(options.DRY_RUN, options.YES, options.JSON, gone=True)
 @options.CONFIG
 @options.THEIR_FOLDER
-def forget(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
+def forget(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None:
     """Delete the stores of sessions; first say what can then not be restored, and ask once."""
     if chosen.as_json and not (chosen.yes or chosen.dry_run):
         raise click.UsageError("--json asks nothing: it goes with --yes or --dry-run")
     policies = options.policies_of(config, backup_dir=backup_dir)
-    found = options.with_stores(chosen, policies, gone_too=True)
+    found = with_stores(chosen, policies, gone_too=True)
     forgetting = _Forgetting(chosen, policies)
     done, ended = forgetting.forget(found), forgetting.ended
     deleted = [stats.bytes_deleted for stats in done.results if ended[stats.path] == DELETED]
@@ -63,7 +64,7 @@ def forget(chosen: options.Chosen, config: Path | None, backup_dir: Path | None)
 class _Forgetting:
     """Looks at sessions, asks, and deletes their stores; `ended` says by path what became of each."""
 
-    def __init__(self, chosen: options.Chosen, policies: Policies) -> None:
+    def __init__(self, chosen: Chosen, policies: Policies) -> None:
         self._chosen, self._policies, self._kin = chosen, policies, Kin()
         self._is_sure = chosen.yes and not chosen.dry_run
         self.ended: dict[str, str] = {}

@@ -9,10 +9,11 @@ import click
 from msgspec import Struct
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, choosing, with_stores
 from sessioncompress.cli.tables import Column, echo_table, is_seen, width
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.history import RunStats, SessionRun, session_runs
+from sessioncompress.operations.history import RunStats, SessionRun, runs_of
 from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.summary import to_json
 
@@ -36,17 +37,17 @@ class _Runs(Struct, frozen=True):
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history session.jsonl")
-@options.choosing(options.JSON, gone=True, or_all=lambda _: True)
+@choosing(options.JSON, gone=True, urls=True, or_all=lambda _: True)
 @options.CONFIG
 @options.THEIR_FOLDER
-def history(chosen: options.Chosen, config: Path | None, backup_dir: Path | None) -> None:
+def history(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None:
     """List the runs over sessions, the newest first; without PATHS only over those in the agents' folders.
 
     'restore --run ID' takes one back.
     """
     policies = options.policies_of(config, backup_dir=backup_dir)
-    found = options.with_stores(chosen, policies)
-    work = batch.each(found, lambda each: _Runs("", session_runs(each.path, policies.of(each.path))))
+    found = with_stores(chosen, policies)
+    work = batch.each(found, lambda each: _Runs("", runs_of(each, options.policy_of(each, policies))))
     done = output.told(work)
     runs = histories(run for each in done.results for run in each.runs)
     if chosen.as_json:

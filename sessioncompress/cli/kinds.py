@@ -28,9 +28,8 @@ class PathKind(click.Path):
         if isinstance(value, str) and value.startswith(OBJECT_STORES):
             if self.takes_urls:
                 return value
-            self.fail(
-                "in object stores sessions are named to compress, compact, restore, stats and verify.", param, ctx
-            )
+            commands = "compress, compact, history, pack, restore, search, stats, unpack and verify"
+            self.fail(f"in object stores sessions are named to {commands}.", param, ctx)
         return super().convert(value, param, ctx)
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,10 +19,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.batch import Engine
-    from sessioncompress.operations.packed import Packed
-    from sessioncompress.operations.sessions import Selection
-    from sessioncompress.pipeline.discover import Found, Search
+    from sessioncompress.pipeline.discover import Found
     from sessioncompress.policy.model import Policy
 
 T = TypeVar("T")
@@ -160,170 +156,6 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
-MOST_TYPED = 3
-"""Paths that a message repeats."""
-_MOST_PROJECTS = 5
-
-
-def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
-    """Write the arguments that name some files and the folder of their stores, for a shell."""
-    words = [quote(str(path)) for path in paths] if len(paths) <= MOST_TYPED else ["PATHS"]
-    return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
-
-
-class Chosen(NamedTuple):
-    """What the user chose: sessions by PATHS or by options, and how a command goes over them; see choosing()."""
-
-    paths: tuple[Path, ...]
-    everything: bool
-    agent: str | None
-    project: Path | None
-    older_than: int | None
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    jobs: int | None = None
-    engine: Engine | None = None
-    dry_run: bool = False
-    check: bool = False
-    as_json: bool = False
-    yes: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    urls: tuple[str, ...] = ()
-
-    @property
-    def by_options(self) -> bool:
-        """Whether options choose the sessions: the user named none of them, nor a folder."""
-        return not (self.paths or self.urls)
-
-    @property
-    def rehearses(self) -> bool:
-        """Whether nothing is to be changed."""
-        return self.dry_run or self.check
-
-    @property
-    def asks(self) -> bool:
-        """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
-        is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-        return self.by_options and is_seen and not (self.yes or self.rehearses)
-
-    def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
-        """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
-        from sessioncompress.operations.batch import unless_in_use
-
-        return partial(unless_in_use, work, skipped) if self.by_options else work
-
-    @property
-    def is_one(self) -> bool:
-        """Whether the user named one file."""
-        from sessioncompress.pipeline.discover import is_folder
-
-        if self.urls:
-            return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
-        return len(self.paths) == 1 and not is_folder(self.paths[0])
-
-    def typed(self, backup_dir: Path | None = None) -> str:
-        """Write the arguments that choose the same sessions again, for a shell."""
-        words = ["--all"] if self.everything else []
-        words += ["--agent", self.agent] if self.agent else []
-        words += ["--project", quote(str(self.project))] if self.project else []
-        return " ".join([*words, *typed(self.paths, backup_dir)])
-
-    def sessions(self, search: Search | None = None) -> Iterator[Found]:
-        """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
-        from sessioncompress.pipeline.discover import Globs, discover, unchanged_for
-
-        if self.urls:
-            from sessioncompress.operations import cloud
-
-            globs = Globs(self.include, self.exclude)
-            return cloud.find(self.urls, globs, self.older_than, stores=search is not None)
-        search, globs = search or discover, Globs(self.include, self.exclude)
-        if self.by_options:
-            from sessioncompress.operations.sessions import Selection, sessions
-
-            selection = Selection(self.agent, self.project, self.older_than, globs)
-            return or_projects_told(sessions(selection, search), selection)
-        found = search(self.paths, globs)
-        return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
-
-    def packed(self) -> Iterator[Packed | SessionCompressError]:
-        """Find the packed sessions that are chosen."""
-        from sessioncompress.operations.packed import selected
-        from sessioncompress.operations.sessions import Selection
-        from sessioncompress.pipeline.discover import Globs
-
-        selection = Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
-        return selected(self.paths, selection)
-
-
-def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:
-    """Yield the selected sessions; where there is none since none is of the project, say on stderr which there are."""
-    is_none = True
-    for each in found:
-        is_none = False
-        yield each
-    if is_none and selection.project:
-        # Imported here: hardly any run needs it.
-        from sessioncompress.operations.packed import projects_instead
-
-        if projects := projects_instead(selection):
-            warn(f"no session is of the project {selection.project}; there are sessions of:")
-            for project in projects[:_MOST_PROJECTS]:
-                click.echo(f"  {project}", err=True)
-            if len(projects) > _MOST_PROJECTS:
-                click.echo(f"  and {len(projects) - _MOST_PROJECTS:,} more, see 'sessioncompress sessions'", err=True)
-
-
-def choosing(
-    *more: Callable[[Any], Any],
-    gone: bool = False,
-    urls: bool = False,
-    older_than: Callable[[Any], Any] = OLDER_THAN,
-    or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command PATHS, the options that choose sessions, and `more` for what Chosen has; it takes one Chosen.
-
-    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. Where the other options
-    are such that `or_all` says so, no choice is that of all sessions.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def with_chosen(**values: Any) -> None:
-            chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
-            remote: tuple[Any, ...] = tuple(path for path in chosen.paths if isinstance(path, str))
-            if remote and len(remote) < len(chosen.paths):
-                raise click.UsageError("name sessions in object stores and those on a disk in different runs")
-            chosen = chosen._replace(paths=() if remote else chosen.paths, urls=remote)
-            if not (chosen.paths or remote or chosen.agent or chosen.project) and or_all(values):
-                chosen = chosen._replace(everything=True)
-            _refuse_unless_plain(chosen)
-            command(chosen, **values)
-
-        kinds = (EXISTING_OR_URL, PATH_OR_URL) if urls else (EXISTING, ANY_PATH)
-        paths = click.argument("paths", nargs=-1, type=kinds[gone])
-        given: Callable[..., None] = with_chosen
-        for option in reversed((paths, ALL, AGENT, PROJECT, older_than, *more, INCLUDE, EXCLUDE, COLOR)):
-            given = option(given)
-        return given
-
-    return decorate
-
-
-def _refuse_unless_plain(chosen: Chosen) -> None:
-    """Raise click's UsageError where nothing is named, or in two ways."""
-    some = chosen.agent is not None or chosen.project is not None or chosen.everything
-    named = chosen.paths or chosen.urls
-    if not (named or some):
-        context = click.get_current_context()
-        click.echo(context.get_help(), err=True)
-        click.echo(err=True)
-        raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
-    if named and some:
-        raise click.UsageError("PATHS go with none of --agent, --project and --all")
-
-
 QUIET_BY_OPTIONS = 60
 """Seconds. Nobody has named a session that options choose: an agent may be at work in it."""
 
@@ -333,33 +165,17 @@ def policies_of(
     preset: str | None = None,
     *,
     compresses: bool = False,
-    chosen: Chosen | None = None,
+    by_options: bool = False,
     **overrides: Any,
 ) -> Policies:
-    """Make the policies of a command's sessions; `chosen` are those that it changes. Warnings go to stderr."""
-    quiet = QUIET_BY_OPTIONS if chosen and chosen.by_options else 0
+    """Make the policies of a command's sessions; `by_options` chose those that it changes. Warnings go to stderr."""
+    quiet = QUIET_BY_OPTIONS if by_options else 0
     return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
 
 
 def warn(said: str) -> None:
     """Print a warning on stderr."""
     click.echo(printable(f"warning: {said}"), err=True)
-
-
-def with_stores(chosen: Chosen, policies: Policies, *, gone_too: bool = False) -> list[Found]:
-    """List the sessions for a command that reads stores, as compressed() finds them, after reading the policy of each.
-
-    Raises UsageError, and click's error for a path that does not exist and has no store, unless `gone_too`.
-    """
-    from sessioncompress.operations.stores import compressed
-    from sessioncompress.store.layout import holds, store_at
-
-    context = click.get_current_context()
-    for path in () if gone_too else chosen.paths:
-        if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
-            EXISTING.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
-    found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=gone_too))
-    return all_governed(found, policies)
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:

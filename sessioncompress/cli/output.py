@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli import options
+from sessioncompress.cli.choosing import typed
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
-    from sessioncompress.cli.options import Chosen
+    from sessioncompress.cli.choosing import Chosen
     from sessioncompress.operations.batch import Archive, Outcome
 
 
@@ -131,8 +131,8 @@ def tell_of_undo(
 ) -> None:
     """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
     if (run := next(filter(None, runs), "")) and not quiet:
-        which = map(quote, urls) if urls else ("--run", run, *options.typed(paths, backup_dir))
-        command = ["sessioncompress", "restore", *which]
+        which = map(quote, urls) if urls else typed(paths, backup_dir)
+        command = ["sessioncompress", "restore", "--run", run, *which]
         click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 
 

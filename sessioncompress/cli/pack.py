@@ -10,35 +10,42 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, kb, printable
+from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_sessions
-from sessioncompress.pipeline.discover import is_folder
+from sessioncompress.pipeline.discover import discover, is_folder
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.pack/1"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress pack --all --older-than 30d")
-@options.choosing(options.DRY_RUN, options.YES, options.JSON)
+@choosing(options.DRY_RUN, options.YES, options.JSON, urls=True)
 @options.CONFIG
 @options.QUIET_SECONDS
-def pack(chosen: options.Chosen, config: Path | None, **overrides: Any) -> None:
+def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
     """Put sessions that nobody resumes into archives, one for each project."""
     from sessioncompress.formats import table
 
     if chosen.by_options and chosen.older_than is None:
         raise click.UsageError("without PATHS, --older-than says which sessions nobody resumes, as in 30d")
-    policies = options.policies_of(config, chosen=chosen, **overrides)
-    found = options.all_governed(chosen.sessions(), policies)
+    policies = options.policies_of(config, by_options=chosen.by_options, **overrides)
+    # In an object store with those of which only a store is left: a killed run may have packed them.
+    found = options.all_governed(chosen.sessions(discover), policies)
     if chosen.asks:
         # Imported here: most runs ask nothing.
         from sessioncompress.cli.asking import goes_on
 
         if not goes_on("Pack", found, lambda _: True):
             return
-    roots = [*table.agent_roots()] if chosen.by_options else [*filter(is_folder, chosen.paths)]
-    outcomes = list(pack_sessions(found, roots, policies.of, dry_run=chosen.dry_run))
+    if chosen.places:
+        from sessioncompress.operations import cloud_packs
+
+        outcomes = list(cloud_packs.pack(found, chosen.places, policies.apart, dry_run=chosen.dry_run))
+    else:
+        roots = [*table.agent_roots()] if chosen.by_options else [*filter(is_folder, chosen.paths)]
+        outcomes = list(pack_sessions(found, roots, policies.of, dry_run=chosen.dry_run))
     # Nobody has named those: an agent may be at work in one, and the next run takes it.
     in_use = [each for each in outcomes if chosen.by_options and isinstance(each.error, InUse)]
     done = output.told(each for each in outcomes if each not in in_use)
@@ -49,12 +56,12 @@ def pack(chosen: options.Chosen, config: Path | None, **overrides: Any) -> None:
         output.echo_json(_document(done, archives, dry_run=dry_run))
     else:
         for archive, (sessions, size) in archives.items():
-            packed = Path(archive).stat().st_size
+            packed = _size_of(archive)
             click.echo(printable(f"{archive}: {counted(sessions, 'session', 'sessions')}, {_sizes(size, packed)}"))
         size = sum(each.size for each in done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
-        into = sum(Path(archive).stat().st_size for archive in archives)
+        into = sum(_size_of(archive) for archive in archives)
         said = kb(size) if dry_run or not size else _sizes(size, into)
         click.echo(output.with_others(f"{head}, {said}", done.others))
     sys.exit(done.exit_code)
@@ -70,13 +77,22 @@ def _archives(results: Sequence[PackStats]) -> dict[str, tuple[int, int]]:
     return found
 
 
+def _size_of(archive: str) -> int:
+    if archive.startswith(OBJECT_STORES):
+        from sessioncompress.operations.objects import looked_up
+
+        found = looked_up(archive)
+        return found["size"] if found else 0
+    return Path(archive).stat().st_size
+
+
 def _sizes(before: int, after: int) -> str:
     return f"{kb(before)} -> {kb(after)} ({100 * after / max(before, 1):.1f} % of before)"
 
 
 def _document(done: output.Done, archives: dict[str, tuple[int, int]], *, dry_run: bool) -> dict[str, Any]:
     packs = [
-        {"path": path, "sessions": sessions, "size": size, "archiveSize": Path(path).stat().st_size}
+        {"path": path, "sessions": sessions, "size": size, "archiveSize": _size_of(path)}
         for path, (sessions, size) in archives.items()
     ]
     return {"schema": SCHEMA, "dryRun": dry_run, "archives": packs, "files": [to_json(each) for each in done.results]}

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import Chosen, choosing, typed
 from sessioncompress.cli.kinds import AGE
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, kb, printable
@@ -44,7 +45,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress report --all -o report.html")
-@options.choosing(options.JOBS)
+@choosing(options.JOBS)
 @click.option(
     "-o",
     "target",
@@ -65,8 +66,9 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
+@cluster.ENGINE
 def report(
-    chosen: options.Chosen,
+    chosen: Chosen,
     target: Path,
     prices: tuple[Price, ...],
     config: Path | None,
@@ -87,7 +89,7 @@ def report(
         project = found.project if isinstance(found, Session) else ""
         return partial(overview.measure, found.path, policy, project=project, form=form)
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs))
+    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     if done.exit_code and not done.results:
@@ -109,7 +111,7 @@ def report(
         of=printable(", ".join(which)) or "All sessions on this machine",
         at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"]), *_age(chosen)])),
-        forget=printable(" ".join(["sessioncompress forget", *options.typed(unused, backup_dir)])),
+        forget=printable(" ".join(["sessioncompress forget", *typed(unused, backup_dir)])),
         failed=len(done.failed),
     )
     page.write(target, made)
@@ -117,13 +119,13 @@ def report(
     sys.exit(done.exit_code)
 
 
-def _which(chosen: options.Chosen) -> list[str]:
+def _which(chosen: Chosen) -> list[str]:
     """List what chose the sessions, as the user could type it; nothing for all."""
     options_given = [("--agent", chosen.agent), ("--project", chosen.project)]
     return [*map(str, chosen.paths), *(str(each) for pair in options_given if pair[1] is not None for each in pair)]
 
 
-def _age(chosen: options.Chosen) -> list[str]:
+def _age(chosen: Chosen) -> list[str]:
     """Write the age that a run over these sessions should ask for: who names none is told to leave today's alone."""
     if chosen.older_than is not None:
         return ["--older-than", f"{chosen.older_than // AGE['h']}h"]

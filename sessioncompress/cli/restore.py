@@ -11,12 +11,13 @@ from typing import Any
 import click
 
 from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import MOST_TYPED, Chosen, choosing, typed, with_stores
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
 from sessioncompress.operations import batch
-from sessioncompress.operations.history import RunStats, State, history, session_runs
+from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.restoring import RestoreStats
 from sessioncompress.operations.wording import status_of
@@ -34,7 +35,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
 @click.option("--last", is_flag=True, help="Take the newest run back; without PATHS only in the agents' folders.")
 @click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
-@options.choosing(
+@choosing(
     options.JOBS,
     options.DRY_RUN,
     options.JSON,
@@ -52,7 +53,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 @options.FORMAT
 @cluster.ENGINE
 def restore(
-    chosen: options.Chosen,
+    chosen: Chosen,
     last: bool,
     run: str,
     from_markers: bool,
@@ -73,10 +74,10 @@ def restore(
         raise click.UsageError("--last and --run go with neither --from-markers nor --keep-checkpoints")
     if from_markers and chosen.dry_run:
         raise click.UsageError("--from-markers goes without --dry-run: try it on a copy of the session and its store")
-    if chosen.urls and (last or run or originals):
-        raise click.UsageError("in object stores whole sessions are restored: without --last, --run and --originals")
+    if chosen.urls and originals:
+        raise click.UsageError("--originals names a session on a disk: it goes without sessions in object stores")
     policies = options.policies_of(config, backup_dir=backup_dir)
-    found = options.with_stores(chosen, policies)
+    found = with_stores(chosen, policies)
     how: dict[str, Any] = {"from_markers": from_markers, "keep_checkpoints": keep_checkpoints, "originals": originals}
     work = partial(restore_session, form=form, dry_run=chosen.dry_run, **how)
 
@@ -109,7 +110,7 @@ def restore(
 
 
 def _taken_back(
-    chosen: options.Chosen,
+    chosen: Chosen,
     found: list[Found],
     policies: Policies,
     run: str,
@@ -125,7 +126,7 @@ def _taken_back(
     runs = []
     for each in found:
         try:
-            known = session_runs(each.path, policies.of(each.path))
+            known = runs_of(each, options.policy_of(each, policies))
         except SessionCompressError:
             # Of a session that the user named with the run, the restore will say what is wrong.
             known = []
@@ -143,7 +144,7 @@ def _taken_back(
     tried: list[tuple[str, output.Done]] = []
     failed: set[str] = set()
     for one in listed:
-        these = [each for each in by_run.get(one.run, []) if str(each.path) not in failed]
+        these = [each for each in by_run.get(one.run, []) if each.shown not in failed]
         if one.run != run if run else not these:
             continue
         if not (chosen.as_json or chosen.quiet):
@@ -168,7 +169,7 @@ def _tell_of_stores(restored: list[RestoreStats], policies: Policies, backup_dir
     if not (size := sum(each.store_size for each in whole)):
         return
     paths = [Path(each.path) for each in whole]
-    if len(paths) > options.MOST_TYPED:
+    if len(paths) > MOST_TYPED:
         of = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back"
         remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
         echo_wrapped(f"{of} still take {kb(size)}; {remedy}", err=True)
@@ -176,7 +177,7 @@ def _tell_of_stores(restored: list[RestoreStats], policies: Policies, backup_dir
     take = "The store still takes" if len(paths) == 1 else "The stores still take"
     echo_wrapped(f"{take} {kb(size)}; when nothing is to go back:", err=True)
     # A line of its own, and never broken: it is there to be copied.
-    forget = ["  sessioncompress", "forget", *options.typed(paths, backup_dir)]
+    forget = ["  sessioncompress", "forget", *typed(paths, backup_dir)]
     click.echo(printable(" ".join(forget)), err=True)
 
 

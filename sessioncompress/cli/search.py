@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.search import SearchStats, search_session
 from sessioncompress.pipeline.summary import to_json
 
@@ -18,8 +19,8 @@ SCHEMA = "sessioncompress.search/1"
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress search 'rate limit' ~/.claude/projects")
 @click.argument("text")
-@options.choosing(options.JSON, or_all=lambda _: True)
-def search(chosen: options.Chosen, text: str) -> None:
+@choosing(options.JSON, urls=True, or_all=lambda _: True)
+def search(chosen: Chosen, text: str) -> None:
     """Find a text in what was said in sessions, packed ones too."""
     if not text:
         raise click.UsageError("the text is empty")
@@ -33,8 +34,10 @@ def search(chosen: options.Chosen, text: str) -> None:
         if stats.cut:
             click.echo(printable(f"{stats.path}{packed}: more lines hold it"))
 
-    plain = output.told(batch.each(chosen.sessions(), lambda found: search_session(found.path, text)), say)
-    stored = output.told(each_packed(chosen.packed(), lambda _, copy: search_session(copy, text, packed=True)), say)
+    plain = output.told(
+        batch.each(chosen.sessions(), lambda found: options.on(found, partial(search_session, text=text))()), say
+    )
+    stored = output.told(chosen.each_packed(lambda _, copy: search_session(copy, text, packed=True)), say)
     done = output.both(plain, stored)
     found = [each for each in done.results if each.hits]
     if chosen.as_json:

@@ -14,6 +14,7 @@ from shlex import quote
 import click
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import or_projects_told
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, width, with_tilde
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations import batch
@@ -130,7 +131,7 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
         return partial(lists.listed, found, policies.of(found.path))
 
     selection = lists.Selection(agent, project, older_than)
-    found = options.or_projects_told(lists.sessions(selection), selection)
+    found = or_projects_told(lists.sessions(selection), selection)
     run = output.told(batch.Archive(found, prepare, None))
     done = output.both(run, output.told(listed_packed(selection)))
     listed: list[ListedSession] = done.results

@@ -11,24 +11,22 @@ import click
 from msgspec.structs import replace
 
 from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
 from sessioncompress.core.text import kb, printable
 from sessioncompress.operations import batch, wording
-from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.sessions import SessionStats, Share, inspect_session
 from sessioncompress.pipeline.discover import Found
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress stats session.jsonl")
-@options.choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True)
+@choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True)
 @options.CONFIG
 @options.PRESET
 @options.BACKUP_DIR
 @options.FORMAT
 @cluster.ENGINE
-def stats(
-    chosen: options.Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
-) -> None:
+def stats(chosen: Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None) -> None:
     """Show where the bytes are, and what would be saved; change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir)
 
@@ -42,7 +40,7 @@ def stats(
         return inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
 
     run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
-    done = output.both(run, output.told(each_packed(chosen.packed(), of_copy)))
+    done = output.both(run, output.told(chosen.each_packed(of_copy)))
     if chosen.by_options:
         output.tell_of_opencode(chosen.agent)
     results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]

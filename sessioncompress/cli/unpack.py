@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import counted, kb, printable
+from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
 from sessioncompress.operations.packed import UnpackStats, meant_by, unpack_sessions
 from sessioncompress.pipeline.summary import to_json
 
@@ -20,15 +20,25 @@ SCHEMA = "sessioncompress.unpack/1"
 @options.DRY_RUN
 @options.JSON
 def unpack(what: Sequence[str], dry_run: bool, as_json: bool) -> None:
-    """Bring packed sessions back byte for byte, by their ids, titles or paths."""
+    """Bring packed sessions back byte for byte, by their ids, titles or paths; in object stores by URLs."""
     if "" in what:
         raise click.UsageError("a name is empty; '.' is the working folder. Nothing was done")
+
+    urls = [each for each in what if each.startswith(OBJECT_STORES)]
+    if urls and len(urls) < len(what):
+        raise click.UsageError("name sessions in object stores and those on a disk in different runs")
 
     def say(stats: UnpackStats) -> None:
         if not as_json:
             click.echo(printable(f"{stats.path}: {stats.status}, {kb(stats.size)}"))
 
-    done = output.told(unpack_sessions(meant_by(what), dry_run=dry_run), say)
+    if urls:
+        # Imported here: most packs lie on a disk.
+        from sessioncompress.operations import cloud_packed
+
+        done = output.told(cloud_packed.unpack(urls, dry_run=dry_run), say)
+    else:
+        done = output.told(unpack_sessions(meant_by(what), dry_run=dry_run), say)
     if as_json:
         files = [to_json(each) for each in done.results]
         output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": files})

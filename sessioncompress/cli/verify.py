@@ -10,22 +10,22 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli.choosing import Chosen, choosing, with_stores
 from sessioncompress.operations import batch, wording
-from sessioncompress.operations.packed import each_packed
 from sessioncompress.operations.verify import VerifyStats, verify_session
 from sessioncompress.pipeline.discover import Found
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress verify session.jsonl")
-@options.choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True, urls=True)
+@choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True, urls=True)
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
 @cluster.ENGINE
-def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
+def verify(chosen: Chosen, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
     """Check sessions, and that every original is there; exit 5 if not."""
     policies = options.policies_of(config, backup_dir=backup_dir)
-    found = options.with_stores(chosen, policies)
+    found = with_stores(chosen, policies)
 
     def prepare(each: Found) -> Callable[[], VerifyStats]:
         return options.on(each, partial(verify_session, policy=options.policy_of(each, policies), form=form))
@@ -41,7 +41,7 @@ def verify(chosen: options.Chosen, config: Path | None, backup_dir: Path | None,
         else:
             lines.left(said)
 
-    packed = each_packed(chosen.packed(), lambda _, copy: verify_session(copy, form=form))
+    packed = chosen.each_packed(lambda _, copy: verify_session(copy, form=form))
     done = output.both(output.told(run, say), output.told(packed, say))
     if chosen.as_json:
         output.echo_json(wording.verify_document(done.results))

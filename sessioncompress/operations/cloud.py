@@ -1,33 +1,26 @@
 """Sessions in object stores: listed once, worked on in a temporary folder, put back if nobody else wrote meanwhile.
 
-The condition of each write, that the object is still the one that was read, takes the place of the lock. The order is
-that on a disk: originals, journal, session. A crash leaves the old session or the new one, and the originals of either.
+The order of the puts is that on a disk: originals, journal, session. A crash leaves the old session or the new one, and
+the originals of either.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
-from functools import lru_cache
-from io import BytesIO
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
+from typing import NamedTuple, TypeVar
 
-from sessioncompress.core.text import KB, counted
-from sessioncompress.errors import (
-    NOT_CHANGED,
-    FileFailed,
-    InUse,
-    NotASession,
-    Refused,
-    SessionCompressError,
-    UsageError,
-)
+from sessioncompress.core.text import counted
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, NotASession, Refused, UsageError
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
+from sessioncompress.operations import objects
+from sessioncompress.operations.objects import MB, NOTHING, Object
 from sessioncompress.pipeline.discover import NEVER, Found, Globs, Remote
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.pipeline.triage import too_small
@@ -36,19 +29,14 @@ from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import last_run
-from sessioncompress.store.layout import FOLDER, JOURNAL, Store, originals_of, owners, status_of, store_in
-
-if TYPE_CHECKING:
-    from obstore import GetResult, ObjectMeta
-    from obstore.store import ObjectStore
+from sessioncompress.store.layout import FOLDER, JOURNAL, Store, originals_of, owners, store_in
+from sessioncompress.store.lock import lock
+from sessioncompress.store.packing import PACKS
 
 T = TypeVar("T")
 
-_MB = KB * KB
-LARGEST = 1024 * _MB
+LARGEST = 1024 * MB
 """Bytes. A session that is put back is in memory as a whole: no part of it may appear before the rest."""
-_CHUNK = 8 * _MB
-_RETRIES, _RETRY_SECONDS = 6, 60
 _COMMIT_SECONDS = 1200
 LEASE_SECONDS = 3600
 """Originals that no journal tells of may be those of a run that is about to put its journal: for so long they stay.
@@ -57,10 +45,7 @@ That run begins no write after _COMMIT_SECONDS, a write and its retries end minu
 differ by a quarter of an hour.
 """
 _LONGEST_NAME = 255
-_LONGEST_ERROR = 300
-_NOTHING = "Nothing was done."
-_SAY_SO = "It is left alone, and the session is not changed."
-_STATE = "The session is as it was or as it will be, nothing in between."
+_TEMPORARY = "sessioncompress-bucket-"
 
 
 def policy_for(remote: Remote, policies: Policies) -> Policy:
@@ -73,7 +58,7 @@ def policy_for(remote: Remote, policies: Policies) -> Policy:
     }
     if given := [name for name, value in asked.items() if value]:
         what = f"{given[0]} does not go with sessions in object stores"
-        raise UsageError(what, where=remote.url, state=_NOTHING, remedy="Leave it out, or work on a copy.")
+        raise UsageError(what, where=remote.url, state=NOTHING, remedy="Leave it out, or work on a copy.")
     return policy
 
 
@@ -87,111 +72,93 @@ def skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | Non
     return CompressionStats(found.shown, status=Status.SKIPPED, reason=reason, original_size=size, compressed_size=size)
 
 
+class Copy(NamedTuple):
+    """The copy of a session and its store in a temporary folder."""
+
+    session: Object
+    originals: Object
+    journal: Object
+
+
+def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
+    """Fetch a session with its store into a folder. Raises SessionCompressError."""
+    where, _, name = remote.url.rpartition("/")
+    refuse_unless_file(remote.url, name)
+    if writes and remote.size > LARGEST:
+        what = f"it has more than {LARGEST // MB:,} MB, the most that is changed in an object store"
+        raise Refused(what, where=remote.url, state=NOT_CHANGED, remedy="Compress a copy of it on a disk.")
+    store = store_in(folder / name)
+    session = objects.fetched(remote.url, folder / name)
+    if session.found is None:
+        raise FileFailed("it is gone", where=remote.url, remedy="Run again.")
+    # The journal first: what originals there are more than it tells of is seen, however they were written.
+    journal, originals = (
+        objects.fetched(url, path) if remote.stored is None or path.name in remote.stored else Object(url, path)
+        for path in (store.journal, store.originals)
+        for url in (f"{where}/{FOLDER}/{path.name}",)
+    )
+    if writes:
+        _refuse_if_leased(originals, store)
+    return Copy(session, originals, journal)
+
+
+def refuse_unless_file(url: str, *names: str) -> None:
+    """Raise NotASession where no files can have these names."""
+    if any(len(os.fsencode(each)) > _LONGEST_NAME or "\0" in each or each in ("", ".", "..") for each in names):
+        raise NotASession("no file can have its name", where=url, state=NOT_CHANGED)
+
+
+@contextmanager
+def temporary(url: str) -> Iterator[Path]:
+    """Make a folder for what is fetched from below a URL, which errors then name instead."""
+    _sweep()
+    with TemporaryDirectory(prefix=_TEMPORARY) as made, disk.closing(disk.open_folder(Path(made))) as fd:
+        # What is locked is in use. Packs lock the folder that they are of, so that is another one.
+        lock(fd)
+        folder = Path(os.path.realpath(made), "at")
+        disk.make_folder(folder)
+        with objects.told_of(url, folder):
+            yield folder
+
+
+@cache
+def _sweep() -> None:
+    """Remove what killed runs left: it holds what sessions hold."""
+    for folder in Path(gettempdir()).glob(f"{_TEMPORARY}*"):
+        with suppress(OSError):
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime < LEASE_SECONDS:
+                continue
+            with disk.closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)) as fd:
+                if lock(fd):
+                    rmtree(folder, ignore_errors=True)
+
+
 def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
     """Fetch a session with its store, do the work there, and put back what it changed if it `writes`.
 
     Raises what the work raises, InUse where somebody else wrote meanwhile, and FileFailed.
     """
-    folder_url, _, name = remote.url.rpartition("/")
-    with TemporaryDirectory(prefix="sessioncompress-") as made:
-        folder = Path(os.path.realpath(made))
-        with _told_of(remote.url, folder):
-            if len(os.fsencode(name)) > _LONGEST_NAME or "\0" in name or name in (os.curdir, os.pardir):
-                raise NotASession("no file can have its name", where=remote.url, state=NOT_CHANGED)
-            if writes and remote.size > LARGEST:
-                what = f"it has more than {LARGEST // _MB:,} MB, the most that is changed in an object store"
-                raise Refused(what, where=remote.url, state=NOT_CHANGED, remedy="Compress a copy of it on a disk.")
-            store = store_in(folder / name)
-            session = _fetched(remote.url, folder / name)
-            if session.found is None:
-                raise FileFailed("it is gone", where=remote.url, remedy="Run again.")
-            # The journal first: what originals there are more than it tells of is seen, however they were written.
-            journal, originals = (
-                _fetched(url, path) if remote.stored is None or path.name in remote.stored else _Object(url, path)
-                for path in (store.journal, store.originals)
-                for url in (f"{folder_url}/{FOLDER}/{path.name}",)
-            )
-            if writes:
-                _refuse_if_leased(originals, store)
-            result = work(folder / name)
-            if writes:
-                _put_back(originals, journal, session)
-            return result
+    with temporary(remote.url.rpartition("/")[0]) as folder:
+        copy = copied(remote, folder, writes=writes)
+        result = work(copy.session.path)
+        if writes:
+            _put_back(*copy)
+        return result
 
 
-class _Object:
-    """An object and the file that it was fetched into, as both were then; `found` is None where there was none."""
-
-    def __init__(self, url: str, path: Path, found: GetResult | None = None) -> None:
-        self.url, self.path, self.found = url, path, found
-        self._mode: Any = "create" if found is None else _update(found.meta)
-        self._was = _signature(path)
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the work wrote the file. One that it removed held nothing that a journal tells of."""
-        return _signature(self.path) not in (None, self._was)
-
-    def put(self, *, empty: bool = False) -> None:
-        """Put the file, or nothing, if the object is still what was fetched. Raises InUse, FileFailed."""
-        from obstore import exceptions, put
-
-        store, key = _place(self.url)
-        attributes = self.found.attributes if self.found else None
-        version: Mapping[str, Any] | None
-        with _failing(self.url, _STATE), BytesIO() if empty else self.path.open("rb") as data:
-            try:
-                version = put(store, key, data, mode=self._mode, attributes=attributes, use_multipart=False)
-            except (exceptions.PreconditionError, exceptions.AlreadyExistsError) as error:
-                # The library may have tried again what had come through the first time.
-                data.seek(0)
-                version = self._holding(data)
-                if version is None:
-                    what = "somebody else wrote it meanwhile"
-                    raise InUse(what, where=self.url, state=_SAY_SO, remedy="Run again.") from error
-            self._mode = _update(version)
-
-    def _holding(self, data: BinaryIO) -> ObjectMeta | None:
-        """Look up the object if it holds what is to be put."""
-        from obstore import get
-
-        try:
-            found = get(*_place(self.url))
-            same = all(bytes(chunk) == data.read(len(chunk)) for chunk in found.stream(_CHUNK))
-        except FileNotFoundError:
-            return None
-        return found.meta if same and not data.read(1) else None
+def on_journal(remote: Remote, work: Callable[[Path], T]) -> T:
+    """Do work that reads nothing of a session but its journal, which alone is fetched. Raises as work_on()."""
+    where, _, name = remote.url.rpartition("/")
+    with temporary(where) as folder:
+        refuse_unless_file(remote.url, name)
+        journal = store_in(folder / name).journal
+        if remote.stored is None or journal.name in remote.stored:
+            objects.fetched(f"{where}/{FOLDER}/{journal.name}", journal)
+        return work(folder / name)
 
 
-def _update(version: Mapping[str, Any]) -> Any:
-    """Make the condition that an object is still of this version."""
-    return {part: version[part] for part in ("e_tag", "version") if version[part] is not None}
-
-
-def _signature(path: Path) -> tuple[int, int, int] | None:
-    status = status_of(path)
-    return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _fetched(url: str, path: Path) -> _Object:
-    """Fetch an object into a file, which gets its time of change; none is no error. Raises FileFailed."""
-    from obstore import get
-
-    store, key = _place(url)
-    with _failing(url, NOT_CHANGED):
-        try:
-            found = get(store, key)
-        except FileNotFoundError:
-            return _Object(url, path)
-        disk.make_folder(path.parent)
-        with disk.closing(disk.create(path)) as fd:
-            for chunk in found.stream(_CHUNK):
-                disk.write_all(fd, chunk)
-            disk.set_time(fd, _changed_ns(found.meta))
-    return _Object(url, path, found)
-
-
-def _put_back(originals: _Object, journal: _Object, session: _Object) -> None:
+def _put_back(session: Object, originals: Object, journal: Object) -> None:
     """Put what changed. Raises InUse, FileFailed."""
     begun = time.monotonic()
     if journal.found is None and originals.is_changed:
@@ -205,7 +172,7 @@ def _put_back(originals: _Object, journal: _Object, session: _Object) -> None:
             each.put()
 
 
-def _refuse_if_leased(originals: _Object, store: Store) -> None:
+def _refuse_if_leased(originals: Object, store: Store) -> None:
     """Raise InUse where there are more originals than the journal tells of, as a run may be about to put its journal.
 
     Were they cut off, like those of a run that was killed, its journal would tell of originals that are not there.
@@ -220,167 +187,131 @@ def _refuse_if_leased(originals: _Object, store: Store) -> None:
         raise InUse(what, where=originals.url, state=NOT_CHANGED, remedy=remedy)
 
 
-def find(urls: Sequence[str], globs: Globs, older_than: int | None, *, stores: bool) -> Iterator[Found]:
-    """Yield the sessions that URLs of objects or prefixes mean, each once; a prefix is listed once.
+class Listed(NamedTuple):
+    """An object as it was listed."""
 
-    With `stores`, for commands that read them, also what has one, whatever its name, and with an error if it is gone.
-    Raises UsageError where nothing is there, FileFailed.
-    """
-    seen: set[str] = set()
-    for url in urls:
-        found = _below(url, globs, stores=stores)
-        for each in [_one(url)] if found is None else found:
-            assert each.remote is not None
-            young = older_than is not None and time.time() - each.remote.changed_ns / 1e9 < older_than
-            if each.remote.url not in seen and not (young and each.error is None):
-                seen.add(each.remote.url)
-                yield each
+    size: int
+    changed_ns: int
 
 
-def _below(url: str, globs: Globs, *, stores: bool) -> list[Found] | None:
-    """List the sessions below a prefix; None where nothing lies there. Raises UsageError, FileFailed."""
-    _library()
-    from obstore import list as listing
+class Listing(NamedTuple):
+    """What lies below a prefix, by keys: the names in our folders by what is above them, and everything else."""
 
-    store, prefix = _place(url)
-    root = _root(url)
-    present: dict[str, ObjectMeta] = {}
-    stored: dict[str, set[str]] = {}
-    with _failing(url, _NOTHING):
-        for chunk in listing(store, prefix=prefix or None):
-            for meta in chunk:
-                folder, _, name = meta["path"].rpartition("/")
-                above, _, last = folder.rpartition("/")
-                if last == FOLDER:
-                    stored.setdefault(above, set()).add(name)
-                elif NEVER.isdisjoint(folder.split("/")):
-                    present[meta["path"]] = meta
-    if not (present or stored):
-        return None
-    begins = f"{prefix}/" if prefix else ""
+    root: str
+    begins: str
+    present: dict[str, Listed]
+    stores: dict[str, dict[str, Listed]]
+    packs: dict[str, Listed]
+
+
+class Places:
+    """What URLs of objects and prefixes mean. Each prefix is listed once, when it is first asked for."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.urls = urls
+        self._listings: dict[str, Listing | None] = {}
+
+    def find(self, globs: Globs, older_than: int | None, *, stores: bool) -> Iterator[Found]:
+        """Yield the sessions, each once.
+
+        With `stores`, for commands that read them, also what has one, whatever its name, and with an error if it is
+        gone. Raises UsageError where nothing is there, FileFailed.
+        """
+        seen: set[str] = set()
+        for url in self.urls:
+            listing = self.listing(url)
+            for each in [_one(url)] if listing is None else _sessions(listing, globs, stores=stores):
+                assert each.remote is not None
+                young = older_than is not None and time.time() - each.remote.changed_ns / 1e9 < older_than
+                if each.remote.url not in seen and not (young and each.error is None):
+                    seen.add(each.remote.url)
+                    yield each
+
+    def listing(self, url: str) -> Listing | None:
+        """List what lies below a prefix; None where nothing does. Raises UsageError, FileFailed."""
+        if url not in self._listings:
+            self._listings[url] = _below(url)
+        return self._listings[url]
+
+
+def _below(url: str) -> Listing | None:
+    root = objects.root_of(url)
+    prefix = url[len(root) :].rstrip("/")
+    found = Listing(root, f"{prefix}/" if prefix else "", {}, {}, {})
+    is_there = False
+    for meta in objects.listed(url):
+        is_there = True
+        each = Listed(meta["size"], objects.changed_ns(meta))
+        folder, _, name = meta["path"].rpartition("/")
+        above, _, last = folder.rpartition("/")
+        if last == FOLDER:
+            found.stores.setdefault(above, {})[name] = each
+        elif last == PACKS and above.rpartition("/")[2] == FOLDER:
+            found.packs[meta["path"]] = each
+        elif NEVER.isdisjoint(folder.split("/")):
+            found.present[meta["path"]] = each
+    return found if is_there else None
+
+
+def _sessions(listing: Listing, globs: Globs, *, stores: bool) -> Iterable[Found]:
+    """Find the sessions of a listing. Raises FileFailed."""
+    root, begins, present, stored, _ = listing
     found: dict[str, Found] = {}
-    for key, meta in present.items():
-        folder, _, name = key.rpartition("/")
-        if globs.takes(key.removeprefix(begins)) and _may_be_session(
-            store, meta, name, stored.get(folder, set()), present
-        ):
-            found[key] = _meant(root, meta, stored.get(folder, set()), named=False)
+    for key, each in present.items():
+        names = stored.get(key.rpartition("/")[0], {})
+        if globs.takes(key.removeprefix(begins)) and _may_be_session(root, key, each.size, names, present):
+            found[key] = _meant(root + key, each, names, named=False)
     for folder, names in stored.items() if stores else ():
-        for session in sorted({owner for _, owner in owners(store_in(Path(folder, "session.jsonl")), names)}):
+        # What is empty was packed.
+        full = [name for name, each in names.items() if each.size]
+        for session in sorted({owner for _, owner in owners(store_in(Path(folder, "session.jsonl")), full)}):
             key = f"{folder}/{session}".lstrip("/")
             if globs.takes(key.removeprefix(begins)):
-                found[key] = _meant(root, present[key], names, named=True) if key in present else _gone(root + key)
-    return list(found.values())
+                there = present.get(key)
+                is_there = there is not None and there.size > 0
+                found[key] = _meant(root + key, there, names, named=True) if there and is_there else _gone(root + key)
+    return found.values()
 
 
-def _may_be_session(store: ObjectStore, meta: ObjectMeta, name: str, stored: set[str], present: Container[str]) -> bool:
-    """Judge an object by its name, and a `.json` by its first bytes, as discover() judges files."""
-    if name.endswith(".jsonl"):
-        beside = originals_of(Path(meta["path"])).as_posix()
-        return not (name.endswith(JOURNAL) and beside in present)
-    if not name.endswith(".json") or not meta["size"]:
+def _may_be_session(root: str, key: str, size: int, stored: Container[str], present: Container[str]) -> bool:
+    """Judge an object by its name, and a `.json` by its first bytes, as discover() judges files.
+
+    What is empty was packed, and what it was stands in an index.
+    """
+    name = key.rpartition("/")[2]
+    if not size:
         return False
-    if name + JOURNAL in stored:
-        return True
-    from obstore import get_range
-
-    with _failing(meta["path"], _NOTHING):
-        first = get_range(store, meta["path"], start=0, end=min(meta["size"], FIRST_BYTES))
-    return may_be_session(bytes(first))
+    if name.endswith(".jsonl"):
+        return not (name.endswith(JOURNAL) and originals_of(Path(key)).as_posix() in present)
+    if not name.endswith(".json"):
+        return False
+    return name + JOURNAL in stored or may_be_session(objects.first_bytes(root + key, min(size, FIRST_BYTES)))
 
 
-def _meant(root: str, meta: ObjectMeta, stored: Iterable[str] | None, *, named: bool) -> Found:
+def _meant(url: str, listed: Listed, stored: Iterable[str] | None, *, named: bool) -> Found:
     """Make what stands for a session, of whose store no more is kept than which of its objects are there."""
-    url = root + meta["path"]
     if stored is not None:
-        files = store_in(Path(meta["path"]))
+        files = store_in(Path(url))
         stored = frozenset({files.journal.name, files.originals.name}.intersection(stored))
-    return Found(Path(url), named=named, remote=Remote(url, meta["size"], _changed_ns(meta), stored))
+    return Found(Path(url), named=named, remote=Remote(url, listed.size, listed.changed_ns, stored))
 
 
 def _gone(url: str) -> Found:
     what = "the session is not there, but its store is still there"
-    remedy = f"Put the session back; if it is not wanted any more, delete its objects in {FOLDER}/ there."
+    remedy = (
+        "Put the session back; if it was being packed, pack again; if it is not wanted any more, delete its objects in "
+        f"{FOLDER}/ there."
+    )
     error = Refused(what, where=url, state="Nothing of that is changed.", remedy=remedy)
     return Found(Path(url), named=True, error=error, remote=Remote(url, 0, 0))
 
 
 def _one(url: str) -> Found:
-    """Look up an object that is named. Raises UsageError where there is none, FileFailed."""
-    from obstore import head
-
-    store, key = _place(url)
-    with _failing(url, _NOTHING):
-        try:
-            if key:
-                return _meant(_root(url), head(store, key), None, named=True)
-        except FileNotFoundError:
-            pass
-    raise UsageError("there is no object of this name or prefix", where=url, state=_NOTHING)
-
-
-def _changed_ns(meta: ObjectMeta) -> int:
-    return int(meta["last_modified"].timestamp()) * 1_000_000_000
-
-
-def _root(url: str) -> str:
-    """What all URLs of a bucket begin with."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}/"
-
-
-def _place(url: str) -> tuple[ObjectStore, str]:
-    """Split a URL into its bucket, for which a client is made once in a process, and its key. Raises UsageError."""
-    root = _root(url)
-    return _client(root), url[len(root) :].rstrip("/")
-
-
-@lru_cache(maxsize=8)
-def _client(bucket: str) -> ObjectStore:
-    from obstore.store import from_url
-
-    retries: Any = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
-    with _failing(bucket, _NOTHING):
-        return from_url(bucket, retry_config=retries)
-
-
-def _library() -> None:
-    """Raise UsageError where the library is not installed."""
-    try:
-        import obstore  # noqa: F401
-    except ImportError as error:
-        what = "object stores need the library obstore"
-        raise UsageError(what, state=_NOTHING, remedy="Run: pip install 'sessioncompress[cloud]'") from error
-
-
-@contextmanager
-def _failing(url: str, state: str) -> Iterator[None]:
-    """Turn the library's errors into a FileFailed with the first line of what it says, which names no secret."""
-    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-
-    try:
-        yield
-    except (BaseError, FileNotFoundError, ValueError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        said = lines[0].partition(": <?xml")[0][:_LONGEST_ERROR].rstrip(". ")
-        remedy = "Check the bucket, the network, and the credentials and the region in the environment."
-        if isinstance(error, PermissionDeniedError | UnauthenticatedError):
-            remedy = "Check what the credentials in the environment may do: list, get and put are needed."
-        raise FileFailed(said, where=url, state=state, remedy=remedy) from None
-
-
-@contextmanager
-def _told_of(url: str, folder: Path) -> Iterator[None]:
-    """Name what errors say of the temporary folder by where it comes from."""
-    try:
-        yield
-    except SessionCompressError as error:
-        here, there = str(folder), url.rpartition("/")[0]
-        error.what, error.remedy = error.what.replace(here, there), error.remedy.replace(here, there)
-        error.where = error.where and error.where.replace(here, there)
-        error.state = error.state.replace(here, there)
-        raise
-    except OSError as error:
-        if isinstance(error.filename, str):
-            error.filename = error.filename.replace(str(folder), "the temporary copy of " + url.rpartition("/")[0])
-        raise
+    """Look up an object that is named. Raises UsageError where there is none, or it is empty; FileFailed."""
+    found = objects.looked_up(url)
+    if found is None:
+        raise UsageError("there is no object of this name or prefix", where=url, state=NOTHING)
+    if not found["size"]:
+        remedy = "If it was packed, 'sessioncompress unpack' with this URL brings it back."
+        raise UsageError("the object is empty", where=url, state=NOTHING, remedy=remedy)
+    return _meant(url, Listed(found["size"], objects.changed_ns(found)), None, named=True)

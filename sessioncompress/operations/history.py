@@ -7,7 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.layout import store_of
 from sessioncompress.store.runs import read_runs
@@ -60,6 +62,15 @@ def session_runs(path: Path | str, policy: Policy = BALANCED) -> list[SessionRun
         )
         for run in read_runs(store_of(path.parent.resolve() / path.name, policy).journal)
     ]
+
+
+def runs_of(found: Found, policy: Policy) -> list[SessionRun]:
+    """List the runs over a session that was found, also in an object store. Raises SessionCompressError."""
+    if found.remote is None:
+        return session_runs(found.path, policy)
+    from sessioncompress.operations.cloud import on_journal
+
+    return [replace(each, path=found.shown) for each in on_journal(found.remote, session_runs)]
 
 
 def history(found: Iterable[SessionRun]) -> list[RunStats]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sessioncompress.cli.options import Chosen
+from sessioncompress.cli.choosing import Chosen
 from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import document, here, run
 from tests.cli.test_sessions import agents, contents

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -15,46 +17,24 @@ from urllib.request import Request, urlopen
 import pytest
 
 from sessioncompress.operations import cloud
+from sessioncompress.store import disk
+from sessioncompress.store.lock import lock
 from tests.cli.test_cli import here, run
 from tests.docs.pages import code, page
+from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server, small
 from tests.support.runs import fixture
 from tests.support.session import PiSession
 
-obstore = pytest.importorskip("obstore", reason="the extra sessioncompress[cloud] is not installed")
-moto = pytest.importorskip("moto.server", reason="moto's server is not installed")
+__all__ = ["bucket", "here", "server"]
 
-__all__ = ["here"]
-
-BUCKET = "s3://bucket"
 KEY = "ci/one/session.jsonl"
 URL = f"{BUCKET}/{KEY}"
 PI = fixture("pi-anthropic.jsonl")
+SMALL = small("small")
+COMMANDS = "compress, compact, history, pack, restore, search, stats, unpack and verify"
 STORE = ("ci/one/.sessioncompress/session.jsonl.zst", "ci/one/.sessioncompress/session.refs.jsonl")
 WRITES = (*STORE, KEY)
 """The objects that a run puts, in this order; the first run puts an empty journal before them."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Run the server; yield its address."""
-    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
-
-
-@pytest.fixture
-def bucket(server: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Make an empty bucket, and a client of it."""
-    names = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1"}
-    for name, value in {**names, "ENDPOINT_URL": server, "ALLOW_HTTP": "true"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    urlopen(Request(f"{server}/moto-api/reset", method="POST")).close()
-    urlopen(Request(f"{server}/bucket", method="PUT")).close()
-    cloud._client.cache_clear()
-    yield obstore.store.from_url(BUCKET)
-    cloud._client.cache_clear()
 
 
 @pytest.fixture
@@ -62,28 +42,6 @@ def session(bucket: Any) -> str:
     """Put a session that gets much smaller into the bucket; return its URL."""
     obstore.put(bucket, KEY, PI)
     return URL
-
-
-def content(bucket: Any, key: str = KEY) -> bytes:
-    """Return what an object holds."""
-    return bytes(obstore.get(bucket, key).bytes())
-
-
-def keys(bucket: Any) -> list[str]:
-    """List the keys of all objects."""
-    return sorted(meta["path"] for chunk in obstore.list(bucket) for meta in chunk)
-
-
-def putting(monkeypatch: pytest.MonkeyPatch, does: Callable[[str, Callable[[], Any]], Any]) -> list[str]:
-    """Let a function stand before each put of a run; return the list to which the keys are added."""
-    real, seen = obstore.put, []
-
-    def put(store: Any, key: str, *arguments: Any, **named: Any) -> Any:
-        seen.append(key)
-        return does(key, lambda: real(store, key, *arguments, **named))
-
-    monkeypatch.setattr(obstore, "put", put)
-    return seen
 
 
 def test_a_session_goes_there_and_back(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,12 +54,13 @@ def test_a_session_goes_there_and_back(bucket: Any, monkeypatch: pytest.MonkeyPa
 
     seen = putting(monkeypatch, lambda _, put: put())
     done = run("compress", BUCKET)
-    assert (done.exit_code, done.stderr) == (0, f"undo with: sessioncompress restore {BUCKET}\n")
+    assert done.exit_code == 0
+    assert re.fullmatch(f"undo with: sessioncompress restore --run [0-9a-f-]+ {BUCKET}\n", done.stderr)
     assert done.stdout.startswith(f"{URL}: 338 KB -> 101 KB (-70 %)\n")
     assert seen == [STORE[1], *WRITES]
     small = obstore.get(bucket, KEY)
     assert (small.attributes["Content-Type"], small.attributes["build"]) == ("application/jsonl", "17")
-    assert len(content(bucket)) < len(PI) // 3
+    assert len(content(bucket, KEY)) < len(PI) // 3
 
     assert "1 unchanged" in run("compress", f"{BUCKET}/ci/").stdout
     assert run("verify", BUCKET).stdout == "total: 1 session: 98 lines, 35 rewritten, 35 originals read and right\n"
@@ -109,7 +68,7 @@ def test_a_session_goes_there_and_back(bucket: Any, monkeypatch: pytest.MonkeyPa
     assert seen == [STORE[1], *WRITES]
     done = run("restore", URL)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert content(bucket) == PI
+    assert content(bucket, KEY) == PI
     assert keys(bucket) == sorted(WRITES)
 
 
@@ -119,11 +78,27 @@ def test_lines_that_came_since_stay(session: str, bucket: Any) -> None:
     assert run("compress", session).exit_code == 0
     more = PiSession(seed="more")
     more.message("user", content=[{"type": "text", "text": "go on"}])
-    obstore.put(bucket, KEY, content(bucket) + more.lines()[-1])
+    obstore.put(bucket, KEY, content(bucket, KEY) + more.lines()[-1])
     assert run("compress", session, "--force").exit_code == 0
     assert run("verify", session).exit_code == 0
     assert run("restore", session).exit_code == 0
-    assert content(bucket) == PI + more.lines()[-1]
+    assert content(bucket, KEY) == PI + more.lines()[-1]
+
+
+def test_one_run_is_taken_back(session: str, bucket: Any) -> None:
+    """By its name or as the last one; what others did stays, and only journals are fetched to find it."""
+    assert run("compress", session).exit_code == 0
+    small = content(bucket, KEY)
+    assert run("compress", session, "--keep-turns", "0", "--protect-tokens", "0").exit_code == 0
+    runs = [line.split("\t") for line in run("history", BUCKET).stdout.splitlines()[1:3]]
+    assert [(each[1], each[5]) for each in runs] == [("compress", "in place")] * 2
+    done = run("restore", "--last", BUCKET, "--dry-run", "--json")
+    assert [each["path"] for each in json.loads(done.stdout)["files"]] == [session]
+    assert run("restore", "--last", BUCKET).exit_code == 0
+    assert len(content(bucket, KEY)) >= len(small)
+    assert run("restore", "--run", runs[1][0], session).exit_code == 0
+    assert content(bucket, KEY) == PI
+    assert "no run is left to take back" in run("restore", "--last", BUCKET).stderr
 
 
 # What somebody else writes meanwhile
@@ -139,7 +114,7 @@ def test_an_object_that_was_overwritten_is_left_alone(
     obstore.put(bucket, other, PI)
     if command == "restore":
         assert run("compress", BUCKET).exit_code == 0
-    newer = content(bucket) + b"\n"
+    newer = content(bucket, KEY) + b"\n"
     writes, put_object = [KEY], obstore.put
 
     def overwritten(key: str, put: Callable[[], Any]) -> Any:
@@ -154,12 +129,12 @@ def test_an_object_that_was_overwritten_is_left_alone(
     assert done.exit_code == 4
     what = "somebody else wrote it meanwhile. It is left alone, and the session is not changed. Run again."
     assert f"refused: {session}: {what}\n" in done.stderr
-    assert content(bucket) == newer
+    assert content(bucket, KEY) == newer
     assert (content(bucket, other) == PI) == (command == "restore")
     assert run("verify", BUCKET).exit_code == 0
     assert run(command, BUCKET).exit_code == 0
     assert run("restore", BUCKET).exit_code == 0
-    assert content(bucket).rstrip() == PI.rstrip()
+    assert content(bucket, KEY).rstrip() == PI.rstrip()
 
 
 @pytest.mark.slow
@@ -180,7 +155,7 @@ def test_of_two_runs_one_does_it(session: str, bucket: Any, monkeypatch: pytest.
     assert {first.exit_code, second[0].exit_code} == {0, 4}, (first.output, second[0].output)
     assert run("verify", session).exit_code == 0
     assert run("restore", session).exit_code == 0
-    assert content(bucket) == PI
+    assert content(bucket, KEY) == PI
 
 
 # A put that fails
@@ -193,11 +168,13 @@ def test_of_two_runs_one_does_it(session: str, bucket: Any, monkeypatch: pytest.
     [(False, 0), (False, 1), (False, 2), (False, 3), (True, 1), (True, 2), (True, 3)],
 )
 def test_a_put_that_fails_leaves_the_old_or_the_new(
-    session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch, *, number: int, arrives: bool, before: bool
+    bucket: Any, monkeypatch: pytest.MonkeyPatch, *, number: int, arrives: bool, before: bool
 ) -> None:
     """With a complete store; the next run does the rest, at once or when no other can be at work."""
+    obstore.put(bucket, KEY, SMALL)
+    session, command = URL, ("compress", URL, "--force")
     if before:
-        assert run("compress", session).exit_code == 0
+        assert run(*command, "--keep-turns", "1").exit_code == 0
     place = (STORE[1], *WRITES)[number]
 
     def failing(key: str, put: Callable[[], Any]) -> Any:
@@ -207,8 +184,8 @@ def test_a_put_that_fails_leaves_the_old_or_the_new(
             raise obstore.exceptions.GenericError("the network is down\n\nDebug source:")
         return put()
 
-    again = ["compress", session, *(["--keep-turns", "0", "--protect-tokens", "0"] if before else [])]
-    old = content(bucket)
+    again = [*command, "--keep-turns", "0" if before else "1", "--protect-tokens", "0"]
+    old = content(bucket, KEY)
     with monkeypatch.context() as patched:
         seen = putting(patched, failing)
         done = run(*again)
@@ -216,7 +193,7 @@ def test_a_put_that_fails_leaves_the_old_or_the_new(
     assert seen[-1] == place
     state = "The session is as it was or as it will be, nothing in between."
     assert f"failed: {BUCKET}/{place}: the network is down. {state}" in done.stderr
-    assert (content(bucket) == old) == (not (arrives and place == KEY))
+    assert (content(bucket, KEY) == old) == (not (arrives and place == KEY))
     checked = run("verify", session)
     assert checked.exit_code == 0, checked.stderr
 
@@ -227,10 +204,10 @@ def test_a_put_that_fails_leaves_the_old_or_the_new(
         monkeypatch.setattr(cloud, "LEASE_SECONDS", 0)
     done = run(*again)
     assert done.exit_code == 0, done.stderr
-    assert len(content(bucket)) < len(old)
+    assert len(content(bucket, KEY)) < len(old)
     assert run("verify", session).exit_code == 0
     assert run("restore", session).exit_code == 0
-    assert content(bucket) == PI
+    assert content(bucket, KEY) == SMALL
 
 
 @pytest.mark.slow
@@ -244,7 +221,7 @@ def test_a_put_that_the_library_repeats_is_done(session: str, bucket: Any, monke
     putting(monkeypatch, twice)
     assert run("compress", session).exit_code == 0
     assert run("verify", session).exit_code == 0
-    assert len(content(bucket)) < len(PI)
+    assert len(content(bucket, KEY)) < len(PI)
 
 
 @pytest.mark.slow
@@ -254,7 +231,7 @@ def test_a_run_that_took_too_long_ends(session: str, bucket: Any, monkeypatch: p
     done = run("compress", session)
     assert done.exit_code == 3
     assert "took so long that another run may have begun. The session is not changed." in done.stderr
-    assert content(bucket) == PI
+    assert content(bucket, KEY) == PI
 
 
 # Which objects are sessions
@@ -290,7 +267,8 @@ def test_a_prefix_means_what_a_folder_means(bucket: Any, monkeypatch: pytest.Mon
         return {each["path"].removeprefix(f"{BUCKET}/") for each in files}
 
     assert found(f"{BUCKET}/a") == {"a/pi é [1].jsonl", "a/gemini.json"}
-    assert len(listings) == 1
+    # The second is that of packs above it.
+    assert [each["prefix"] for each in listings] == ["a", ".sessioncompress/packs"]
     assert found(BUCKET, "--exclude", "a") == {"ab/other.jsonl"}
     assert found(f"{BUCKET}/a/", "--include", "*.json") == {"a/gemini.json"}
     assert found(BUCKET, "--older-than", "1h") == set()
@@ -346,13 +324,16 @@ def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here:
         (("compress", URL, "--commit-originals"), 2, "--commit-originals (commitOriginals) does not go with"),
         (("compress", URL, "."), 2, "name sessions in object stores and those on a disk in different runs"),
         (("compress", URL, "--all"), 2, "PATHS go with none of --agent, --project and --all"),
-        (("restore", URL, "--last"), 2, "in object stores whole sessions are restored"),
-        (("diff", URL), 2, "in object stores sessions are named to compress, compact, restore, stats and verify"),
-        (("forget", URL), 2, "in object stores sessions are named to compress, compact, restore, stats and verify"),
+        (("restore", URL, "--from-markers", "--originals", "x"), 2, "--originals names a session on a disk"),
+        (("diff", URL), 2, f"in object stores sessions are named to {COMMANDS}."),
+        (("forget", URL), 2, f"in object stores sessions are named to {COMMANDS}."),
+        (("unpack", URL, "."), 2, "name sessions in object stores and those on a disk in different runs"),
+        (("unpack", URL), 2, "no packed session is meant by it. Nothing was done."),
         (("verify", f"{BUCKET}/nothing"), 2, "there is no object of this name or prefix. Nothing was done."),
         (("verify", "s3://no-such-bucket"), 3, "404 Not Found. Nothing was done. Check the bucket, the network,"),
         (("verify", "s3:///x"), 3, "s3:///: Generic URL error"),
         (("verify", "az://x"), 3, "Account must be specified"),
+        (("verify", f"{BUCKET}/a/../b"), 3, "The library can read no such key: rename that object"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -360,6 +341,13 @@ def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, .
     done = run(*arguments)
     assert done.exit_code == code
     assert said in " ".join(done.stderr.split())
+
+
+def test_an_endpoint_is_a_url(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library would break off, with a trace of its own."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+    done = run("compress", URL)
+    assert (done.exit_code, "AWS_ENDPOINT_URL is no URL: 'localhost:9000'" in done.stderr) == (2, True)
 
 
 def test_without_the_library_it_says_what_to_install(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,6 +369,21 @@ def test_without_a_network_nothing_is_lost(bucket: Any, monkeypatch: pytest.Monk
     assert "Check the bucket, the network, and the credentials" in done.stderr
 
 
+def test_what_a_killed_run_left_is_removed(session: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is an hour old, and nobody is at work in it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = [tmp_path / f"sessioncompress-bucket-{name}" for name in ("old", "used", "new")]
+    for each in left:
+        (each / "at").mkdir(parents=True)
+    for each in left[:2]:
+        os.utime(each, (1, 1))
+    cloud._sweep.cache_clear()
+    with disk.closing(disk.open_folder(left[1])) as fd:
+        assert lock(fd)
+        assert run("stats", session).exit_code == 0
+    assert [each.exists() for each in left] == [False, True, True]
+
+
 # The guide, and many
 
 
@@ -399,22 +402,16 @@ def test_the_commands_of_the_guide_work(bucket: Any, server: str) -> None:
 @pytest.mark.slow
 def test_two_hundred_sessions(bucket: Any, tmp_path: Path) -> None:
     """Compressed, verified and restored by several processes; each is a new one, since a fork loses threads."""
-    built = PiSession(seed="many").opening()
-    for number in range(8):
-        built.user(f"look at {number}")
-        result = "".join(f"{line} of {number}\n" for line in range(300))
-        built.step("bash", {"command": f"cat {number}"}, result)
-    data = built.bytes()
     names = [f"many/{number:03}.jsonl" for number in range(200)]
     for name in names:
-        obstore.put(bucket, name, data)
+        obstore.put(bucket, name, SMALL)
 
     def command(*arguments: str) -> str:
         words = [sys.executable, "-m", "sessioncompress", *arguments, "--jobs", "2", f"{BUCKET}/many"]
         return subprocess.run(words, check=True, capture_output=True, text=True, env=os.environ).stdout
 
     assert "200 files (200 compressed)" in command("compress", "--force", "--keep-turns", "1")
-    assert all(meta["size"] < len(data) for chunk in obstore.list(bucket) for meta in chunk)
+    assert all(meta["size"] < len(SMALL) for chunk in obstore.list(bucket) for meta in chunk)
     assert "total: 200 sessions: " in command("verify")
     assert "total: 200 sessions restored: " in command("restore")
-    assert all(content(bucket, name) == data for name in names)
+    assert all(content(bucket, name) == SMALL for name in names)

@@ -136,7 +136,7 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
     assert len({each["run"] for each in became}) == 1
 
 
-@pytest.mark.parametrize("command", ["stats", "compress", "verify", "compact", "restore"])
+@pytest.mark.parametrize("command", ["stats", "budget", "compress", "verify", "compact", "restore"])
 def test_every_command_says_what_it_says_without(command: str, address: str, archive: Path) -> None:
     """Of sessions that are named by a relative path, and does the same; nothing stays connected."""
     other = archive.parent / "others"
@@ -148,12 +148,20 @@ def test_every_command_says_what_it_says_without(command: str, address: str, arc
     found = run(command, *options, "--json", "--engine", "dask", "--scheduler", address, archive.name)
     assert len(connections()) == before
     usual = run(command, *options, "--json", "--jobs", "1", other)
-    assert (found.exit_code, usual.exit_code) == (0, 0), found.stderr
+    # Something is due.
+    assert found.exit_code == usual.exit_code == int(command == "budget"), found.stderr
     assert known(found.stdout, archive) == known(usual.stdout, other)
     assert {path.name: path.read_bytes() for path in archive.glob("*.jsonl")} == {
         path.name: path.read_bytes() for path in other.glob("*.jsonl")
     }
     assert [Path(each["path"]).parent for each in files(found.stdout)] == [archive] * FEW
+
+
+def test_a_report_is_made_from_what_workers_measure(address: str, archive: Path) -> None:
+    """The page is written here."""
+    done = run("report", "--engine", "dask", "--scheduler", address, "-o", "page.html", archive.name)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == run("report", "--jobs", "1", "-o", "page.html", archive.name).stdout
 
 
 def known(out: str, folder: Path) -> str:

@@ -53,6 +53,7 @@ _SMALL = ("tests/unit/compressors/test_least_gain.py",)
 _INSTRUCTIONS = ("tests/unit/compressors/test_instructions.py",)
 _SUBAGENTS = ("tests/unit/compressors/test_subagents.py",)
 _CLOUD = ("tests/cli/test_cloud.py",)
+_CLOUD_PACKS = ("tests/cli/test_cloud_packs.py",)
 _LONG_PREVIEWS = ("tests/unit/operations/test_previews.py",)
 
 MUTANTS = (
@@ -968,13 +969,13 @@ MUTANTS = (
     Mutant("a deep call passes the guard", "hooks/guard.py", "if is_deep(raw):", "if False:", _DEEP),
     # Object stores: the conditions and the order of the puts.
     Mutant(
-        "an object is put whatever it is by now", "operations/cloud.py", "mode=self._mode", 'mode="overwrite"', _CLOUD
+        "an object is put whatever it is by now", "operations/objects.py", "mode=self._mode", 'mode="overwrite"', _CLOUD
     ),
     Mutant(
         "originals that another run has put are cut off",
         "operations/cloud.py",
-        "                _refuse_if_leased(originals, store)\n",
-        "                pass\n",
+        "        _refuse_if_leased(originals, store)\n",
+        "        pass\n",
         _CLOUD,
     ),
     Mutant(
@@ -985,6 +986,27 @@ MUTANTS = (
         _CLOUD,
     ),
     Mutant("a first run puts no journal first", "operations/cloud.py", "journal.put(empty=True)", "pass", _CLOUD),
+    Mutant(
+        "a pack in a bucket counts unread",
+        "operations/cloud_packed.py",
+        "if not objects.holds(url, path, state):",
+        "if False:",
+        _CLOUD_PACKS,
+    ),
+    Mutant(
+        "what changed as it was packed is brought back older",
+        "operations/cloud_packs.py",
+        "if isinstance(became.error, InUse):",
+        "if False:",
+        _CLOUD_PACKS,
+    ),
+    Mutant(
+        "a store is emptied before its session",
+        "operations/cloud_packs.py",
+        "    here.copy.session.put(empty=True)\n    _empty_store(here.store)\n",
+        "    _empty_store(here.store)\n    here.copy.session.put(empty=True)\n",
+        _CLOUD_PACKS,
+    ),
     # Packs.
     Mutant(
         "a pack is not read back",

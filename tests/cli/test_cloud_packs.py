@@ -1,0 +1,232 @@
+"""`pack` and `unpack` in an object store: moto's server stands for S3."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.operations import cloud_packed, cloud_packs
+from tests.cli.test_cli import here, run
+from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server, small
+
+__all__ = ["bucket", "here", "server"]
+
+ONE, TWO = "ci/one/session.jsonl", "ci/two é%20 [1]+.jsonl"
+STORE = ("ci/one/.sessioncompress/session.jsonl.zst", "ci/one/.sessioncompress/session.refs.jsonl")
+
+
+DATA = {ONE: small("one"), TWO: small("two")}
+
+COMPRESSED: dict[str, bytes] = {}
+"""What is made once, and put for each test."""
+
+
+@pytest.fixture
+def sessions(bucket: Any) -> Any:
+    """Put two sessions, the first of which has a store."""
+    if not COMPRESSED:
+        obstore.put(bucket, ONE, DATA[ONE])
+        assert run("compress", f"{BUCKET}/{ONE}", "--force", "--keep-turns", "1").exit_code == 0
+        COMPRESSED.update(full(bucket), **{TWO: DATA[TWO]})
+    for key, data in COMPRESSED.items():
+        obstore.put(bucket, key, data, attributes={"build": "17"})
+    return bucket
+
+
+def full(bucket: Any) -> dict[str, bytes]:
+    """Read all that is not empty, but for packs."""
+    found = {key: content(bucket, key) for key in keys(bucket) if "/packs/" not in key}
+    return {key: data for key, data in found.items() if data}
+
+
+def packs(bucket: Any) -> list[str]:
+    """List the objects of packs that are not empty."""
+    return [key for key in keys(bucket) if "/packs/" in key and content(bucket, key)]
+
+
+def test_sessions_are_packed_and_come_back(sessions: Any) -> None:
+    """By the same bytes and attributes; meanwhile what reads sees them, and what is at their places is empty."""
+    before = full(sessions)
+    assert set(before) == {ONE, TWO, *STORE}
+    assert run("pack", BUCKET, "--dry-run").stdout.startswith("total: would pack 2 sessions, ")
+    assert full(sessions) == before
+    done = run("pack", f"{BUCKET}/ci/", "--json")
+    (archive,) = json.loads(done.stdout)["archives"]
+    assert archive["path"].startswith(f"{BUCKET}/ci/.sessioncompress/packs/")
+    assert (archive["sessions"], archive["size"]) == (2, sum(map(len, before.values())))
+    assert (full(sessions), len(packs(sessions))) == ({}, 2)
+    assert run("verify", BUCKET).stdout.startswith("total: 2 sessions: ")
+    assert run("stats", f"{BUCKET}/ci/one", "--json").stdout.count(f'"path": "{BUCKET}/{ONE}"') == 2
+    assert f"{BUCKET}/{TWO} (packed): turn 1, prompt: look at 0" in run("search", "look at 0", BUCKET).stdout
+    assert run("pack", BUCKET).stdout == "total: packed 0 sessions, 0 KB\n"
+    assert "the object is empty. Nothing was done. If it was packed" in run("verify", f"{BUCKET}/{ONE}").stderr
+
+    done = run("unpack", f"{BUCKET}/{TWO}")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert full(sessions) == {TWO: before[TWO]}
+    assert run("unpack", f"{BUCKET}/{archive['path'].removeprefix(BUCKET + '/')}").exit_code == 0
+    assert full(sessions) == before
+    assert obstore.get(sessions, ONE).attributes["build"] == "17"
+    assert packs(sessions) == []
+    assert run("restore", BUCKET).exit_code == 0
+    assert content(sessions, ONE) == DATA[ONE]
+
+
+@pytest.mark.slow
+def test_what_is_written_meanwhile_stays(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that changed as it was packed is told of, and the pack does not bring its older state back."""
+    newer, put_object = DATA[TWO] + b"\n", obstore.put
+
+    def overwritten(key: str, put: Callable[[], Any]) -> Any:
+        if key.endswith(".index") and not content(sessions, TWO).endswith(b"\n\n"):
+            put_object(sessions, TWO, newer)
+        return put()
+
+    with monkeypatch.context() as patched:
+        putting(patched, overwritten)
+        done = run("pack", BUCKET)
+    assert done.exit_code == 4
+    assert f"refused: {BUCKET}/{TWO}: somebody else wrote it meanwhile. It is left alone" in done.stderr
+    assert full(sessions) == {TWO: newer}
+    obstore.delete(sessions, TWO)
+    assert "1 session" in run("unpack", BUCKET, "--dry-run").stdout
+    obstore.put(sessions, ONE, newer)
+    done = run("unpack", BUCKET)
+    assert done.exit_code == 4
+    assert "another object is in its place. It is not changed; the packed one is in the pack." in done.stderr
+    assert full(sessions) == {ONE: newer}
+    assert run("pack", BUCKET).exit_code == 0
+    assert run("unpack", BUCKET).exit_code == 0
+    assert full(sessions)[ONE] == newer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "number", "arrives"),
+    [
+        *(("pack", n, True) for n in range(6)),
+        *(("unpack", n, True) for n in range(7)),
+        *((command, n, False) for command in ("pack", "unpack") for n in (0, 2)),
+    ],
+)
+def test_a_put_that_fails_loses_nothing(
+    sessions: Any, monkeypatch: pytest.MonkeyPatch, *, command: str, number: int, arrives: bool
+) -> None:
+    """Each session is at its place or in a pack; the next run finishes, and all comes back."""
+    for each in (cloud_packed, cloud_packs):
+        monkeypatch.setattr(each, "_AT_ONCE", 1)
+    before = full(sessions)
+    if command == "unpack":
+        assert run("pack", BUCKET).exit_code == 0
+
+    def failing(key: str, put: Callable[[], Any]) -> Any:
+        if len(seen) > number:
+            if arrives and len(seen) == number + 1:
+                put()
+            raise obstore.exceptions.GenericError("the network is down\n\nDebug source:")
+        return put()
+
+    with monkeypatch.context() as patched:
+        seen = putting(patched, failing)
+        done = run(command, BUCKET)
+    assert done.exit_code == 3, (seen, done.output)
+    there = {key: data for key, data in full(sessions).items() if key in DATA}
+    packed = json.loads(run("unpack", BUCKET, "--dry-run", "--json").stdout or '{"files": []}')["files"]
+    assert {*there, *(each["path"].removeprefix(f"{BUCKET}/") for each in packed)} == set(DATA)
+    again = run(command, BUCKET)
+    assert again.exit_code == (2 if "no packed session" in again.stderr else 0), again.output
+    if command == "pack":
+        assert full(sessions) == {}
+        assert run("unpack", BUCKET).exit_code == 0
+    assert full(sessions) == before
+
+
+@pytest.mark.slow
+def test_a_pack_that_does_not_read_back_takes_no_session(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store kept something else than it was given."""
+    before, put_object = full(sessions), obstore.put
+
+    def damaged(key: str, put: Callable[[], Any]) -> Any:
+        done = put()
+        if key.endswith(".tar.zst"):
+            put_object(sessions, key, content(sessions, key)[:-1])
+        return done
+
+    putting(monkeypatch, damaged)
+    done = run("pack", BUCKET)
+    assert (done.exit_code, "it does not read back as it was put. No session is taken" in done.stderr) == (3, True)
+    assert full(sessions) == before
+
+
+@pytest.mark.slow
+def test_of_two_packs_at_once_none_loses(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins when the first has put its index: what comes back is all, and once."""
+    before = full(sessions)
+    second: list[Any] = []
+
+    def between(key: str, put: Callable[[], Any]) -> Any:
+        if key == ONE and not second:
+            second.append(None)
+            second[0] = run("pack", BUCKET)
+        return put()
+
+    putting(monkeypatch, between)
+    run("pack", BUCKET)
+    assert full(sessions) == {}
+    assert run("verify", BUCKET).stdout.startswith("total: 2 sessions: ")
+    assert run("unpack", BUCKET).exit_code == 0
+    assert full(sessions) == before
+
+
+@pytest.mark.slow
+def test_little_is_fetched_at_a_time(sessions: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A pack ends when so much is fetched; of a pack only the frames that are needed are."""
+    monkeypatch.setattr(cloud_packed, "BATCH", 1)
+    for each in (cloud_packed, cloud_packs):
+        monkeypatch.setattr(each, "_AT_ONCE", 1)
+    before = full(sessions)
+    assert len(json.loads(run("pack", BUCKET, "--json").stdout)["archives"]) == 2
+    assert run("verify", BUCKET).stdout.startswith("total: 2 sessions: ")
+    assert run("unpack", BUCKET).exit_code == 0
+    assert full(sessions) == before
+
+
+@pytest.mark.slow
+def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
+    """And keeps no other from being packed, read or brought back; nothing of it is written."""
+    before, folder = full(sessions), "ci/.sessioncompress/packs"
+    member: dict[str, Any] = {
+        "path": "x.jsonl",
+        "size": 1 << 40,
+        "sha256": "0" * 64,
+        "mode": 0o600,
+        "mtimeNs": 1,
+        "start": 0,
+    }
+    entry: dict[str, Any] = {
+        "type": "session",
+        "state": "packed",
+        "id": "",
+        "agent": "pi",
+        "project": "",
+        "title": "",
+        "begun": "",
+    }
+    entry |= {"modified": "", "turns": 0, "frame": 0, "members": [member]}
+    head = {"type": "pack", "version": 1, "size": 1 << 41}
+    outside = {**entry, "members": [{**member, "path": "../x.jsonl"}]}
+    indexes: dict[str, list[dict[str, Any]]] = {"bad": [{}], "large": [head, entry], "outside": [head, outside]}
+    for name, rows in indexes.items():
+        obstore.put(sessions, f"{folder}/{name}.index", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    done = run("pack", f"{BUCKET}/ci")
+    assert (done.exit_code, "packed 2 sessions" in done.stdout) == (5, True)
+    done = run("unpack", f"{BUCKET}/ci")
+    assert (done.exit_code, "unpacked 2 sessions" in done.stdout) == (5, True)
+    assert "bad.index:1: this line is none of an index of a pack." in done.stderr
+    assert "outside.index:2: this line names a file that no pack holds." in done.stderr
+    assert f"{BUCKET}/ci/x.jsonl: it has more than 1,024 MB" in done.stderr
+    assert full(sessions) == before
