@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class _Head(NamedTuple):
     path: Path
     root: Path
     policy: Policy
-    agent: str
+    form: Format
     id: str
     parents: tuple[str, ...]
     project: str
@@ -72,35 +73,28 @@ def pack_sessions(
     A session in none of the roots is packed in its own folder. With `dry_run` nothing is changed.
     """
     real = [Path(os.path.realpath(root)) for root in roots]
-    groups: dict[tuple[Path, str], list[_Head]] = {}
+    projects_in: dict[Path, dict[str, list[_Head]]] = {}
     for each in found:
         outcome = outcome_of(each, lambda: _head(each, real, policy_of(each.path)))  # noqa: B023 - called at once
         if outcome.result is None:
             yield Outcome(each, error=outcome.error, passed_over=outcome.passed_over)
         else:
             head = outcome.result
-            groups.setdefault((head.root, head.project), []).append(head)
-    if not dry_run:
-        yield from _settled({root for root in real if packing.packs_of(root).is_dir()} - {root for root, _ in groups})
-    for (root, _), heads in groups.items():
-        ordered = _by_family(heads)
-        if dry_run:
-            for head in ordered:
+            projects_in.setdefault(head.root, {}).setdefault(head.project, []).append(head)
+    if dry_run:
+        for projects in projects_in.values():
+            for head in chain.from_iterable(map(_by_family, projects.values())):
                 yield Outcome(head.found, _stats(head, "", "would pack"))
-            continue
+        return
+    # Where nothing is left to pack, what a killed run left is put right all the same.
+    for root in sorted(root for root in real if packing.packs_of(root).is_dir()):
+        projects_in.setdefault(root, {})
+    for root, projects in projects_in.items():
         try:
             with packing.alone(root):
-                yield from _packed(root, ordered)
-        except SessionCompressError as error:
-            yield Outcome(Found(root, named=True), error=error)
-
-
-def _settled(roots: Iterable[Path]) -> Iterator[Outcome[PackStats]]:
-    """Put right what a killed run left in folders where nothing is left to pack."""
-    for root in sorted(roots):
-        try:
-            with packing.alone(root):
-                continue
+                packs = [each for each in packing.packs_in(root) if isinstance(each, Pack)]
+                for heads in projects.values():
+                    yield from _packed(root, _by_family(heads), packs)
         except SessionCompressError as error:
             yield Outcome(Found(root, named=True), error=error)
 
@@ -124,7 +118,7 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
             path,
             root,
             policy,
-            form.name,
+            form,
             name.id,
             name.parents,
             name.project,
@@ -159,13 +153,12 @@ def _by_family(heads: Iterable[_Head]) -> list[_Head]:
     return [head for family in families.values() for head in family]
 
 
-def _packed(root: Path, heads: Sequence[_Head]) -> Iterator[Outcome[PackStats]]:
+def _packed(root: Path, heads: Sequence[_Head], packs: Sequence[Pack]) -> Iterator[Outcome[PackStats]]:
     """Pack the sessions of one project, alone with the packs of a folder."""
     by_path = {str(head.path.relative_to(root)): head for head in heads}
     taking: list[tuple[Pack, Entry]] = []
-    for pack in packing.packs_in(root):
-        if isinstance(pack, Pack):
-            yield from _packed_before(pack, by_path, taking)
+    for pack in packs:
+        yield from _packed_before(pack, by_path, taking)
     failed: list[Outcome[PackStats]] = []
     if by_path:
         name = _name_of(next(iter(by_path.values())))
@@ -253,14 +246,14 @@ def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
 def _stats(head: _Head, archive: str, status: str) -> PackStats:
     store = store_in(head.path)
     size = head.size + reading.size_of_store(store)
-    return PackStats(str(head.found.path), head.agent, head.project, head.title, size, archive, status)
+    return PackStats(str(head.found.path), head.form.name, head.project, head.title, size, archive, status)
 
 
 def _name_of(head: _Head) -> str:
     """Name a pack after the project of its sessions, by letters that need no care in a shell."""
     named = Path(head.project).name[:40] if "/" in head.project else ""
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
-    return plain.strip(".-") or head.agent
+    return plain.strip(".-") or head.form.name
 
 
 def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry:
@@ -279,14 +272,12 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
         adding = pool.submit(new.add, sources, head.family)
         # Its files are open until it is done, whatever happens here.
         stack.callback(wait, [adding])
-        turns, begun = _turns(session)
+        turns, begun = _turns(session, head.form)
         added = adding.result()
     if added is None:
         raise session.in_use("a program has shortened it")
-    modified = written_time(session.stat.st_mtime)
-    return Entry(
-        State.PACKED, head.id, head.agent, utf8(head.project), head.title, begun, modified, turns, added[0], added[1]
-    )
+    modified, project = written_time(session.stat.st_mtime), utf8(head.project)
+    return Entry(State.PACKED, head.id, head.form.name, project, head.title, begun, modified, turns, *added)
 
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
@@ -299,14 +290,16 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
         raise session.in_use("a run has just replaced it")
 
 
-def _turns(session: OpenSession) -> tuple[int, str]:
+def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     """Count the prompts of a session, and find when its first entry was written."""
-    form = reading.format_of(session)
     reader, dating = form.reader(), form.reader()
     turns, begun = 0, 0
     for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
-        if whole and (entry := jsonl.parse(raw)) is not None:
+        dated = begun or number >= _HEAD_LINES
+        if not whole or (dated and not reader.may_prompt(raw)):
+            continue
+        if (entry := jsonl.parse(raw)) is not None:
             turns += sum(said.say is Say.PROMPT for said in reader.said(entry))
-            if not begun and number < _HEAD_LINES:
+            if not dated:
                 begun = dating.line(raw, entry).time
     return turns, written_time(begun / 1000) if begun else ""

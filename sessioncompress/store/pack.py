@@ -24,7 +24,7 @@ ARCHIVE: Final = ".tar.zst"
 INDEX: Final = ".index"
 VERSION: Final = 1
 
-_LEVEL: Final = 6
+_LEVEL: Final = 5
 _LARGEST_WINDOW: Final = 27
 """The largest that zstd, and so `tar --zstd`, reads without an option: 128 MiB."""
 _SMALLEST_WINDOW: Final = 19
@@ -34,6 +34,8 @@ _LONGEST_FRAME: Final = 32 << 20
 """Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
 _SHORTEST_REPEAT: Final = 256
 """Bytes. Shorter ones from far before take the place of longer ones: then forks of one session take far more."""
+_REMEMBERED: Final = 8
+"""Of 2 to that power places one is remembered for such repeats; more take a third of the time, and find no more."""
 _PIECE: Final = 1 << 18
 _LONGEST_INDEX: Final = 64 << 20
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
@@ -151,8 +153,10 @@ def _may_hold(entry: Entry) -> bool:
     first, *others = entry.members
     steps = first.path.split("/")
     plain = not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in steps)
+    if not plain or not others:
+        return plain
     store = store_in(Path(first.path))
-    return plain and {each.path for each in others} <= {store.originals.as_posix(), store.journal.as_posix()}
+    return {each.path for each in others} <= {store.originals.as_posix(), store.journal.as_posix()}
 
 
 class Source(NamedTuple):
@@ -178,6 +182,7 @@ class PackWriter:
                 int(parameter.window_log): window,
                 int(parameter.enable_long_distance_matching): 1,
                 int(parameter.ldm_min_match): _SHORTEST_REPEAT,
+                int(parameter.ldm_hash_rate_log): _REMEMBERED,
                 int(parameter.checksum_flag): 1,
             }
         )

@@ -180,15 +180,13 @@ def _settled(pack: Pack, entry: Entry) -> State:
     """Finish with one session that a killed run had put aside: let it go, or put it back."""
     path = pack.place(entry)
     aside = _aside(path)
-    if entry.state is not State.PACKED or not is_below(pack.root, path):
+    left = [aside, *(pack.root / member.path for member in entry.members[1:])]
+    if entry.state is not State.PACKED or not any(map(os.path.lexists, left)) or not is_below(pack.root, path):
         return entry.state
     if os.path.lexists(path):
         if os.path.lexists(aside) and path.samefile(aside):
             disk.remove(aside)
         # Else the agent has begun a new one of that name: both stay, and whoever works on it is told.
-        return entry.state
-    left = [aside, *(pack.root / member.path for member in entry.members[1:])]
-    if not any(map(os.path.lexists, left)):
         return entry.state
     if _reads_back(pack, entry) and (not os.path.lexists(aside) or _may_go(aside, entry)):
         disk.remove(aside)
