@@ -22,11 +22,11 @@ from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
-from sessioncompress.store import disk, packing
+from sessioncompress.store import disk, packing, recover_packs
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import Entry, PackReader, Source, State, is_same, not_utf8
+from sessioncompress.store.pack import Entry, State, is_same, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 
@@ -34,6 +34,13 @@ _TITLE = 200
 """Characters of a session's first prompt that stand in the index."""
 _HEAD_LINES = 200
 """Among so many of its first lines a session's first prompt is looked for, to find its family."""
+
+
+_SMALL = 16 << 20
+"""Bytes. Packs up to that size are taken into a new one, as those of a job that packs every night."""
+_SMALL_CONTENT = 1 << 30
+_MANY = 8
+"""So many small packs of a project become one: fewer are no burden, and what is packed is packed again a few times."""
 
 
 class PackStats(Struct, frozen=True, rename="camel"):
@@ -91,7 +98,7 @@ def pack_sessions(
         projects_in.setdefault(root, {})
     for root, projects in projects_in.items():
         try:
-            with packing.alone(root):
+            with recover_packs.alone(root):
                 packs = [each for each in packing.packs_in(root) if isinstance(each, Pack)]
                 for heads in projects.values():
                     yield from _packed(root, _by_family(heads), packs)
@@ -161,23 +168,50 @@ def _packed(root: Path, heads: Sequence[_Head], packs: Sequence[Pack]) -> Iterat
         yield from _packed_before(pack, by_path, taking)
     failed: list[Outcome[PackStats]] = []
     if by_path:
-        name = _name_of(next(iter(by_path.values())))
-        with packing.NewPack(root, name, sum(head.size for head in by_path.values())) as new:
+        first = next(iter(by_path.values()))
+        merging = _small(packs, utf8(first.project), by_path.keys())
+        content = sum(head.size for head in by_path.values())
+        content += sum(entry.size for pack in merging for entry in pack.packed())
+        with packing.NewPack(root, _name_of(first), content) as new, ThreadPoolExecutor(1) as pool:
             entries = []
-            with ThreadPoolExecutor(1) as pool:
-                for head in by_path.values():
-                    outcome = outcome_of(head.found, lambda: _added(new, head, pool))  # noqa: B023 - called at once
-                    if outcome.result is not None:
-                        entries.append(outcome.result)
-                        continue
-                    if new.is_broken and outcome.error is not None:
-                        raise outcome.error
-                    failed.append(Outcome(head.found, error=outcome.error))
+            for head in by_path.values():
+                outcome = outcome_of(head.found, lambda: _added(new, head, pool))  # noqa: B023 - called at once
+                if outcome.result is not None:
+                    entries.append(outcome.result)
+                    continue
+                if new.is_broken and outcome.error is not None:
+                    raise outcome.error
+                failed.append(Outcome(head.found, error=outcome.error))
             if entries:
-                made = new.commit(entries)
+                merged = [entry for pack in merging for entry in new.take_in(pack)]
+                made = new.commit([*entries, *merged])
                 taking += [(made, entry) for entry in entries]
+                for pack in merging:
+                    with failing(pack.archive):
+                        pack.mark({entry.path: State.MOVED for entry in pack.packed()})
+                        pack.drop_if_done()
     yield from failed
     yield from _taken_out(taking, {str(head.path.relative_to(root)): head for head in heads})
+
+
+def _small(packs: Iterable[Pack], project: str, paths: Iterable[str]) -> list[Pack]:
+    """Choose the packs of a project that a new one is to take in: small ones, once there are many.
+
+    None that cannot be read, nor two that have sessions of one place: an index names each once.
+    """
+    chosen: list[Pack] = []
+    taken = set(paths)
+    for pack in packs:
+        packed = pack.packed()
+        places = {entry.path for entry in packed}
+        is_small = pack.index.size <= _SMALL and sum(entry.size for entry in packed) <= _SMALL_CONTENT
+        is_of_it = all(entry.project == project for entry in packed) and pack.waiting() == packed
+        if packed and is_small and is_of_it and taken.isdisjoint(places) and len(places) == len(packed):
+            chosen.append(pack)
+            taken |= places
+    if len(chosen) < _MANY:
+        return []
+    return [pack for pack in chosen if all(recover_packs.reads_back(pack, entry) for entry in pack.packed())]
 
 
 def _packed_before(
@@ -196,8 +230,9 @@ def _packed_before(
         elif outcome.result:
             by_path.pop(entry.path)
             taking.append((pack, entry))
-        else:
+        elif all(is_same(pack.root / member.path, member, or_longer=True) for member in entry.members):
             changed[entry.path] = State.LEFT
+        # Else it is another one in its place: the packed one stays packed.
     if changed:
         with failing(pack.archive):
             pack.mark(changed)
@@ -208,10 +243,7 @@ def _is_in(pack: Pack, entry: Entry) -> bool:
     """Tell whether a pack holds a session as it is now, and its store. Raises SessionCompressError."""
     if not all(is_same(pack.root / member.path, member) for member in entry.members):
         return False
-    with suppress(SessionCompressError), PackReader(pack.archive) as reader:
-        reader.check(entry)
-        return True
-    return False
+    return recover_packs.reads_back(pack, entry)
 
 
 def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) -> Iterator[Outcome[PackStats]]:
@@ -264,11 +296,11 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
     ):
         store = store_of(session.path, head.policy)
         _refuse_unless_whole(session, store)
-        sources = [Source(str(session.path.relative_to(head.root)), session.fd, session.size)]
+        sources = [source_of(str(session.path.relative_to(head.root)), session.fd, session.size)]
         for path in (store.originals, store.journal):
             with suppress(FileNotFoundError):
                 fd = stack.enter_context(disk.closing(open_file(path)))
-                sources.append(Source(str(path.relative_to(head.root)), fd, os.fstat(fd).st_size))
+                sources.append(source_of(str(path.relative_to(head.root)), fd))
         adding = pool.submit(new.add, sources, head.family)
         # Its files are open until it is done, whatever happens here.
         stack.callback(wait, [adding])

@@ -27,10 +27,10 @@ from sessioncompress.operations.sessions import (
 )
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found, folders, is_folder
-from sessioncompress.store import packing, unpacking
+from sessioncompress.store import packing, recover_packs, unpacking
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.pack import Entry, PackReader, State
+from sessioncompress.store.pack import Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack
 
 T = TypeVar("T")
@@ -114,7 +114,8 @@ def meant_by(named: Iterable[str]) -> list[Packed]:
         if not here:
             anywhere = _sorted(packed_anywhere())[0] if anywhere is None else anywhere
             here = _called(each, anywhere)
-        found |= {one.place: one for one in here}
+        # Of two of one place the newer one is meant.
+        found |= {one.place: one for one in sorted(here, key=lambda one: one.entry.members[0].mtime_ns)}
     return list(found.values())
 
 
@@ -155,34 +156,29 @@ def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
 
 def unpack_sessions(chosen: Iterable[Packed], *, dry_run: bool = False) -> Iterator[Outcome[UnpackStats]]:
     """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
-    by_pack: dict[Path, list[Packed]] = {}
+    by_root: dict[Path, list[Packed]] = {}
     for each in chosen:
-        by_pack.setdefault(each.pack.archive, []).append(each)
-    for group in by_pack.values():
-        pack = group[0].pack
-        wanted = {each.entry.path for each in group}
+        by_root.setdefault(each.pack.root, []).append(each)
+    for root, group in by_root.items():
         if dry_run:
             yield from (Outcome(Found(each.place, named=True), _unpacked(each, "would unpack")) for each in group)
             continue
+        wanted = {each.entry.content for each in group}
         try:
-            with packing.alone(pack.root):
-                # Another run may have been at work on it since it was read.
-                now = next((each for each in packing.packs_in(pack.root) if _is_same(each, pack)), None)
-                if isinstance(now, Pack):
-                    yield from _brought_back(now, wanted)
+            with recover_packs.alone(root):
+                # Another run may have been at work since they were read: each is in the pack that has it now.
+                for pack in packing.packs_in(root):
+                    if isinstance(pack, Pack) and not wanted.isdisjoint(each.content for each in pack.packed()):
+                        yield from _brought_back(pack, wanted)
         except SessionCompressError as error:
-            yield Outcome(Found(pack.archive, named=True), error=error)
+            yield Outcome(Found(root, named=True), error=error)
 
 
-def _is_same(found: Pack | SessionCompressError, pack: Pack) -> bool:
-    return isinstance(found, Pack) and found.name == pack.name
-
-
-def _brought_back(pack: Pack, wanted: set[str]) -> Iterator[Outcome[UnpackStats]]:
+def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[UnpackStats]]:
     done: dict[str, State] = {}
-    entries = [each for each in pack.index.entries if each.path in wanted and each.state is State.PACKED]
+    entries = [each for each in pack.packed() if each.content in wanted]
     with PackReader(pack.archive) as reader:
-        for entry in _in_order(entries):
+        for entry in in_order(entries):
             each = Packed(pack, entry)
             outcome = outcome_of(Found(each.place, named=True), lambda: _bring(each, reader))  # noqa: B023 - called at once
             if outcome.error is None:
@@ -218,11 +214,6 @@ def _up_to(root: Path, place: Path) -> Iterator[Path]:
             return
 
 
-def _in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Order sessions as they stand in their archive, so that each frame is read once."""
-    return sorted(entries, key=lambda entry: (entry.frame, entry.members[0].start))
-
-
 def each_packed(
     among: Iterable[Packed | SessionCompressError], work: Callable[[Path, Path], T]
 ) -> Iterator[Outcome[T]]:
@@ -237,7 +228,7 @@ def each_packed(
         pack = group[0].pack
         try:
             with PackReader(archive) as reader:
-                for entry in _in_order(each.entry for each in group):
+                for entry in in_order(each.entry for each in group):
                     place = Found(pack.place(entry), named=True)
                     yield outcome_of(place, lambda: _on_copy(pack, entry, reader, work))  # noqa: B023 - called at once
         except SessionCompressError as error:
