@@ -26,11 +26,12 @@ SCHEMA = "sessioncompress.pack/1"
 def pack(chosen: options.Chosen, config: Path | None, **overrides: Any) -> None:
     """Put sessions that nobody resumes into archives, one for each project."""
     from sessioncompress.formats import table
+    from sessioncompress.pipeline.rollouts import with_packed
 
     if chosen.by_options and chosen.older_than is None:
         raise click.UsageError("without PATHS, --older-than says which sessions nobody resumes, as in 30d")
     policies = options.policies_of(config, chosen=chosen, **overrides)
-    found = options.all_governed(chosen.sessions(), policies)
+    found = options.all_governed(chosen.sessions(with_packed), policies)
     if chosen.asks:
         # Imported here: most runs ask nothing.
         from sessioncompress.cli.asking import goes_on

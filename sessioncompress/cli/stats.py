@@ -43,8 +43,7 @@ def stats(
 
     run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
     done = output.both(run, output.told(each_packed(chosen.packed(), of_copy)))
-    if chosen.by_options:
-        output.tell_of_opencode(chosen.agent)
+    output.tell_of_others(chosen)
     results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]
     if chosen.as_json:
         output.echo_json(wording.sessions_document(results))

@@ -17,9 +17,9 @@ from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failing
-from sessioncompress.formats.base import Format
+from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.pipeline import reading
+from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, packing, recover_packs
@@ -114,12 +114,15 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
         remedy = "Rename it."
         raise Refused("its name is no UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
     with open_session(path, writing=False) as session:
-        head = reading.head_in(session)
-        form = reading.format_of(session, head=head)
-        if not found.named:
-            reading.refuse_nameless(session, form)
+        if rollouts.is_packed(session):
+            form, head = rollouts.read(session)
+        else:
+            head = reading.head_in(session)
+            form = reading.format_of(session, head=head)
+            if not found.named:
+                reading.refuse_nameless(session, form)
         name = form.named(head)
-        prompt = _first_prompt(session, form)
+        prompt = _first_prompt(session, form, head)
         return _Head(
             found,
             path,
@@ -136,13 +139,19 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
         )
 
 
-def _first_prompt(session: OpenSession, form: Format) -> tuple[str, int]:
+def _pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
+    if rollouts.is_packed(session):
+        return rollouts.pieces(session)
+    return jsonl.pieces_of(session.reader, session.size)
+
+
+def _first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, int]:
     """Find the first prompt of a session, and when it was written: a fork begins with those of its parent."""
     reader = form.reader()
-    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
+    for number, raw, whole in _pieces(session):
         if number > _HEAD_LINES:
             break
-        if whole and (entry := jsonl.parse(raw)) is not None:
+        if whole and (entry := head.parsed.get(raw) or jsonl.parse(raw)) is not None:
             for said in reader.said(entry):
                 if said.say is Say.PROMPT and said.text.strip():
                     return " ".join(utf8(said.text[: 2 * _TITLE]).split())[:_TITLE], reader.line(raw, entry).time
@@ -326,7 +335,7 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     """Count the prompts of a session, and find when its first entry was written."""
     reader, dating = form.reader(), form.reader()
     turns, begun = 0, 0
-    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
+    for number, raw, whole in _pieces(session):
         dated = begun or number >= _HEAD_LINES
         if not whole or (dated and not reader.may_prompt(raw)):
             continue

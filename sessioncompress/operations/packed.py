@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -25,13 +25,16 @@ from sessioncompress.operations.sessions import (
     project_of,
     sessions,
 )
-from sessioncompress.pipeline import reading
+from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found, folders, is_folder
 from sessioncompress.store import packing, recover_packs, unpacking
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.overview import Row
 
 T = TypeVar("T")
 
@@ -199,7 +202,10 @@ def _bring(each: Packed, reader: PackReader) -> UnpackStats:
 
 def _refuse_unless_session(path: Path) -> None:
     with open_session(path, writing=False) as session:
-        reading.refuse_unless_session(session)
+        if rollouts.is_packed(session):
+            rollouts.read(session)
+        else:
+            reading.refuse_unless_session(session)
 
 
 def _unpacked(each: Packed, status: str) -> UnpackStats:
@@ -229,7 +235,8 @@ def each_packed(
         try:
             with PackReader(archive) as reader:
                 for entry in in_order(each.entry for each in group):
-                    place = Found(pack.place(entry), named=True)
+                    # What Codex itself has packed no command reads.
+                    place = Found(pack.place(entry), named=not entry.path.endswith(rollouts.ENDING))
                     yield outcome_of(place, lambda: _on_copy(pack, entry, reader, work))  # noqa: B023 - called at once
         except SessionCompressError as error:
             yield Outcome(Found(archive, named=True), error=error)
@@ -265,6 +272,42 @@ def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
             yield Outcome(Found(each.place, named=False), _listed(each))
         else:
             yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+
+
+class PackedSize(Struct, frozen=True):
+    """The bytes of one session before it was packed, and its share of its archive now."""
+
+    path: str
+    project: str
+    before: int
+    now: float
+
+
+def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Outcome[PackedSize]]:
+    """Measure packed sessions. What came back from an archive takes its share of it all the same."""
+    for each in among:
+        if isinstance(each, SessionCompressError):
+            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+            continue
+        index, size = each.pack.index, each.entry.size
+        content = sum(entry.size for entry in index.entries if entry.state is State.PACKED)
+        now = index.size * size / content if content else 0.0
+        yield Outcome(Found(each.place, named=False), PackedSize(str(each.place), each.entry.project, size, now))
+
+
+def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
+    """Sum up packed sessions by project, the largest first."""
+    # Imported here, as only a report needs it.
+    from sessioncompress.operations.overview import Row
+
+    by_project: dict[str, list[PackedSize]] = {}
+    for each in packed:
+        by_project.setdefault(printed(each.project) if each.project else "unknown", []).append(each)
+    rows = [
+        Row(name, len(of), sum(each.before for each in of), 0, round(sum(each.now for each in of)))
+        for name, of in by_project.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.size, row.name)))
 
 
 def _listed(each: Packed) -> ListedSession:
