@@ -19,6 +19,7 @@ from sessioncompress.core.text import utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.batch import Outcome, outcome_of
+from sessioncompress.operations.packed import goes_on
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
@@ -232,27 +233,31 @@ def _packed_before(
         head = by_path.get(entry.path)
         if head is None or entry.state is not State.PACKED:
             continue
-        outcome = outcome_of(head.found, lambda: _is_in(pack, entry))  # noqa: B023 - called at once
+        outcome = outcome_of(head.found, lambda: _found_again(pack, entry))  # noqa: B023 - called at once
         if outcome.error is not None:
             by_path.pop(entry.path)
             yield Outcome(head.found, error=outcome.error)
-        elif outcome.result:
+        elif outcome.result is State.PACKED:
             by_path.pop(entry.path)
             taking.append((pack, entry))
-        elif all(is_same(pack.root / member.path, member, or_longer=True) for member in entry.members):
+        elif outcome.result is State.LEFT:
             changed[entry.path] = State.LEFT
-        # Else it is another one in its place: the packed one stays packed.
     if changed:
         with failing(pack.archive):
             pack.mark(changed)
             pack.drop_if_done()
 
 
-def _is_in(pack: Pack, entry: Entry) -> bool:
-    """Tell whether a pack holds a session as it is now, and its store. Raises SessionCompressError."""
-    if not all(is_same(pack.root / member.path, member) for member in entry.members):
-        return False
-    return recover_packs.reads_back(pack, entry)
+def _found_again(pack: Pack, entry: Entry) -> State | None:
+    """Tell what a packed session is whose place is taken: as it was packed, and so still to go, or gone on with.
+
+    None where another one is in its place: then it stays packed. Raises SessionCompressError, OSError.
+    """
+    if all(is_same(pack.root / member.path, member) for member in entry.members):
+        if recover_packs.reads_back(pack, entry):
+            return State.PACKED
+        return State.LEFT
+    return State.LEFT if goes_on(pack, entry) else None
 
 
 def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) -> Iterator[Outcome[PackStats]]:

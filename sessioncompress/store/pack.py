@@ -356,12 +356,10 @@ class PackReader:
         return Unreadable(f"{member.path} in it cannot be read: {what}", where=self._path, state="", remedy=remedy)
 
 
-def is_same(path: Path, member: Member, *, or_longer: bool = False) -> bool:
-    """Tell whether a file has the bytes of a member; with `or_longer` there may be more behind them. Raises OSError."""
+def is_same(path: Path, member: Member) -> bool:
+    """Tell whether a file has the bytes of a member. Raises OSError."""
     with suppress(NotASession, FileNotFoundError, NotADirectoryError), disk.closing(open_file(path)) as fd:
-        size = os.fstat(fd).st_size
-        fits = size >= member.size if or_longer else size == member.size
-        return fits and disk.sha256_of(fd, 0, member.size) == member.sha256
+        return os.fstat(fd).st_size == member.size and disk.sha256_of(fd, 0, member.size) == member.sha256
     return False
 
 
