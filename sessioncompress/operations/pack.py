@@ -25,7 +25,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, packing, recover_packs
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, sessions_named, store_in, store_of
+from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.pack import Entry, State, is_same, not_utf8, source_of
 from sessioncompress.store.packing import Pack
@@ -327,9 +327,11 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
 
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
-    """Bring a session to the state of its last run. Raises Refused where its store is not all beside it."""
-    if store.folder != store.work:
-        what, remedy = "its originals lie in a backup folder, and no pack holds those", "Restore it first."
+    """Bring a session to the state of its last run. Raises Refused where its store is not beside it."""
+    if store.folder != store.work and holds(store):
+        # A pack may be moved with its folder, and a backup folder keeps the originals of other sessions too.
+        what = f"its originals lie in the backup folder {store.folder}, and a pack holds only what lies beside sessions"
+        remedy = "Run 'sessioncompress restore' on it first."
         raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     recover(session, store, journals.load(store.journal).lengths)
     if session.path.name in sessions_named(store.work):

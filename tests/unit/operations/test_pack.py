@@ -8,14 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.errors import Refused
 from sessioncompress.operations import pack as packing
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import meant_by, unpack_sessions
+from sessioncompress.pipeline.discover import discover
+from sessioncompress.pipeline.rollouts import with_packed
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.store.originals import zstd
 from sessioncompress.store.packing import Pack
 from tests.support.packs import Was, in_packs, pack, packs_in, session, sessions_in, state, unpack
-from tests.support.runs import EAGER, MTIME, write
+from tests.support.runs import EAGER, MTIME, fixture, write
 from tests.unit.store.tools import disk, in_a_child
 
 
@@ -155,3 +161,71 @@ def test_a_run_on_what_a_killed_unpack_left(tmp_path: Path) -> None:
     assert sorted(name for name in was if ".sessioncompress" not in name) == sorted(
         name for name in state(tmp_path / "s") if ".sessioncompress" not in name
     )
+
+
+def test_a_session_that_was_compressed_since_is_in_one_pack_alone(tmp_path: Path) -> None:
+    """As after a kill between its pack and its going; what stands in the older pack is the same session."""
+    was = sessions_in(tmp_path / "s")
+    path = tmp_path / "s/two.jsonl"
+
+    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "replace" and arguments[0] == path:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        with disk(before):
+            pack(tmp_path / "s")
+
+    assert in_a_child(run) == signal.SIGKILL
+    assert compress_session(path, EAGER).is_smaller
+    pack(tmp_path / "s")
+    assert in_packs(tmp_path / "s") == sorted(name for name in was if ".sessioncompress" not in name)
+
+
+def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
+    """A session without any is packed."""
+    policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
+    folder = tmp_path / "s"
+    folder.mkdir()
+    for name in ("one.jsonl", "two.jsonl"):
+        write(folder, session(name), name)
+    compress_session(folder / "one.jsonl", policy)
+    errors = [each.error for each in pack_sessions(discover([folder]), [folder], lambda _: policy) if each.error]
+    assert ["backup folder" in str(each) for each in errors] == [True]
+    assert in_packs(folder) == ["two.jsonl"]
+
+
+ROLLOUT = "rollout-2026-03-02T09-00-00-0.jsonl.zst"
+NO_ROLLOUTS = [b"\x28\xb5\x2f\xfd damaged", zstd.compress(b"no session\n"), b"", zstd.compress(b"\0" * (1 << 20))]
+
+
+def packed_by_codex(folder: Path) -> Path:
+    """Write a rollout as Codex packs it."""
+    folder.mkdir(exist_ok=True)
+    path = folder / ROLLOUT
+    path.write_bytes(zstd.compress(fixture("codex.jsonl")))
+    os.utime(path, ns=(MTIME, MTIME))
+    return path
+
+
+def test_what_codex_has_packed_is_taken_as_it_is(tmp_path: Path) -> None:
+    """With its id and first prompt in the index; and comes back so."""
+    path = packed_by_codex(tmp_path / "s")
+    was = state(tmp_path / "s")
+    (one,) = pack_sessions(with_packed([tmp_path / "s"]), [tmp_path / "s"], lambda _: BALANCED)
+    assert one.error is None
+    assert not path.exists()
+    (entry,) = packs_in(tmp_path / "s")[0].index.entries
+    assert (entry.agent, bool(entry.id), bool(entry.title)) == ("codex", True, True)
+    assert entry.turns > 1
+    assert [each.error for each in unpack_sessions(meant_by([str(path)]))] == [None]
+    assert state(tmp_path / "s") == was
+
+
+@pytest.mark.parametrize("content", NO_ROLLOUTS, ids=["damaged", "no session", "empty", "zeros"])
+def test_what_is_no_rollout_stays(tmp_path: Path, content: bytes) -> None:
+    """Whatever it is called."""
+    (tmp_path / ROLLOUT).write_bytes(content)
+    (one,) = pack_sessions(with_packed([tmp_path]), [tmp_path], lambda _: BALANCED)
+    assert one.passed_over
+    assert (tmp_path / ROLLOUT).read_bytes() == content
