@@ -91,6 +91,7 @@ def test_what_is_not_taken_in(nights: tuple[Path, dict[str, Was]], what: Callabl
     content = first.archive.read_bytes()
     write(folder, session("Look at part 3."), "3.jsonl")
     pack(folder)
+    assert not (folder / "3.jsonl").exists()
     assert first.archive.read_bytes() == content
     assert {first.archive.name, f"{first.name}.index"} <= names
 
