@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
@@ -16,18 +17,17 @@ from msgspec.structs import replace
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
-from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.operations.packed import goes_on
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.policy.model import Policy
-from sessioncompress.store import disk, packing, recover_packs
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import Entry, State, is_same, not_utf8, source_of
+from sessioncompress.store.pack import Entry, PackReader, State, is_same, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 
@@ -257,7 +257,30 @@ def _found_again(pack: Pack, entry: Entry) -> State | None:
         if recover_packs.reads_back(pack, entry):
             return State.PACKED
         return State.LEFT
-    return State.LEFT if goes_on(pack, entry) else None
+    return State.LEFT if _goes_on(pack, entry) else None
+
+
+def _goes_on(pack: Pack, entry: Entry) -> bool:
+    """Tell whether the session in the place of a packed one is that one, gone on with: of both the originals count.
+
+    Where one is damaged, or cannot be restored, they may differ. Raises FileFailed, OSError.
+    """
+    # Imported here: hardly ever a session is in both places.
+    from sessioncompress.operations.restore import restore_session
+
+    place, there = pack.place(entry), False
+    with suppress(Damaged, Refused), tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder:
+        packed, now = Path(folder, "packed"), Path(folder, "now")
+        with PackReader(pack.archive) as reader:
+            first = unpacking.copy_out(entry, reader, packed)
+        second = unpacking.copy_of(place, now)
+        for copy in (first, second):
+            if store_in(copy).journal.exists():
+                restore_session(copy, BALANCED)
+        size = first.stat().st_size
+        with first.open("rb") as one, second.open("rb") as other:
+            there = disk.sha256_of(one.fileno(), 0, size) == disk.sha256_of(other.fileno(), 0, size)
+    return there
 
 
 def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) -> Iterator[Outcome[PackStats]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failing
+from sessioncompress.errors import SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import (
@@ -28,9 +27,8 @@ from sessioncompress.operations.sessions import (
 )
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found, folders, is_folder
-from sessioncompress.policy.model import BALANCED
-from sessioncompress.store import disk, packing, recover_packs, unpacking
-from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store import packing, recover_packs, unpacking
+from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack
@@ -253,32 +251,6 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
                 # The copy is gone when this is read.
                 error.where = str(pack.place(entry))
             raise
-
-
-def goes_on(pack: Pack, entry: Entry) -> bool:
-    """Tell whether the session in the place of a packed one is that one, gone on with: of both the originals count.
-
-    Where one is damaged, or cannot be restored, they may differ. Raises FileFailed, OSError.
-    """
-    # Imported here: hardly ever a session is in both places.
-    from sessioncompress.operations.restore import restore_session
-
-    place, there = pack.place(entry), False
-    with suppress(Damaged, Refused), tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder:
-        packed, now = Path(folder, "packed"), Path(folder, "now")
-        with PackReader(pack.archive) as reader:
-            first = unpacking.copy_out(entry, reader, packed)
-        for path in (place, *(file for file in store_in(place)[1:3] if file.exists())):
-            copy = now / path.relative_to(place.parent)
-            disk.make_folder(copy.parent)
-            shutil.copyfile(path, copy)
-        for copy in (first, now / place.name):
-            if store_in(copy).journal.exists():
-                restore_session(copy, BALANCED)
-        size = first.stat().st_size
-        with first.open("rb") as one, (now / place.name).open("rb") as other:
-            there = disk.sha256_of(one.fileno(), 0, size) == disk.sha256_of(other.fileno(), 0, size)
-    return there
 
 
 def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:

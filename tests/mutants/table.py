@@ -1018,7 +1018,7 @@ MUTANTS = (
     Mutant(
         "another session in its place takes the packed one's",
         "operations/pack.py",
-        "State.LEFT if goes_on(pack, entry) else None",
+        "State.LEFT if _goes_on(pack, entry) else None",
         "State.LEFT",
         ("tests/unit/operations/test_pack.py",),
     ),
