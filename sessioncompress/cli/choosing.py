@@ -16,8 +16,10 @@ from sessioncompress.cli import options
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
+    from sessioncompress.errors import SessionCompressError
     from sessioncompress.operations.batch import Engine, Outcome
     from sessioncompress.operations.cloud import Places
+    from sessioncompress.operations.packed import Packed
     from sessioncompress.operations.sessions import Selection
     from sessioncompress.pipeline.discover import Found, Search
 
@@ -113,19 +115,25 @@ class Chosen(NamedTuple):
         found = search(self.paths, globs)
         return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
 
-    def each_packed(self, work: Callable[[Path, Path], T]) -> Iterator[Outcome[T]]:
-        """Do some work on the packed sessions that are chosen: on the place of each, and a copy that goes again."""
-        from sessioncompress.operations.packed import each_packed, selected
+    def packed(self) -> Iterator[Packed | SessionCompressError]:
+        """Find the packed sessions that are chosen on this machine."""
+        from sessioncompress.operations.packed import selected
         from sessioncompress.operations.sessions import Selection
         from sessioncompress.pipeline.discover import Globs
 
-        globs = Globs(self.include, self.exclude)
+        selection = Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
+        return selected(self.paths, selection)
+
+    def each_packed(self, work: Callable[[Path, Path], T]) -> Iterator[Outcome[T]]:
+        """Do some work on the packed sessions that are chosen: on the place of each, and a copy that goes again."""
         if self.places:
             from sessioncompress.operations import cloud_packed
+            from sessioncompress.pipeline.discover import Globs
 
-            return cloud_packed.each_packed(self.places, globs, self.older_than, work)
-        selection = Selection(self.agent, self.project, self.older_than, globs)
-        return each_packed(selected(self.paths, selection), work)
+            return cloud_packed.each_packed(self.places, Globs(self.include, self.exclude), self.older_than, work)
+        from sessioncompress.operations.packed import each_packed
+
+        return each_packed(self.packed(), work)
 
 
 def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:

@@ -110,8 +110,7 @@ def compress(
             lines.left(wording.line(stats), stats.status.value, stats.reason)
         for warning in wording.warnings(stats):
             click.echo(warning, err=True)
-    if chosen.by_options and not chosen.quiet:
-        output.tell_of_opencode(chosen.agent)
+    output.tell_of_others(chosen)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
     lines.end(wording.total_lines(done, passed_over=passed_over))

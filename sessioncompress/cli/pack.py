@@ -14,7 +14,7 @@ from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_sessions
-from sessioncompress.pipeline.discover import discover, is_folder
+from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.pack/1"
@@ -27,12 +27,13 @@ SCHEMA = "sessioncompress.pack/1"
 def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
     """Put sessions that nobody resumes into archives, one for each project."""
     from sessioncompress.formats import table
+    from sessioncompress.pipeline.rollouts import with_packed
 
     if chosen.by_options and chosen.older_than is None:
         raise click.UsageError("without PATHS, --older-than says which sessions nobody resumes, as in 30d")
     policies = options.policies_of(config, by_options=chosen.by_options, **overrides)
     # In an object store with those of which only a store is left: a killed run may have packed them.
-    found = options.all_governed(chosen.sessions(discover), policies)
+    found = options.all_governed(chosen.sessions(with_packed), policies)
     if chosen.asks:
         # Imported here: most runs ask nothing.
         from sessioncompress.cli.asking import goes_on

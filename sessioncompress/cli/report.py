@@ -78,6 +78,7 @@ def report(
 ) -> None:
     """Write a page to look at: what sessions take, and what is saved."""
     from sessioncompress.operations import overview, page
+    from sessioncompress.operations.packed import packed_rows, packed_sizes
     from sessioncompress.operations.sessions import Session
 
     page.refuse_other(target)
@@ -90,13 +91,13 @@ def report(
         return partial(overview.measure, found.path, policy, project=project, form=form)
 
     done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
-    if chosen.by_options:
-        output.tell_of_opencode(chosen.agent)
-    if done.exit_code and not done.results:
+    stored = output.told(packed_sizes(chosen.packed()))
+    output.tell_of_others(chosen)
+    if done.exit_code and not (done.results or stored.results):
         # An older page tells more than one about nothing.
         click.echo(printable(f"{target}: not written: there is no session to tell of"), err=True)
         sys.exit(done.exit_code)
-    found = overview.overview(done.results)
+    found = overview.overview(done.results)._replace(packed=packed_rows(stored.results))
     samples = [
         sample
         for each in overview.sampled(found.sessions)
@@ -112,11 +113,11 @@ def report(
         at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"]), *_age(chosen)])),
         forget=printable(" ".join(["sessioncompress forget", *typed(unused, backup_dir)])),
-        failed=len(done.failed),
+        failed=len(done.failed) + len(stored.failed),
     )
     page.write(target, made)
     echo_wrapped(f"{printable(str(target))}: {_headline(found)}")
-    sys.exit(done.exit_code)
+    sys.exit(batch.worst((done.exit_code, stored.exit_code)))
 
 
 def _which(chosen: Chosen) -> list[str]:
@@ -147,4 +148,8 @@ def _headline(found: Overview) -> str:
     parts.append(
         f"a run would free {kb(frees)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
     )
+    if found.packed:
+        before, now = sum(row.size for row in found.packed), sum(row.part for row in found.packed)
+        packed = counted(sum(row.sessions for row in found.packed), "session", "sessions")
+        parts.append(f"{packed} packed, {kb(before)} before and {kb(now)} now")
     return "; ".join(parts)

@@ -149,4 +149,5 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
         echo_list(listed, sort)
         echo_wrapped(output.with_others(total(listed), done.others))
     output.tell_of_opencode(agent)
+    output.tell_of_rollouts(agent)
     sys.exit(done.exit_code)

@@ -41,8 +41,7 @@ def stats(chosen: Chosen, config: Path | None, preset: str | None, backup_dir: P
 
     run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
     done = output.both(run, output.told(chosen.each_packed(of_copy)))
-    if chosen.by_options:
-        output.tell_of_opencode(chosen.agent)
+    output.tell_of_others(chosen)
     results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]
     if chosen.as_json:
         output.echo_json(wording.sessions_document(results))

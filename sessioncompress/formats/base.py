@@ -106,6 +106,10 @@ class Reader(ABC):
         """
         return ()
 
+    def may_prompt(self, raw: bytes) -> bool:
+        """Tell by a line's bytes whether it may hold a prompt: who only counts prompts parses no other line."""
+        return b'"user"' in raw
+
     def said_call(self, name: Any, tool: Any, given: Any) -> Said:
         """Read what a call says: its tool, and what that was given."""
         # Imported here, as in the formats, because only a checkpoint asks what was said.

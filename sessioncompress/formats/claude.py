@@ -63,6 +63,11 @@ class ClaudeReader(base.Reader):
             facts = facts._replace(reports=call)
         return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
 
+    def may_prompt(self, raw: bytes) -> bool:
+        # Most lines of the user's bring nothing but results.
+        may = b'"user"' in raw and (b'"tool_result"' not in raw or b'"text"' in raw)
+        return may or b'"queued_command"' in raw
+
     def said(self, entry: Entry) -> Iterable[Said]:
         from sessioncompress.formats import claude_checkpoint
 

@@ -199,7 +199,10 @@ class Disk(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The sums over all sessions, largest first; months in their order."""
+    """The sums over all sessions, largest first; months in their order.
+
+    `packed` are the projects of sessions in packs, which are in no other number: `part` is what is left of their size.
+    """
 
     sessions: tuple[Measured, ...]
     agents: tuple[Row, ...]
@@ -207,6 +210,7 @@ class Overview(NamedTuple):
     months: tuple[Row, ...]
     kinds: tuple[Row, ...]
     tools: tuple[Row, ...]
+    packed: tuple[Row, ...] = ()
 
     def total(self, field: str) -> int:
         """Sum up a number of all sessions."""

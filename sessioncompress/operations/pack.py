@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,17 +17,17 @@ from msgspec.structs import replace
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
-from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failing
-from sessioncompress.formats.base import Format
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failing
+from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.pipeline import reading
+from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.policy.model import Policy
-from sessioncompress.store import disk, packing
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, sessions_named, store_in, store_of
+from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import Entry, PackReader, Source, State, is_same, not_utf8
+from sessioncompress.store.pack import Entry, PackReader, State, is_same, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 
@@ -33,6 +35,13 @@ _TITLE = 200
 """Characters of a session's first prompt that stand in the index."""
 _HEAD_LINES = 200
 """Among so many of its first lines a session's first prompt is looked for, to find its family."""
+
+
+_SMALL = 16 << 20
+"""Bytes. Packs up to that size are taken into a new one, as those of a job that packs every night."""
+_SMALL_CONTENT = 1 << 30
+_MANY = 8
+"""So many small packs of a project become one: fewer are no burden, and what is packed is packed again a few times."""
 
 
 class PackStats(Struct, frozen=True, rename="camel"):
@@ -54,7 +63,7 @@ class _Head(NamedTuple):
     path: Path
     root: Path
     policy: Policy
-    agent: str
+    form: Format
     id: str
     parents: tuple[str, ...]
     project: str
@@ -72,35 +81,28 @@ def pack_sessions(
     A session in none of the roots is packed in its own folder. With `dry_run` nothing is changed.
     """
     real = [Path(os.path.realpath(root)) for root in roots]
-    groups: dict[tuple[Path, str], list[_Head]] = {}
+    projects_in: dict[Path, dict[str, list[_Head]]] = {}
     for each in found:
         outcome = outcome_of(each, lambda: _head(each, real, policy_of(each.path)))  # noqa: B023 - called at once
         if outcome.result is None:
             yield Outcome(each, error=outcome.error, passed_over=outcome.passed_over)
         else:
             head = outcome.result
-            groups.setdefault((head.root, head.project), []).append(head)
-    if not dry_run:
-        yield from _settled({root for root in real if packing.packs_of(root).is_dir()} - {root for root, _ in groups})
-    for (root, _), heads in groups.items():
-        ordered = _by_family(heads)
-        if dry_run:
-            for head in ordered:
+            projects_in.setdefault(head.root, {}).setdefault(head.project, []).append(head)
+    if dry_run:
+        for projects in projects_in.values():
+            for head in chain.from_iterable(map(_by_family, projects.values())):
                 yield Outcome(head.found, _stats(head, "", "would pack"))
-            continue
+        return
+    # Where nothing is left to pack, what a killed run left is put right all the same.
+    for root in sorted(root for root in real if packing.packs_of(root).is_dir()):
+        projects_in.setdefault(root, {})
+    for root, projects in projects_in.items():
         try:
-            with packing.alone(root):
-                yield from _packed(root, ordered)
-        except SessionCompressError as error:
-            yield Outcome(Found(root, named=True), error=error)
-
-
-def _settled(roots: Iterable[Path]) -> Iterator[Outcome[PackStats]]:
-    """Put right what a killed run left in folders where nothing is left to pack."""
-    for root in sorted(roots):
-        try:
-            with packing.alone(root):
-                continue
+            with recover_packs.alone(root):
+                packs = [each for each in packing.packs_in(root) if isinstance(each, Pack)]
+                for heads in projects.values():
+                    yield from _packed(root, _by_family(heads), packs)
         except SessionCompressError as error:
             yield Outcome(Found(root, named=True), error=error)
 
@@ -113,18 +115,21 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
         remedy = "Rename it."
         raise Refused("its name is no UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
     with open_session(path, writing=False) as session:
-        head = reading.head_in(session)
-        form = reading.format_of(session, head=head)
-        if not found.named:
-            reading.refuse_nameless(session, form)
+        if rollouts.is_packed(session):
+            form, head = rollouts.read(session)
+        else:
+            head = reading.head_in(session)
+            form = reading.format_of(session, head=head)
+            if not found.named:
+                reading.refuse_nameless(session, form)
         name = form.named(head)
-        prompt = _first_prompt(session, form)
+        prompt = _first_prompt(session, form, head)
         return _Head(
             found,
             path,
             root,
             policy,
-            form.name,
+            form,
             name.id,
             name.parents,
             name.project,
@@ -135,13 +140,19 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
         )
 
 
-def _first_prompt(session: OpenSession, form: Format) -> tuple[str, int]:
+def _pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
+    if rollouts.is_packed(session):
+        return rollouts.pieces(session)
+    return jsonl.pieces_of(session.reader, session.size)
+
+
+def _first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, int]:
     """Find the first prompt of a session, and when it was written: a fork begins with those of its parent."""
     reader = form.reader()
-    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
+    for number, raw, whole in _pieces(session):
         if number > _HEAD_LINES:
             break
-        if whole and (entry := jsonl.parse(raw)) is not None:
+        if whole and (entry := head.parsed.get(raw) or jsonl.parse(raw)) is not None:
             for said in reader.said(entry):
                 if said.say is Say.PROMPT and said.text.strip():
                     return " ".join(utf8(said.text[: 2 * _TITLE]).split())[:_TITLE], reader.line(raw, entry).time
@@ -159,32 +170,58 @@ def _by_family(heads: Iterable[_Head]) -> list[_Head]:
     return [head for family in families.values() for head in family]
 
 
-def _packed(root: Path, heads: Sequence[_Head]) -> Iterator[Outcome[PackStats]]:
+def _packed(root: Path, heads: Sequence[_Head], packs: Sequence[Pack]) -> Iterator[Outcome[PackStats]]:
     """Pack the sessions of one project, alone with the packs of a folder."""
     by_path = {str(head.path.relative_to(root)): head for head in heads}
     taking: list[tuple[Pack, Entry]] = []
-    for pack in packing.packs_in(root):
-        if isinstance(pack, Pack):
-            yield from _packed_before(pack, by_path, taking)
+    for pack in packs:
+        yield from _packed_before(pack, by_path, taking)
     failed: list[Outcome[PackStats]] = []
     if by_path:
-        name = _name_of(next(iter(by_path.values())))
-        with packing.NewPack(root, name, sum(head.size for head in by_path.values())) as new:
+        first = next(iter(by_path.values()))
+        merging = _small(packs, utf8(first.project), by_path.keys())
+        content = sum(head.size for head in by_path.values())
+        content += sum(entry.size for pack in merging for entry in pack.packed())
+        with packing.NewPack(root, _name_of(first), content) as new, ThreadPoolExecutor(1) as pool:
             entries = []
-            with ThreadPoolExecutor(1) as pool:
-                for head in by_path.values():
-                    outcome = outcome_of(head.found, lambda: _added(new, head, pool))  # noqa: B023 - called at once
-                    if outcome.result is not None:
-                        entries.append(outcome.result)
-                        continue
-                    if new.is_broken and outcome.error is not None:
-                        raise outcome.error
-                    failed.append(Outcome(head.found, error=outcome.error))
+            for head in by_path.values():
+                outcome = outcome_of(head.found, lambda: _added(new, head, pool))  # noqa: B023 - called at once
+                if outcome.result is not None:
+                    entries.append(outcome.result)
+                    continue
+                if new.is_broken and outcome.error is not None:
+                    raise outcome.error
+                failed.append(Outcome(head.found, error=outcome.error))
             if entries:
-                made = new.commit(entries)
+                merged = [entry for pack in merging for entry in new.take_in(pack)]
+                made = new.commit([*entries, *merged])
                 taking += [(made, entry) for entry in entries]
+                for pack in merging:
+                    with failing(pack.archive):
+                        pack.mark({entry.path: State.MOVED for entry in pack.packed()})
+                        pack.drop_if_done()
     yield from failed
     yield from _taken_out(taking, {str(head.path.relative_to(root)): head for head in heads})
+
+
+def _small(packs: Iterable[Pack], project: str, paths: Iterable[str]) -> list[Pack]:
+    """Choose the packs of a project that a new one is to take in: small ones, once there are many.
+
+    None that cannot be read, nor two that have sessions of one place: an index names each once.
+    """
+    chosen: list[Pack] = []
+    taken = set(paths)
+    for pack in packs:
+        packed = pack.packed()
+        places = {entry.path for entry in packed}
+        is_small = pack.index.size <= _SMALL and sum(entry.size for entry in packed) <= _SMALL_CONTENT
+        is_of_it = all(entry.project == project for entry in packed) and pack.waiting() == packed
+        if packed and is_small and is_of_it and taken.isdisjoint(places) and len(places) == len(packed):
+            chosen.append(pack)
+            taken |= places
+    if len(chosen) < _MANY:
+        return []
+    return [pack for pack in chosen if all(recover_packs.reads_back(pack, entry) for entry in pack.packed())]
 
 
 def _packed_before(
@@ -196,14 +233,14 @@ def _packed_before(
         head = by_path.get(entry.path)
         if head is None or entry.state is not State.PACKED:
             continue
-        outcome = outcome_of(head.found, lambda: _is_in(pack, entry))  # noqa: B023 - called at once
+        outcome = outcome_of(head.found, lambda: _found_again(pack, entry))  # noqa: B023 - called at once
         if outcome.error is not None:
             by_path.pop(entry.path)
             yield Outcome(head.found, error=outcome.error)
-        elif outcome.result:
+        elif outcome.result is State.PACKED:
             by_path.pop(entry.path)
             taking.append((pack, entry))
-        else:
+        elif outcome.result is State.LEFT:
             changed[entry.path] = State.LEFT
     if changed:
         with failing(pack.archive):
@@ -211,14 +248,39 @@ def _packed_before(
             pack.drop_if_done()
 
 
-def _is_in(pack: Pack, entry: Entry) -> bool:
-    """Tell whether a pack holds a session as it is now, and its store. Raises SessionCompressError."""
-    if not all(is_same(pack.root / member.path, member) for member in entry.members):
-        return False
-    with suppress(SessionCompressError), PackReader(pack.archive) as reader:
-        reader.check(entry)
-        return True
-    return False
+def _found_again(pack: Pack, entry: Entry) -> State | None:
+    """Tell what a packed session is whose place is taken: as it was packed, and so still to go, or gone on with.
+
+    None where another one is in its place: then it stays packed. Raises SessionCompressError, OSError.
+    """
+    if all(is_same(pack.root / member.path, member) for member in entry.members):
+        if recover_packs.reads_back(pack, entry):
+            return State.PACKED
+        return State.LEFT
+    return State.LEFT if _goes_on(pack, entry) else None
+
+
+def _goes_on(pack: Pack, entry: Entry) -> bool:
+    """Tell whether the session in the place of a packed one is that one, gone on with: of both the originals count.
+
+    Where one is damaged, or cannot be restored, they may differ. Raises FileFailed, OSError.
+    """
+    # Imported here: hardly ever a session is in both places.
+    from sessioncompress.operations.restore import restore_session
+
+    place, there = pack.place(entry), False
+    with suppress(Damaged, Refused), tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder:
+        packed, now = Path(folder, "packed"), Path(folder, "now")
+        with PackReader(pack.archive) as reader:
+            first = unpacking.copy_out(entry, reader, packed)
+        second = unpacking.copy_of(place, now)
+        for copy in (first, second):
+            if store_in(copy).journal.exists():
+                restore_session(copy, BALANCED)
+        size = first.stat().st_size
+        with first.open("rb") as one, second.open("rb") as other:
+            there = disk.sha256_of(one.fileno(), 0, size) == disk.sha256_of(other.fileno(), 0, size)
+    return there
 
 
 def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) -> Iterator[Outcome[PackStats]]:
@@ -253,14 +315,14 @@ def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
 def _stats(head: _Head, archive: str, status: str) -> PackStats:
     store = store_in(head.path)
     size = head.size + reading.size_of_store(store)
-    return PackStats(str(head.found.path), head.agent, head.project, head.title, size, archive, status)
+    return PackStats(str(head.found.path), head.form.name, head.project, head.title, size, archive, status)
 
 
 def _name_of(head: _Head) -> str:
     """Name a pack after the project of its sessions, by letters that need no care in a shell."""
     named = Path(head.project).name[:40] if "/" in head.project else ""
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
-    return plain.strip(".-") or head.agent
+    return plain.strip(".-") or head.form.name
 
 
 def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry:
@@ -271,42 +333,44 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
     ):
         store = store_of(session.path, head.policy)
         _refuse_unless_whole(session, store)
-        sources = [Source(str(session.path.relative_to(head.root)), session.fd, session.size)]
+        sources = [source_of(str(session.path.relative_to(head.root)), session.fd, session.size)]
         for path in (store.originals, store.journal):
             with suppress(FileNotFoundError):
                 fd = stack.enter_context(disk.closing(open_file(path)))
-                sources.append(Source(str(path.relative_to(head.root)), fd, os.fstat(fd).st_size))
+                sources.append(source_of(str(path.relative_to(head.root)), fd))
         adding = pool.submit(new.add, sources, head.family)
         # Its files are open until it is done, whatever happens here.
         stack.callback(wait, [adding])
-        turns, begun = _turns(session)
+        turns, begun = _turns(session, head.form)
         added = adding.result()
     if added is None:
         raise session.in_use("a program has shortened it")
-    modified = written_time(session.stat.st_mtime)
-    return Entry(
-        State.PACKED, head.id, head.agent, utf8(head.project), head.title, begun, modified, turns, added[0], added[1]
-    )
+    modified, project = written_time(session.stat.st_mtime), utf8(head.project)
+    return Entry(State.PACKED, head.id, head.form.name, project, head.title, begun, modified, turns, *added)
 
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
-    """Bring a session to the state of its last run. Raises Refused where its store is not all beside it."""
-    if store.folder != store.work:
-        what, remedy = "its originals lie in a backup folder, and no pack holds those", "Restore it first."
+    """Bring a session to the state of its last run. Raises Refused where its store is not beside it."""
+    if store.folder != store.work and holds(store):
+        # A pack may be moved with its folder, and a backup folder keeps the originals of other sessions too.
+        what = f"its originals lie in the backup folder {store.folder}, and a pack holds only what lies beside sessions"
+        remedy = "Run 'sessioncompress restore' on it first."
         raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     recover(session, store, journals.load(store.journal).lengths)
     if session.path.name in sessions_named(store.work):
         raise session.in_use("a run has just replaced it")
 
 
-def _turns(session: OpenSession) -> tuple[int, str]:
+def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     """Count the prompts of a session, and find when its first entry was written."""
-    form = reading.format_of(session)
     reader, dating = form.reader(), form.reader()
     turns, begun = 0, 0
-    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
-        if whole and (entry := jsonl.parse(raw)) is not None:
+    for number, raw, whole in _pieces(session):
+        dated = begun or number >= _HEAD_LINES
+        if not whole or (dated and not reader.may_prompt(raw)):
+            continue
+        if (entry := jsonl.parse(raw)) is not None:
             turns += sum(said.say is Say.PROMPT for said in reader.said(entry))
-            if not begun and number < _HEAD_LINES:
+            if not dated:
                 begun = dating.line(raw, entry).time
     return turns, written_time(begun / 1000) if begun else ""

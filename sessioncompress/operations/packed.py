@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -25,13 +25,16 @@ from sessioncompress.operations.sessions import (
     project_of,
     sessions,
 )
-from sessioncompress.pipeline import reading
+from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found, folders, is_folder
-from sessioncompress.store import packing, unpacking
+from sessioncompress.store import packing, recover_packs, unpacking
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.pack import Entry, PackReader, State
+from sessioncompress.store.pack import Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.overview import Row
 
 T = TypeVar("T")
 
@@ -114,7 +117,8 @@ def meant_by(named: Iterable[str]) -> list[Packed]:
         if not here:
             anywhere = _sorted(packed_anywhere())[0] if anywhere is None else anywhere
             here = _called(each, anywhere)
-        found |= {one.place: one for one in here}
+        # Of two of one place the newer one is meant.
+        found |= {one.place: one for one in sorted(here, key=lambda one: one.entry.members[0].mtime_ns)}
     return list(found.values())
 
 
@@ -155,34 +159,29 @@ def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
 
 def unpack_sessions(chosen: Iterable[Packed], *, dry_run: bool = False) -> Iterator[Outcome[UnpackStats]]:
     """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
-    by_pack: dict[Path, list[Packed]] = {}
+    by_root: dict[Path, list[Packed]] = {}
     for each in chosen:
-        by_pack.setdefault(each.pack.archive, []).append(each)
-    for group in by_pack.values():
-        pack = group[0].pack
-        wanted = {each.entry.path for each in group}
+        by_root.setdefault(each.pack.root, []).append(each)
+    for root, group in by_root.items():
         if dry_run:
             yield from (Outcome(Found(each.place, named=True), _unpacked(each, "would unpack")) for each in group)
             continue
+        wanted = {each.entry.content for each in group}
         try:
-            with packing.alone(pack.root):
-                # Another run may have been at work on it since it was read.
-                now = next((each for each in packing.packs_in(pack.root) if _is_same(each, pack)), None)
-                if isinstance(now, Pack):
-                    yield from _brought_back(now, wanted)
+            with recover_packs.alone(root):
+                # Another run may have been at work since they were read: each is in the pack that has it now.
+                for pack in packing.packs_in(root):
+                    if isinstance(pack, Pack) and not wanted.isdisjoint(each.content for each in pack.packed()):
+                        yield from _brought_back(pack, wanted)
         except SessionCompressError as error:
-            yield Outcome(Found(pack.archive, named=True), error=error)
+            yield Outcome(Found(root, named=True), error=error)
 
 
-def _is_same(found: Pack | SessionCompressError, pack: Pack) -> bool:
-    return isinstance(found, Pack) and found.name == pack.name
-
-
-def _brought_back(pack: Pack, wanted: set[str]) -> Iterator[Outcome[UnpackStats]]:
+def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[UnpackStats]]:
     done: dict[str, State] = {}
-    entries = [each for each in pack.index.entries if each.path in wanted and each.state is State.PACKED]
+    entries = [each for each in pack.packed() if each.content in wanted]
     with PackReader(pack.archive) as reader:
-        for entry in _in_order(entries):
+        for entry in in_order(entries):
             each = Packed(pack, entry)
             outcome = outcome_of(Found(each.place, named=True), lambda: _bring(each, reader))  # noqa: B023 - called at once
             if outcome.error is None:
@@ -203,7 +202,10 @@ def _bring(each: Packed, reader: PackReader) -> UnpackStats:
 
 def _refuse_unless_session(path: Path) -> None:
     with open_session(path, writing=False) as session:
-        reading.refuse_unless_session(session)
+        if rollouts.is_packed(session):
+            rollouts.read(session)
+        else:
+            reading.refuse_unless_session(session)
 
 
 def _unpacked(each: Packed, status: str) -> UnpackStats:
@@ -216,11 +218,6 @@ def _up_to(root: Path, place: Path) -> Iterator[Path]:
         yield folder
         if folder == root:
             return
-
-
-def _in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Order sessions as they stand in their archive, so that each frame is read once."""
-    return sorted(entries, key=lambda entry: (entry.frame, entry.members[0].start))
 
 
 def each_packed(
@@ -237,8 +234,9 @@ def each_packed(
         pack = group[0].pack
         try:
             with PackReader(archive) as reader:
-                for entry in _in_order(each.entry for each in group):
-                    place = Found(pack.place(entry), named=True)
+                for entry in in_order(each.entry for each in group):
+                    # What Codex itself has packed no command reads.
+                    place = Found(pack.place(entry), named=not entry.path.endswith(rollouts.ENDING))
                     yield outcome_of(place, lambda: _on_copy(pack, entry, reader, work))  # noqa: B023 - called at once
         except SessionCompressError as error:
             yield Outcome(Found(archive, named=True), error=error)
@@ -274,6 +272,42 @@ def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
             yield Outcome(Found(each.place, named=False), _listed(each))
         else:
             yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+
+
+class PackedSize(Struct, frozen=True):
+    """The bytes of one session before it was packed, and its share of its archive now."""
+
+    path: str
+    project: str
+    before: int
+    now: float
+
+
+def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Outcome[PackedSize]]:
+    """Measure packed sessions. What came back from an archive takes its share of it all the same."""
+    for each in among:
+        if isinstance(each, SessionCompressError):
+            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+            continue
+        index, size = each.pack.index, each.entry.size
+        content = sum(entry.size for entry in index.entries if entry.state is State.PACKED)
+        now = index.size * size / content if content else 0.0
+        yield Outcome(Found(each.place, named=False), PackedSize(str(each.place), each.entry.project, size, now))
+
+
+def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
+    """Sum up packed sessions by project, the largest first."""
+    # Imported here, as only a report needs it.
+    from sessioncompress.operations.overview import Row
+
+    by_project: dict[str, list[PackedSize]] = {}
+    for each in packed:
+        by_project.setdefault(printed(each.project) if each.project else "unknown", []).append(each)
+    rows = [
+        Row(name, len(of), sum(each.before for each in of), 0, round(sum(each.now for each in of)))
+        for name, of in by_project.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.size, row.name)))
 
 
 def _listed(each: Packed) -> ListedSession:

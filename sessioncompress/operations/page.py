@@ -87,6 +87,8 @@ def page(
         unused=sum(each.unused > 0 for each in found.sessions),
         due=sum(each.frees > 0 for each in found.sessions),
         tables=_tables(found),
+        packed=_summed("", found.packed) if found.packed else None,
+        packed_rows=_first(found.packed, "projects"),
         largest=found.sessions[:_MOST_LARGEST],
         samples=samples,
         prices=prices,

@@ -19,7 +19,7 @@ from sessioncompress.core.text import printable
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse_open
-from sessioncompress.pipeline import reading, triage
+from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
 from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
@@ -152,7 +152,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
         status = found.path.lstat()
     if selection.older_than is not None and is_younger(status, selection.older_than):
         return None
-    form, name = reading.whose(found.path)
+    form, name = (rollouts if found.path.name.endswith(rollouts.ENDING) else reading).whose(found.path)
     if selection.agent not in (None, form.name):
         return None
     named = name.project or str(keeper or "")

@@ -114,11 +114,13 @@ def foreign_links(session: Path) -> list[Path]:
 
 
 def own_links(session: Path, inode: int) -> list[Path]:
-    """Find the names of the session itself, which has that inode number, among those of late links.
+    """Find the names of the session itself, which has that inode number, among those of late links and temp files.
 
-    A run that is killed before its swap leaves one. Whoever named it, it keeps nothing that the session has not.
+    A run that is killed before its swap leaves one, or as a session came back from a pack. Whoever named it, it keeps
+    nothing that the session has not.
     """
-    return [path for path, _ in _matching(session, "late", _LATE) if path.lstat().st_ino == inode]
+    named = [*_matching(session, "late", _LATE), *_matching(session, "temp", _DRAFT)]
+    return [path for path, _ in named if path.lstat().st_ino == inode]
 
 
 def holding_state(states: Sequence[LateLink], inode: int) -> LateLink:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import sha256
@@ -24,7 +24,7 @@ ARCHIVE: Final = ".tar.zst"
 INDEX: Final = ".index"
 VERSION: Final = 1
 
-_LEVEL: Final = 6
+_LEVEL: Final = 5
 _LARGEST_WINDOW: Final = 27
 """The largest that zstd, and so `tar --zstd`, reads without an option: 128 MiB."""
 _SMALLEST_WINDOW: Final = 19
@@ -34,22 +34,28 @@ _LONGEST_FRAME: Final = 32 << 20
 """Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
 _SHORTEST_REPEAT: Final = 256
 """Bytes. Shorter ones from far before take the place of longer ones: then forks of one session take far more."""
+_REMEMBERED: Final = 8
+"""Of 2 to that power places one is remembered for such repeats; more take a third of the time, and find no more."""
 _PIECE: Final = 1 << 18
 _LONGEST_INDEX: Final = 64 << 20
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
 """No session is looked for in such a folder, and none is put there."""
-_MODE: Final = 0o777
+MODE: Final = 0o777
 
 Count = Annotated[int, Meta(ge=0)]
 Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
 class State(StrEnum):
-    """What became of a session in a pack. `LEFT`: it changed as it was packed, and stayed where it was."""
+    """What became of a session in a pack.
+
+    `LEFT`: it changed as it was packed, and stayed where it was. `MOVED`: a newer pack has it.
+    """
 
     PACKED = "packed"
     UNPACKED = "unpacked"
     LEFT = "left"
+    MOVED = "moved"
 
 
 class Member(Struct, frozen=True, rename="camel"):
@@ -89,6 +95,11 @@ class Entry(Struct, frozen=True, rename="camel", tag="session"):
     def size(self) -> int:
         """The bytes of the session and its store."""
         return sum(each.size for each in self.members)
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        """What is equal for the same files at the same place alone."""
+        return (self.path, *(part for each in self.members for part in (each.path, each.sha256)))
 
 
 class _Head(Struct, frozen=True, rename="camel", tag="pack"):
@@ -151,16 +162,34 @@ def _may_hold(entry: Entry) -> bool:
     first, *others = entry.members
     steps = first.path.split("/")
     plain = not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in steps)
+    if not plain or not others:
+        return plain
     store = store_in(Path(first.path))
-    return plain and {each.path for each in others} <= {store.originals.as_posix(), store.journal.as_posix()}
+    return {each.path for each in others} <= {store.originals.as_posix(), store.journal.as_posix()}
 
 
 class Source(NamedTuple):
-    """An open file to pack, of so many bytes, and its path below the packed folder."""
+    """A file to pack: its path below the packed folder, its bytes in pieces and how many they are, and its status."""
 
     path: str
-    fd: int
+    pieces: Iterable[bytes]
     size: int
+    mode: int
+    mtime_ns: int
+    owner: tuple[int, int]
+
+
+def source_of(path: str, fd: int, size: int | None = None) -> Source:
+    """Make a source of an open file, or of its first `size` bytes."""
+    found = os.fstat(fd)
+    size = found.st_size if size is None else size
+    mode = found.st_mode & MODE
+    return Source(path, _pieces(fd, size), size, mode, found.st_mtime_ns, (found.st_uid, found.st_gid))
+
+
+def _pieces(fd: int, size: int) -> Iterator[bytes]:
+    with disk.reader(fd, 0, size) as file:
+        yield from iter(lambda: file.read(_PIECE), b"")
 
 
 class PackWriter:
@@ -178,6 +207,7 @@ class PackWriter:
                 int(parameter.window_log): window,
                 int(parameter.enable_long_distance_matching): 1,
                 int(parameter.ldm_min_match): _SHORTEST_REPEAT,
+                int(parameter.ldm_hash_rate_log): _REMEMBERED,
                 int(parameter.checksum_flag): 1,
             }
         )
@@ -204,21 +234,18 @@ class PackWriter:
         return (frame, tuple(whole)) if len(whole) == len(members) else None
 
     def _member(self, source: Source) -> Member | None:
-        found = os.fstat(source.fd)
-        self._write(_tar_header(source, found))
+        self._write(_tar_header(source))
         start, digest = self._content, sha256()
-        with disk.reader(source.fd, 0, source.size) as file:
-            while piece := file.read(_PIECE):
-                digest.update(piece)
-                self._write(piece)
+        for piece in source.pieces:
+            digest.update(piece)
+            self._write(piece)
         missing = source.size - (self._content - start)
         for _ in range(-(-missing // _PIECE)):
             self._write(bytes(min(_PIECE, source.size - (self._content - start))))
         self._write(bytes(-source.size % tarfile.BLOCKSIZE))
         if missing:
             return None
-        mode = found.st_mode & _MODE
-        return Member(source.path, source.size, digest.hexdigest(), mode, found.st_mtime_ns, start)
+        return Member(source.path, source.size, digest.hexdigest(), source.mode, source.mtime_ns, start)
 
     def finish(self) -> None:
         """Write the archive's end, and flush it to the disk. Raises OSError."""
@@ -249,15 +276,15 @@ class PackWriter:
         self._waiting = 0
 
 
-def _tar_header(source: Source, found: os.stat_result) -> bytes:
+def _tar_header(source: Source) -> bytes:
     """Make the header of a file in the archive; its time has nanoseconds, as a PAX record."""
     info = tarfile.TarInfo(source.path)
     info.size = source.size
-    info.mode = found.st_mode & _MODE
-    info.uid, info.gid = found.st_uid, found.st_gid
-    seconds, fraction = divmod(abs(found.st_mtime_ns), 10**9)
-    sign = "-" if found.st_mtime_ns < 0 else ""
-    info.mtime = max(found.st_mtime_ns // 10**9, 0)
+    info.mode = source.mode
+    info.uid, info.gid = source.owner
+    seconds, fraction = divmod(abs(source.mtime_ns), 10**9)
+    sign = "-" if source.mtime_ns < 0 else ""
+    info.mtime = max(source.mtime_ns // 10**9, 0)
     info.pax_headers = {"mtime": f"{sign}{seconds}.{fraction:09}"}
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
@@ -329,12 +356,16 @@ class PackReader:
         return Unreadable(f"{member.path} in it cannot be read: {what}", where=self._path, state="", remedy=remedy)
 
 
-def is_same(path: Path, member: Member, check: Callable[[os.stat_result], bool] = lambda _: True) -> bool:
-    """Tell whether a file has the bytes of a member, and its status passes a check. Raises OSError."""
+def is_same(path: Path, member: Member) -> bool:
+    """Tell whether a file has the bytes of a member. Raises OSError."""
     with suppress(NotASession, FileNotFoundError, NotADirectoryError), disk.closing(open_file(path)) as fd:
-        found = os.fstat(fd)
-        return found.st_size == member.size and check(found) and disk.sha256_of(fd, 0, member.size) == member.sha256
+        return os.fstat(fd).st_size == member.size and disk.sha256_of(fd, 0, member.size) == member.sha256
     return False
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Order sessions as they stand in their archive, so that each frame is read once."""
+    return sorted(entries, key=lambda entry: (entry.frame, entry.members[0].start))
 
 
 def not_utf8(path: str) -> bool:

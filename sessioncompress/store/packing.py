@@ -9,22 +9,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, IsALink, Refused, Unsupported, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.store import disk
-from sessioncompress.store.folder import create_in_folder, refuse_linked_folder, tidy
-from sessioncompress.store.late_links import stale_drafts
-from sessioncompress.store.layout import FOLDER, sessions_named, status_of, store_in
-from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file, wait_until_free
+from sessioncompress.store.folder import create_in_folder, tidy
+from sessioncompress.store.layout import FOLDER, sessions_named, store_in
+from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.pack import (
     ARCHIVE,
     INDEX,
+    MODE,
     Entry,
     Index,
     Member,
@@ -32,6 +31,7 @@ from sessioncompress.store.pack import (
     PackWriter,
     Source,
     State,
+    in_order,
     is_same,
     read_index,
 )
@@ -39,12 +39,10 @@ from sessioncompress.store.recover import LINK_SECONDS
 from sessioncompress.store.swap import HOLD_SECONDS
 
 PACKS: Final = "packs"
-_TEMP: Final = f"{ARCHIVE}.temp"
-_NEW: Final = f"{INDEX}.new"
+TEMP: Final = f"{ARCHIVE}.temp"
+NEW: Final = f"{INDEX}.new"
 _ASIDE: Final = ".packed"
 """Ends the name under which a session waits in our folder until it is certain that nobody writes to it."""
-_LOCK_SECONDS: Final = 5.0
-_POLL_SECONDS: Final = 0.02
 
 
 class Pack:
@@ -67,6 +65,10 @@ class Pack:
     def waiting(self) -> list[Entry]:
         """List the sessions that are in the pack and not at their places."""
         return [each for each in self.index.entries if self.holds(each)]
+
+    def packed(self) -> list[Entry]:
+        """List the sessions that are in the pack, wherever else they are."""
+        return [each for each in self.index.entries if each.state is State.PACKED]
 
     def holds(self, entry: Entry) -> bool:
         """Tell whether a session is in the pack and not at its place."""
@@ -111,120 +113,8 @@ def packs_in(root: Path) -> Iterator[Pack | Damaged]:
                 yield error
 
 
-@contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """Keep other runs of ours from a folder's packs, and put right what a killed run left there.
-
-    Raises InUse, IsALink, Unsupported, FileFailed.
-    """
-    if os.name != "posix":
-        raise Unsupported("writing is supported on Linux and macOS only", where=root, state=NOT_CHANGED)
-    folder = packs_of(root)
-    refuse_linked_folder(folder.parent)
-    with failing(root):
-        if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
-            raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
-        # Not the folder of the packs itself: that may go, and is locked for a moment where git is to see nothing in it.
-        with disk.closing(disk.open_folder(root)) as fd:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while not lock(fd):
-                if time.monotonic() > deadline:
-                    what = "another sessioncompress is at work on the packs there"
-                    raise InUse(what, where=folder, state=NOT_CHANGED, remedy="Run again.")
-                time.sleep(_POLL_SECONDS)
-            disk.make_folder(folder)
-            try:
-                _settle(root)
-                yield
-            finally:
-                _leave(folder)
-
-
-def _leave(folder: Path) -> None:
-    """Remove the folder of packs, and ours, where nothing is in them."""
-    tidy(folder)
-    if not folder.exists():
-        tidy(folder.parent)
-
-
-def _settle(root: Path) -> None:
-    """Finish what a killed run began: forward where its pack was certain, else back."""
-    folder = packs_of(root)
-    for name in sorted(os.listdir(folder)):
-        path = folder / name
-        if name.endswith(_NEW):
-            made = path.with_name(name.removesuffix(_NEW) + INDEX)
-            archive = path.with_name(name.removesuffix(_NEW) + ARCHIVE)
-            # It is written when the archive has been read back, and before that has its name.
-            if os.path.lexists(archive) and not os.path.lexists(made):
-                disk.system.replace(path, made)
-            else:
-                disk.remove(path)
-        elif name.endswith(_TEMP) or (name.startswith(".") and f"{INDEX}." in name):
-            disk.remove(path)
-    disk.flush_folder(folder)
-    left_in = cache(sessions_named)
-    for pack in packs_in(root):
-        if isinstance(pack, Pack):
-            for entry in pack.index.entries:
-                path = pack.place(entry)
-                if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
-                    _remove_drafts(path, [root / member.path for member in entry.members])
-            left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
-            if left:
-                pack.mark(left)
-            pack.drop_if_done()
-
-
-def _settled(pack: Pack, entry: Entry) -> State:
-    """Finish with one session that a killed run had put aside: let it go, or put it back."""
-    path = pack.place(entry)
-    aside = _aside(path)
-    if entry.state is not State.PACKED or not is_below(pack.root, path):
-        return entry.state
-    if os.path.lexists(path):
-        if os.path.lexists(aside) and path.samefile(aside):
-            disk.remove(aside)
-        # Else the agent has begun a new one of that name: both stay, and whoever works on it is told.
-        return entry.state
-    left = [aside, *(pack.root / member.path for member in entry.members[1:])]
-    if not any(map(os.path.lexists, left)):
-        return entry.state
-    if _reads_back(pack, entry) and (not os.path.lexists(aside) or _may_go(aside, entry)):
-        disk.remove(aside)
-        _remove_store(pack.root, entry)
-        return entry.state
-    if os.path.lexists(aside):
-        _put_aside_back(aside, path)
-        return State.LEFT
-    return entry.state
-
-
-def _remove_drafts(session: Path, members: Sequence[Path]) -> None:
-    """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
-    there = [found for found in map(status_of, members) if found is not None]
-    is_gone = status_of(session) is None
-    for draft in stale_drafts(session):
-        if is_gone or any(os.path.samestat(draft.lstat(), found) for found in there):
-            disk.remove(draft)
-    tidy(session.parent / FOLDER)
-
-
-def _reads_back(pack: Pack, entry: Entry) -> bool:
-    with suppress(Damaged, FileFailed, Refused), PackReader(pack.archive) as reader:
-        reader.check(entry)
-        return True
-    return False
-
-
-def _may_go(aside: Path, entry: Entry) -> bool:
-    """Tell whether what was put aside is as it was packed, and nobody writes to it."""
-    with suppress(Refused), disk.closing(open_file(aside)) as fd:
-        return held(fd) is not Held.YES and is_same(aside, entry.members[0])
-    return False
-
-
-def _aside(path: Path) -> Path:
+def aside_of(path: Path) -> Path:
+    """Name the place where a session waits until it is certain that nobody writes to it."""
     return path.parent / FOLDER / f"{path.name}{_ASIDE}"
 
 
@@ -240,7 +130,7 @@ class NewPack:
         self._root = root
         self._folder = packs_of(root)
         self.name = self._free(name)
-        self._path = self._folder / f"{self.name}{_TEMP}"
+        self._path = self._folder / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
         self._writer: PackWriter | None = PackWriter(self._fd, content)
@@ -249,7 +139,7 @@ class NewPack:
 
     def _free(self, name: str) -> str:
         number = 1
-        while any(os.path.lexists(self._folder / f"{name}-{number}{end}") for end in (ARCHIVE, INDEX, _NEW, _TEMP)):
+        while any(os.path.lexists(self._folder / f"{name}-{number}{end}") for end in (ARCHIVE, INDEX, NEW, TEMP)):
             number += 1
         return f"{name}-{number}"
 
@@ -269,6 +159,22 @@ class NewPack:
         self.is_broken = False
         return added
 
+    def take_in(self, pack: Pack) -> list[Entry]:
+        """Pack anew what is in a smaller pack, which stays until this one is certain. Raises Unreadable, FileFailed."""
+        taken: list[Entry] = []
+        above = os.fstat(self._fd)
+        owner = (above.st_uid, above.st_gid)
+        with PackReader(pack.archive) as reader:
+            for entry in in_order(pack.packed()):
+                sources = [
+                    Source(each.path, reader.read(entry, each), each.size, each.mode & MODE, each.mtime_ns, owner)
+                    for each in entry.members
+                ]
+                added = self.add(sources, entry.title)
+                assert added is not None
+                taken.append(replace(entry, frame=added[0], members=added[1]))
+        return taken
+
     def commit(self, entries: Iterable[Entry]) -> Pack:
         """Make the pack certain: on the disk, read back, and then named. Raises Unreadable, FileFailed."""
         assert self._writer is not None
@@ -282,7 +188,7 @@ class NewPack:
             with PackReader(self._path) as reader:
                 for entry in index.entries:
                     reader.check(entry)
-            new = self._folder / f"{self.name}{_NEW}"
+            new = self._folder / f"{self.name}{NEW}"
             with disk.closing(disk.create(new)) as fd:
                 disk.write_all(fd, index.written())
                 disk.system.fsync(fd)
@@ -309,7 +215,7 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
         if not same or not all(is_same(each, member) for each, member in members.items()):
             raise session.in_use("it has changed since it was packed")
         _refuse_if_unseen(session)
-        aside = _aside(path)
+        aside = aside_of(path)
         if os.path.lexists(aside):
             what = "a session of that name that was being packed is still here"
             raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
@@ -318,10 +224,10 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
         was, now = session.stat, aside.lstat()
         changed = (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns)
         if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
-            _put_aside_back(aside, path)
+            put_aside_back(aside, path)
             raise session.in_use("a program writes to it")
         disk.remove(aside)
-        _remove_store(pack.root, entry)
+        remove_store(pack.root, entry)
 
 
 def _refuse_if_unseen(session: OpenSession) -> None:
@@ -330,7 +236,7 @@ def _refuse_if_unseen(session: OpenSession) -> None:
         raise session.in_use("it changed less than an hour ago")
 
 
-def _put_aside_back(aside: Path, path: Path) -> None:
+def put_aside_back(aside: Path, path: Path) -> None:
     """Put a session back; where another one has come meanwhile, both stay."""
     try:
         disk.system.link(aside, path, follow_symlinks=False)
@@ -342,7 +248,7 @@ def _put_aside_back(aside: Path, path: Path) -> None:
     disk.flush_folder(path.parent)
 
 
-def _remove_store(root: Path, entry: Entry) -> None:
+def remove_store(root: Path, entry: Entry) -> None:
     """Remove the store of a session that has gone, as far as it is as it was packed."""
     store = store_in(root / entry.path)
     for member in entry.members[1:]:

@@ -10,6 +10,7 @@ from sessioncompress.errors import IsALink, Refused, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, tidy
 from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.lock import open_file
 from sessioncompress.store.pack import Entry, Member, PackReader, is_same
 from sessioncompress.store.packing import Pack, is_below
 
@@ -77,6 +78,24 @@ def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
                 disk.write_all(fd, piece)
             disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
     return session
+
+
+def copy_of(session: Path, folder: Path) -> Path:
+    """Copy a session and its store into a folder, to be read there. Raises NotASession, IsALink, OSError."""
+    store = store_in(session)
+    for path in (session, store.originals, store.journal):
+        if path != session and not os.path.lexists(path):
+            continue
+        copy = folder / path.relative_to(session.parent)
+        disk.make_folder(copy.parent)
+        with (
+            disk.closing(open_file(path)) as fd,
+            disk.reader(fd, 0, os.fstat(fd).st_size) as file,
+            disk.closing(disk.create(copy)) as to,
+        ):
+            for piece in iter(lambda: file.read(disk.BUFFER), b""):
+                disk.write_all(to, piece)
+    return folder / session.name
 
 
 def _put_in_place(draft: Path, path: Path, member: Member) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sessioncompress import Policy
+from sessioncompress.store.originals import zstd
 from tests.agents import codex
 from tests.agents.compare import differences
 from tests.agents.installed import need
@@ -57,6 +58,20 @@ ARCHIVED = ["019ed893", "019f03e0", "019f1d64", "01a0108e"]
 def test_a_compressed_fixture_is_resumed(name: str, policy: Policy, tmp_path: Path) -> None:
     before, after = check(FIXTURES / f"{name}.jsonl", policy, tmp_path)
     assert after.size < before.size or policy is NO_THRESHOLDS
+
+
+def test_codex_reads_what_it_has_packed(tmp_path: Path) -> None:
+    """So `pack` leaves no session worse that it takes as it is. Codex unpacks it as it goes on."""
+    need(codex.program(), "the Codex CLI")
+    session = codex.ours(FIXTURES / "codex.jsonl", tmp_path / "session.jsonl")
+    (plain,) = codex.go_on(codex.placed(session, tmp_path))
+    there = codex.placed(session, tmp_path)
+    packed = there.rollout.with_name(f"{there.rollout.name}.zst")
+    packed.write_bytes(zstd.compress(there.rollout.read_bytes()))
+    there.rollout.unlink()
+    (request,) = codex.go_on(there)
+    assert differences(plain.body, request.body) == []
+    assert (there.rollout.exists(), packed.exists()) == (True, False)
 
 
 @pytest.mark.parametrize("name", CORPUS_RUNS)

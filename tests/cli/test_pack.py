@@ -10,6 +10,7 @@ import pytest
 
 from sessioncompress.formats.table import TABLE
 from sessioncompress.store.layout import store_in
+from sessioncompress.store.originals import zstd
 from tests.cli.test_cli import document, here, run
 from tests.support import packs
 from tests.support.build import ClaudeSession
@@ -188,3 +189,49 @@ def test_gitclaw_and_every_agent_can_be_packed(here: Path) -> None:
     assert packs.state(here) == {}
     assert run("unpack", here).exit_code == 0
     assert packs.state(here) == was
+
+
+def test_what_codex_has_packed_is_named_and_left(here: Path) -> None:
+    """By the commands that read sessions; `pack` takes it, and a report tells of it."""
+    home = here.parent / "home"
+    path = home / ".codex/sessions/2026/03/02/rollout-2026-03-02T09-00-00-0.jsonl.zst"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(zstd.compress(fixture("codex.jsonl")))
+    os.utime(path, ns=(MTIME, MTIME))
+    was = path.read_bytes()
+    for command in (
+        ["sessions"],
+        ["stats", "--all"],
+        ["compress", "--all"],
+        ["verify", path.parent],
+        ["verify", "--all"],
+    ):
+        result = run(*command)
+        assert "1 session that Codex has packed itself (rollout-*.jsonl.zst): not read, not changed" in result.stderr
+        assert result.exit_code == 0
+    assert "packed itself" not in run("compress", "--all", "--quiet").stderr
+    refused = run("compress", path)
+    assert refused.exit_code == 4
+    assert "packed with zstd" in refused.stderr
+    assert path.read_bytes() == was
+    assert "packed 0 sessions" in run("pack", "--agent", "pi", "--older-than", "30d").stdout
+    assert "packed 1 session" in run("pack", "--agent", "codex", "--older-than", "30d").stdout
+    assert [each["packed"] for each in document("sessions")["sessions"]] == [True]
+    assert run("verify", "--all").exit_code == 0
+    assert run("unpack", path).exit_code == 0
+    assert path.read_bytes() == was
+
+
+def test_report_tells_what_is_packed(work: Path) -> None:
+    """By project, and in its line; an index that cannot be read counts as failed."""
+    run("pack", work)
+    write(work, claude("One that is not packed."), "plain.jsonl")
+    result = run("report", work)
+    assert "; 3 sessions packed, " in result.stdout
+    page = Path("report.html").read_text()
+    assert "What is packed" in page
+    assert "<dt>Packed besides</dt><dd>3 sessions</dd>" in page
+    index = next((work / ".sessioncompress/packs").glob("*.index"))
+    index.write_bytes(b"[]\n")
+    assert run("report", work).exit_code == 5
+    assert "What is packed" not in Path("report.html").read_text()

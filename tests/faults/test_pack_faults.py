@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.operations import pack as packing
 from tests.faults.effort import effort
 from tests.faults.scenes import kill_at
-from tests.support.packs import Was, copied, in_packs, pack, packs_in, sessions_in, state, unpack
+from tests.support.packs import Was, copied, in_packs, pack, packs_in, session, sessions_in, state, unpack
+from tests.support.runs import write
 from tests.unit.store.tools import disk, failing_at, in_a_child
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)[: effort(1, 2, 5)]
@@ -123,6 +125,30 @@ def test_a_kill_of_the_run_after_a_kill(plain: Path, packed: Path, tmp_path: Pat
 def _killed(command: Callable[[Path], object], folder: Path, number: int) -> None:
     with disk(kill_at(number)):
         command(folder)
+
+
+def test_a_kill_of_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small packs with a new one: each session is in one, and the next run leaves it in one alone."""
+    monkeypatch.setattr(packing, "_MANY", 2)
+    folder, kept = tmp_path / "s", tmp_path / "kept"
+    folder.mkdir()
+    was: dict[str, Was] = {}
+    for number in range(3):
+        write(folder, session(f"Look at part {number}."), f"{number}.jsonl")
+        was |= state(folder)
+        if number < 2:
+            pack(folder)
+    folder.rename(kept)
+    for number in range(0, calls_of(kept, folder, pack), effort(4, 2, 1)):
+        shutil.rmtree(folder)
+        copied(kept, folder)
+        assert in_a_child(lambda: _killed(pack, folder, number)) == signal.SIGKILL  # noqa: B023 - called at once
+        check_nothing_is_lost(folder, was)
+        if number % 8:
+            pack(folder)
+            assert in_packs(folder) == sorted(was)
+            assert len(packs_in(folder)) == 1
+        check_it_ends(folder, was)
 
 
 @pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])

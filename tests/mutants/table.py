@@ -1037,5 +1037,19 @@ MUTANTS = (
         "if False:",
         _PACKING,
     ),
+    Mutant(
+        "another session in its place takes the packed one's",
+        "operations/pack.py",
+        "State.LEFT if _goes_on(pack, entry) else None",
+        "State.LEFT",
+        ("tests/unit/operations/test_pack.py",),
+    ),
+    Mutant(
+        "a pack that cannot be read is merged",
+        "operations/pack.py",
+        "if all(recover_packs.reads_back(pack, entry) for entry in pack.packed())",
+        "if True",
+        ("tests/unit/operations/test_pack.py",),
+    ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )

@@ -14,7 +14,7 @@ import pytest
 from sessioncompress.errors import Damaged, Unreadable
 from sessioncompress.store import disk
 from sessioncompress.store import pack as packs
-from sessioncompress.store.pack import Entry, Index, Member, PackReader, PackWriter, Source, State, read_index
+from sessioncompress.store.pack import Entry, Index, Member, PackReader, PackWriter, State, read_index, source_of
 from tests.faults.tools import need
 
 DIGEST = "0" * 64
@@ -31,7 +31,7 @@ def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | Non
             path = folder / "in" / name
             path.write_bytes(content)
             with path.open("rb") as file:
-                added = writer.add([Source(name, file.fileno(), len(content))], (families or {}).get(name, name))
+                added = writer.add([source_of(name, file.fileno(), len(content))], (families or {}).get(name, name))
             assert added is not None
             entries.append(entry(frame=added[0], members=added[1]))
         writer.finish()
@@ -67,7 +67,7 @@ def test_tar_extracts_it(tmp_path: Path, name: str, mtime: int) -> None:
     os.utime(source, ns=(mtime, mtime))
     with disk.closing(disk.create(tmp_path / "made.tar.zst")) as fd, source.open("rb") as file:
         writer = PackWriter(fd, 3000)
-        writer.add([Source(name, file.fileno(), 3000)], "")
+        writer.add([source_of(name, file.fileno(), 3000)], "")
         writer.finish()
     subprocess.run([tar, "--zstd", "-xf", "made.tar.zst"], cwd=tmp_path, check=True)
     found = (tmp_path / name).stat()
@@ -86,8 +86,8 @@ def test_a_file_that_became_shorter_is_none(tmp_path: Path) -> None:
         (tmp_path / "next").open() as after,
     ):
         writer = PackWriter(fd, 10)
-        assert writer.add([Source("short", short.fileno(), 1 << 20)], "") is None
-        added = writer.add([Source("next", after.fileno(), 4)], "")
+        assert writer.add([source_of("short", short.fileno(), 1 << 20)], "") is None
+        added = writer.add([source_of("next", after.fileno(), 4)], "")
         writer.finish()
     assert added is not None
     with PackReader(archive) as reader:

@@ -11,8 +11,8 @@ import pytest
 
 from sessioncompress.errors import InUse, IsALink, Refused, Unreadable
 from sessioncompress.operations.packed import meant_by, unpack_sessions
-from sessioncompress.store import packing
-from sessioncompress.store.pack import Source, State
+from sessioncompress.store import packing, recover_packs
+from sessioncompress.store.pack import State, source_of
 from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
 from tests.unit.store.tools import disk
 
@@ -196,8 +196,8 @@ def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
     (made,) = packs_in(folder)
     settings = folder.parent / "settings.json"
     settings.write_bytes(b'{"hooks": {}}')
-    with packing.alone(folder), packing.NewPack(folder, "planted", 10) as new, settings.open("rb") as file:
-        added = new.add([Source("settings.json", file.fileno(), 13)], "")
+    with recover_packs.alone(folder), packing.NewPack(folder, "planted", 10) as new, settings.open("rb") as file:
+        added = new.add([source_of("settings.json", file.fileno(), 13)], "")
         assert added is not None
         entry = made.index.entries[0]
         planted = new.commit([type(entry)(**{**_fields(entry), "frame": added[0], "members": added[1]})])
@@ -213,8 +213,8 @@ def _fields(entry: Any) -> dict[str, Any]:
 
 def test_two_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One waits for the other, but not for long."""
-    monkeypatch.setattr(packing, "_LOCK_SECONDS", 0)
-    with packing.alone(folder):
+    monkeypatch.setattr(recover_packs, "_LOCK_SECONDS", 0)
+    with recover_packs.alone(folder):
         assert [type(each.error) for each in pack(folder)] == [InUse]
     assert os.listdir(folder / ".sessioncompress") != ["packs"]
 

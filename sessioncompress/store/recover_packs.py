@@ -1,0 +1,166 @@
+"""Be alone with a folder's packs, and put right what a killed run left: forward where a pack is certain, else back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, IsALink, Refused, Unsupported, failing
+from sessioncompress.store import disk
+from sessioncompress.store.folder import refuse_linked_folder, tidy
+from sessioncompress.store.late_links import stale_drafts
+from sessioncompress.store.layout import FOLDER, sessions_named, status_of
+from sessioncompress.store.lock import Held, held, lock, open_file
+from sessioncompress.store.pack import ARCHIVE, INDEX, Entry, PackReader, State, is_same
+from sessioncompress.store.packing import (
+    NEW,
+    TEMP,
+    Pack,
+    aside_of,
+    is_below,
+    packs_in,
+    packs_of,
+    put_aside_back,
+    remove_store,
+)
+
+_LOCK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.02
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Keep other runs of ours from a folder's packs, and put right what a killed run left there.
+
+    Raises InUse, IsALink, Unsupported, FileFailed.
+    """
+    if os.name != "posix":
+        raise Unsupported("writing is supported on Linux and macOS only", where=root, state=NOT_CHANGED)
+    folder = packs_of(root)
+    refuse_linked_folder(folder.parent)
+    with failing(root):
+        if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+            raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
+        # Not the folder of the packs itself: that may go, and is locked for a moment where git is to see nothing in it.
+        with disk.closing(disk.open_folder(root)) as fd:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while not lock(fd):
+                if time.monotonic() > deadline:
+                    what = "another sessioncompress is at work on the packs there"
+                    raise InUse(what, where=folder, state=NOT_CHANGED, remedy="Run again.")
+                time.sleep(_POLL_SECONDS)
+            disk.make_folder(folder)
+            try:
+                _settle(root)
+                _settle_moved(root)
+                yield
+            finally:
+                _leave(folder)
+
+
+def _leave(folder: Path) -> None:
+    """Remove the folder of packs, and ours, where nothing is in them."""
+    tidy(folder)
+    if not folder.exists():
+        tidy(folder.parent)
+
+
+def _settle(root: Path) -> None:
+    """Finish what a killed run began: forward where its pack was certain, else back."""
+    folder = packs_of(root)
+    for name in sorted(os.listdir(folder)):
+        path = folder / name
+        if name.endswith(NEW):
+            made = path.with_name(name.removesuffix(NEW) + INDEX)
+            archive = path.with_name(name.removesuffix(NEW) + ARCHIVE)
+            # It is written when the archive has been read back, and before that has its name.
+            if os.path.lexists(archive) and not os.path.lexists(made):
+                disk.system.replace(path, made)
+            else:
+                disk.remove(path)
+        elif name.endswith(TEMP) or (name.startswith(".") and f"{INDEX}." in name):
+            disk.remove(path)
+    disk.flush_folder(folder)
+    left_in = cache(sessions_named)
+    for pack in packs_in(root):
+        if isinstance(pack, Pack):
+            for entry in pack.index.entries:
+                path = pack.place(entry)
+                if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
+                    _remove_drafts(path, [root / member.path for member in entry.members])
+            left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
+            if left:
+                pack.mark(left)
+            pack.drop_if_done()
+
+
+def _settled(pack: Pack, entry: Entry) -> State:
+    """Finish with one session that a killed run had put aside: let it go, or put it back."""
+    path = pack.place(entry)
+    aside = aside_of(path)
+    left = [aside, *(pack.root / member.path for member in entry.members[1:])]
+    if entry.state is not State.PACKED or not any(map(os.path.lexists, left)) or not is_below(pack.root, path):
+        return entry.state
+    if os.path.lexists(path):
+        if os.path.lexists(aside) and path.samefile(aside):
+            disk.remove(aside)
+        # Else the agent has begun a new one of that name: both stay, and whoever works on it is told.
+        return entry.state
+    if reads_back(pack, entry) and (not os.path.lexists(aside) or _may_go(aside, entry)):
+        disk.remove(aside)
+        remove_store(pack.root, entry)
+        return entry.state
+    if os.path.lexists(aside):
+        put_aside_back(aside, path)
+        return State.LEFT
+    return entry.state
+
+
+def _remove_drafts(session: Path, members: Sequence[Path]) -> None:
+    """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
+    there = [found for found in map(status_of, members) if found is not None]
+    is_gone = status_of(session) is None
+    for draft in stale_drafts(session):
+        if is_gone or any(os.path.samestat(draft.lstat(), found) for found in there):
+            disk.remove(draft)
+    tidy(session.parent / FOLDER)
+
+
+def reads_back(pack: Pack, entry: Entry) -> bool:
+    """Tell whether a pack can give a session."""
+    with suppress(Damaged, FileFailed, Refused), PackReader(pack.archive) as reader:
+        reader.check(entry)
+        return True
+    return False
+
+
+def _may_go(aside: Path, entry: Entry) -> bool:
+    """Tell whether what was put aside is as it was packed, and nobody writes to it."""
+    with suppress(Refused), disk.closing(open_file(aside)) as fd:
+        return held(fd) is not Held.YES and is_same(aside, entry.members[0])
+    return False
+
+
+def _settle_moved(root: Path) -> None:
+    """Finish a merge that was killed: a pack goes whose sessions are all in others, and read back from there."""
+    packs = [each for each in packs_in(root) if isinstance(each, Pack)]
+    holding: dict[tuple[str, ...], list[tuple[Pack, Entry]]] = {}
+    for pack in packs:
+        for entry in pack.packed():
+            holding.setdefault(entry.content, []).append((pack, entry))
+    for pack in packs:
+        mine = {entry.path: holding[entry.content] for entry in pack.packed()}
+        if mine and all(any(_is_in(other, pack) for other in others) for others in mine.values()):
+            for others in mine.values():
+                others[:] = [other for other in others if other[0] is not pack]
+            pack.mark(dict.fromkeys(mine, State.MOVED))
+            pack.drop_if_done()
+
+
+def _is_in(held: tuple[Pack, Entry], pack: Pack) -> bool:
+    return held[0] is not pack and reads_back(*held)

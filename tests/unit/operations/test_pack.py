@@ -1,0 +1,232 @@
+"""What a run takes into a pack besides new sessions, and what it leaves in the older ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.errors import Refused
+from sessioncompress.operations import pack as packing
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.pack import pack_sessions
+from sessioncompress.operations.packed import meant_by, unpack_sessions
+from sessioncompress.pipeline.discover import discover
+from sessioncompress.pipeline.rollouts import with_packed
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.store.originals import zstd
+from sessioncompress.store.packing import Pack
+from tests.support.packs import Was, in_packs, pack, packs_in, session, sessions_in, state, unpack
+from tests.support.runs import EAGER, MTIME, fixture, write
+from tests.unit.store.tools import disk, in_a_child
+
+
+@pytest.fixture
+def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Was]]:
+    """Pack three sessions in a run each; three packs are many."""
+    monkeypatch.setattr(packing, "_MANY", 3)
+    folder = tmp_path / "s"
+    folder.mkdir()
+    was: dict[str, Was] = {}
+    for number in range(3):
+        was |= night(folder, number)
+    return folder, was
+
+
+def night(folder: Path, number: int) -> dict[str, Was]:
+    """Write a session, and pack the folder; return what there was."""
+    path = write(folder, session(f"Look at part {number}."), f"{number}.jsonl")
+    os.utime(path, ns=(MTIME + number, MTIME + number))
+    if number == 1:
+        compress_session(path, EAGER)
+        os.utime(path, ns=(MTIME + number, MTIME + number))
+    was = state(folder)
+    assert [each.error for each in pack(folder)] == [None]
+    return was
+
+
+def test_many_small_packs_become_one(nights: tuple[Path, dict[str, Was]]) -> None:
+    """As a new one is made; nothing is missing, and all comes back as it was."""
+    folder, was = nights
+    assert len(packs_in(folder)) == 3
+    was |= night(folder, 3)
+    (one,) = packs_in(folder)
+    assert len(one.index.entries) == 4
+    assert len(list((folder / ".sessioncompress/packs").iterdir())) == 2
+    was |= night(folder, 4)
+    assert len(packs_in(folder)) == 2
+    assert [each.error for each in unpack(folder)] == [None] * 5
+    assert state(folder) == was
+
+
+def of_another(pack: Pack) -> None:
+    """Make a pack one of another project."""
+    index = pack.archive.with_name(f"{pack.name}.index")
+    index.write_bytes(index.read_bytes().replace(b'"project":"', b'"project":"/another'))
+
+
+def damaged(pack: Pack) -> None:
+    """Damage an archive."""
+    content = bytearray(pack.archive.read_bytes())
+    content[len(content) // 2] ^= 1
+    pack.archive.write_bytes(content)
+
+
+def there_again(pack: Pack) -> None:
+    """Put another file where one of its sessions was."""
+    pack.place(pack.index.entries[0]).write_bytes(b"another\n")
+
+
+@pytest.mark.parametrize("what", [of_another, damaged, there_again])
+def test_what_is_not_taken_in(nights: tuple[Path, dict[str, Was]], what: Callable[[Pack], None]) -> None:
+    """It stays as it is."""
+    folder, _ = nights
+    first = packs_in(folder)[0]
+    what(first)
+    names = {path.name for path in first.archive.parent.iterdir()}
+    content = first.archive.read_bytes()
+    write(folder, session("Look at part 3."), "3.jsonl")
+    pack(folder)
+    assert not (folder / "3.jsonl").exists()
+    assert first.archive.read_bytes() == content
+    assert {first.archive.name, f"{first.name}.index"} <= names
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_SMALL", 10), ("_SMALL_CONTENT", 10)])
+def test_large_packs_stay(
+    nights: tuple[Path, dict[str, Was]], monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """They are never written again."""
+    monkeypatch.setattr(packing, limit, most)
+    night(nights[0], 3)
+    assert len(packs_in(nights[0])) == 4
+
+
+def test_another_session_in_its_place_takes_nothing(tmp_path: Path) -> None:
+    """Both are packed then, and the newer one comes back first."""
+    old = write(tmp_path, session("The old one."), "s.jsonl").read_bytes()
+    os.utime(tmp_path / "s.jsonl", ns=(MTIME, MTIME))
+    pack(tmp_path)
+    new = write(tmp_path, session("The new one."), "s.jsonl").read_bytes()
+    pack(tmp_path)
+    assert in_packs(tmp_path) == ["s.jsonl", "s.jsonl"]
+    assert [each.error for each in unpack(tmp_path)] == [None]
+    assert (tmp_path / "s.jsonl").read_bytes() == new
+    (one,) = unpack(tmp_path)
+    assert isinstance(one.error, Refused)
+    (tmp_path / "s.jsonl").rename(tmp_path / "new.jsonl")
+    assert [each.error for each in unpack(tmp_path)] == [None]
+    assert (tmp_path / "s.jsonl").read_bytes() == old
+
+
+def test_a_session_without_its_store_takes_no_store(tmp_path: Path) -> None:
+    """As where 'tar' unpacked the session alone: the originals are in the pack."""
+    was = sessions_in(tmp_path / "s")
+    pack(tmp_path / "s")
+    (tmp_path / "s/one.jsonl").write_bytes(was["one.jsonl"].content)
+    pack(tmp_path / "s")
+    assert in_packs(tmp_path / "s").count("one.jsonl") == 2
+    (tmp_path / "away").mkdir()
+    unpack(tmp_path / "s")
+    (tmp_path / "s/one.jsonl").rename(tmp_path / "away/one.jsonl")
+    unpack(tmp_path / "s")
+    assert {name: each.content for name, each in state(tmp_path / "s").items()} == {
+        name: each.content for name, each in was.items()
+    }
+
+
+def test_a_run_on_what_a_killed_unpack_left(tmp_path: Path) -> None:
+    """Between its two names; the second one goes, and the run is not refused."""
+    was = sessions_in(tmp_path / "s")
+    pack(tmp_path / "s")
+    path = tmp_path / "s/two.jsonl"
+
+    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "unlink" and path.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        with disk(before):
+            list(unpack_sessions(meant_by([str(path)])))
+
+    assert in_a_child(run) == signal.SIGKILL
+    assert path.stat().st_nlink == 2
+    assert compress_session(path, EAGER).is_smaller
+    assert path.stat().st_nlink == 1
+    assert list(path.parent.glob(".sessioncompress/two.jsonl.temp-*")) == []
+    unpack(tmp_path / "s")
+    assert sorted(name for name in was if ".sessioncompress" not in name) == sorted(
+        name for name in state(tmp_path / "s") if ".sessioncompress" not in name
+    )
+
+
+def test_a_session_that_was_compressed_since_is_in_one_pack_alone(tmp_path: Path) -> None:
+    """As after a kill between its pack and its going; what stands in the older pack is the same session."""
+    was = sessions_in(tmp_path / "s")
+    path = tmp_path / "s/two.jsonl"
+
+    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "replace" and arguments[0] == path:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        with disk(before):
+            pack(tmp_path / "s")
+
+    assert in_a_child(run) == signal.SIGKILL
+    assert compress_session(path, EAGER).is_smaller
+    pack(tmp_path / "s")
+    assert in_packs(tmp_path / "s") == sorted(name for name in was if ".sessioncompress" not in name)
+
+
+def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
+    """A session without any is packed."""
+    policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
+    folder = tmp_path / "s"
+    folder.mkdir()
+    for name in ("one.jsonl", "two.jsonl"):
+        write(folder, session(name), name)
+    compress_session(folder / "one.jsonl", policy)
+    errors = [each.error for each in pack_sessions(discover([folder]), [folder], lambda _: policy) if each.error]
+    assert ["backup folder" in str(each) for each in errors] == [True]
+    assert in_packs(folder) == ["two.jsonl"]
+
+
+ROLLOUT = "rollout-2026-03-02T09-00-00-0.jsonl.zst"
+NO_ROLLOUTS = [b"\x28\xb5\x2f\xfd damaged", zstd.compress(b"no session\n"), b"", zstd.compress(b"\0" * (1 << 20))]
+
+
+def packed_by_codex(folder: Path) -> Path:
+    """Write a rollout as Codex packs it."""
+    folder.mkdir(exist_ok=True)
+    path = folder / ROLLOUT
+    path.write_bytes(zstd.compress(fixture("codex.jsonl")))
+    os.utime(path, ns=(MTIME, MTIME))
+    return path
+
+
+def test_what_codex_has_packed_is_taken_as_it_is(tmp_path: Path) -> None:
+    """With its id and first prompt in the index; and comes back so."""
+    path = packed_by_codex(tmp_path / "s")
+    was = state(tmp_path / "s")
+    (one,) = pack_sessions(with_packed([tmp_path / "s"]), [tmp_path / "s"], lambda _: BALANCED)
+    assert one.error is None
+    assert not path.exists()
+    (entry,) = packs_in(tmp_path / "s")[0].index.entries
+    assert (entry.agent, bool(entry.id), bool(entry.title)) == ("codex", True, True)
+    assert entry.turns > 1
+    assert [each.error for each in unpack_sessions(meant_by([str(path)]))] == [None]
+    assert state(tmp_path / "s") == was
+
+
+@pytest.mark.parametrize("content", NO_ROLLOUTS, ids=["damaged", "no session", "empty", "zeros"])
+def test_what_is_no_rollout_stays(tmp_path: Path, content: bytes) -> None:
+    """Whatever it is called."""
+    (tmp_path / ROLLOUT).write_bytes(content)
+    (one,) = pack_sessions(with_packed([tmp_path]), [tmp_path], lambda _: BALANCED)
+    assert one.passed_over
+    assert (tmp_path / ROLLOUT).read_bytes() == content
