@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
+from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, tidy
 from sessioncompress.store.layout import FOLDER, sessions_named, store_in
@@ -96,20 +96,23 @@ def packs_of(root: Path) -> Path:
     return root / FOLDER / PACKS
 
 
-def packs_in(root: Path) -> Iterator[Pack | Damaged]:
-    """Read the indexes of a folder's packs; one that cannot be read is yielded as its error. Raises FileFailed."""
+def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
+    """Read the indexes of a folder's packs; what cannot be read, one or the folder, is yielded as its error."""
     folder = packs_of(root)
-    if folder.is_symlink() or folder.parent.is_symlink():
-        return
     try:
+        if folder.is_symlink() or folder.parent.is_symlink():
+            return
         names = sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        yield failed(error, folder)
         return
     for name in names:
         if name.endswith(INDEX):
             try:
                 yield Pack(root, name.removesuffix(INDEX), read_index(folder / name))
-            except Damaged as error:
+            except SessionCompressError as error:
                 yield error
 
 

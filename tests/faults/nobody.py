@@ -33,6 +33,8 @@ def import_everything() -> None:
     for module in pkgutil.walk_packages(sessioncompress.__path__, "sessioncompress."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
+    # What Python itself imports only when a time is read.
+    import_module("_strptime")
 
 
 @contextmanager
