@@ -10,6 +10,7 @@ from sessioncompress.checkpoints import excerpts as shown
 from sessioncompress.checkpoints import merge, searches
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.outcomes import Outcome
+from sessioncompress.checkpoints.prose import rows
 from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
 from sessioncompress.checkpoints.shell import alike, grade
 from sessioncompress.core.checkpoint import Said, Say, Summary
@@ -18,6 +19,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 _SHORT = 120
 _BEFORE = "Summary before this one"
+_PROSE = "What was said and done, summed up by a model"
 _REQUESTS = "The user's requests, in order, in their words"
 _CONSTRAINTS = "Constraints in the longer ones"
 _PROGRESS = "The request in progress"
@@ -115,6 +117,8 @@ class Notes:
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
         for where, lines in merge.excerpts(earlier.section(_WROTE).rows, earlier.root):
             self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)
+        for _, lines, _ in merge.told(earlier.section(_PROSE).rows):
+            self.foreign = [*self.foreign[-2:], "\n".join(lines)]
         for title in (_BEFORE, _READ):
             if earlier.section(title).rows:
                 self.carried[title] = earlier.section(title)
@@ -253,7 +257,8 @@ _SECTIONS = (
     Shown(_READ, 1.0, _read),
 )
 """In the order in which they stand."""
-_TITLES = tuple(section.title for section in _SECTIONS)
+_NAMED = {section.title: section for section in _SECTIONS}
+_TITLES = (_PROSE, *(section.title for section in _SECTIONS))
 _ORDER = (
     *(_CHANGED, _COMMANDS, _PROGRESS, _SO_FAR, _REQUESTS, _TODO, _BEFORE, _CONSTRAINTS, _DECISIONS, _FAILURES),
     *(_READ_ONLY, _SEARCHES, _REPORTS, _WROTE, _READ),
@@ -263,6 +268,12 @@ _REST = (_REPORTS, _WROTE, _READ)
 """They get what the others leave."""
 _RESERVED = {_REPORTS: 0.14, _WROTE: 0.12}
 """And so much at least."""
+_FACTS = (_CHANGED, _COMMANDS, _TODO, _FAILURES, _READ_ONLY, _SEARCHES)
+"""They are never a model's."""
+_OVER = 1.5
+"""So many times its budget a summary may take with the text of a model."""
+_LEAST_EXCERPTS = 400
+"""Characters for which excerpts are shown beside the text of a model."""
 
 
 def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Summary:
@@ -270,30 +281,80 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
 
     An earlier summary comes first. `splits`: the last request is still being worked on.
     """
+    return extract(gather(old, splits=splits), budget)
+
+
+def gather(old: Iterable[tuple[int, Said]], *, splits: bool) -> Notes:
+    """Take the notes for a summary of what was said."""
     notes = Notes(splits=splits)
     for number, said in old:
         notes.take(number, said)
     notes.end()
-    head = merge.head(notes.entries, notes.story.number, notes.root)
-    blocks: dict[str, str] = {}
-    total = budget * CHARACTERS_PER_TOKEN
-    left = total - len(head)
-    named = {section.title: section for section in _SECTIONS}
+    return notes
+
+
+def extract(notes: Notes, budget: int) -> Summary:
+    """Write the summary from the session's own words alone."""
+    page = _Page(notes, budget)
     reserved = dict(_RESERVED)
     for title in _ORDER:
         reserved.pop(title, None)
-        room = left - int(total * sum(reserved.values()))
+        page.add(title, page.left - int(page.total * sum(reserved.values())))
+    return page.summary(page.total)
+
+
+def room_for_prose(notes: Notes, budget: int) -> int:
+    """Tell how many characters the text of a model may have: so that with the facts all is within 1.5 budgets."""
+    page = _Page(notes, budget)
+    for title in _FACTS:
+        page.add(title, page.left)
+    return int(page.total * _OVER) - (page.total - page.left) - len(_PROSE) - len("\n\n## \n")
+
+
+def with_prose(notes: Notes, budget: int, prose: str) -> Summary:
+    """Write the summary with the text of a model, which was checked, in place of what was said and reported."""
+    page = _Page(notes, budget)
+    for title in _FACTS:
+        page.add(title, page.left)
+    page.put(_PROSE, rows(prose))
+    for title in (_WROTE, _READ):
+        if page.left > _LEAST_EXCERPTS:
+            page.add(title, page.left)
+    # What is quoted grows by a few characters a line.
+    return page.summary(2 * page.total)
+
+
+class _Page:
+    """A summary while it is written: its sections, and the characters that are left."""
+
+    def __init__(self, notes: Notes, budget: int) -> None:
+        self._notes = notes
+        self._head = merge.head(notes.entries, notes.story.number, notes.root)
+        self._blocks: dict[str, str] = {}
+        self.total = budget * CHARACTERS_PER_TOKEN
+        self.left = self.total - len(self._head)
+
+    def add(self, title: str, room: int) -> None:
+        """Write a section in at most so many characters, and in its share."""
+        section = _NAMED[title]
         if title not in _REST:
-            room = min(int(total * named[title].share), room)
-        written = "\n".join([head, *blocks.values()])
-        rows = named[title].rows(Draft(notes, room - len(title) - len("\n\n## \n"), written))
+            room = min(int(self.total * section.share), room)
+        written = "\n".join([self._head, *self._blocks.values()])
+        self.put(title, section.rows(Draft(self._notes, room - len(title) - len("\n\n## \n"), written)))
+
+    def put(self, title: str, rows: Sequence[str]) -> None:
+        """Put the rows of a section where there are any."""
         if rows:
-            blocks[title] = f"## {title}\n" + "\n".join(rows)
-            left -= len(blocks[title]) + len("\n\n")
-    text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
-    known = done.merged(notes.deeds, "")
-    changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
-    return Summary(text, _short(notes, len(changed)), read, changed, tuple(_references(notes, text)))
+            self._blocks[title] = f"## {title}\n" + "\n".join(rows)
+            self.left -= len(self._blocks[title]) + len("\n\n")
+
+    def summary(self, most: int) -> Summary:
+        """Put the sections in their order."""
+        notes = self._notes
+        text = "\n\n".join([self._head, *(self._blocks[title] for title in _TITLES if title in self._blocks)])[:most]
+        known = done.merged(notes.deeds, "")
+        changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
+        return Summary(text, _short(notes, len(changed)), read, changed, tuple(_references(notes, text)))
 
 
 def _references(notes: Notes, text: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli import cluster, options, output, summarizing
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.tables import file_line
 from sessioncompress.core import text
@@ -21,6 +21,8 @@ from sessioncompress.operations.compact import CompactStats, compact_session, re
 from sessioncompress.operations.wording import compact_line, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sources import Policies
 
 SCHEMA = "sessioncompress.compact/1"
 
@@ -57,6 +59,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 @options.IDLE_SECONDS
 @options.LOG
 @options.FORMAT
+@summarizing.MODEL
 @cluster.ENGINE
 def compact(
     chosen: options.Chosen,
@@ -84,8 +87,14 @@ def compact(
         if each.error is None and (policy := options.policy_of(each, policies)).enabled:
             refuse_size(each.path, policy)
 
+    sends = prints or not rehearse
+    if not summarizing.asked(
+        _governing(listed, policies), overrides, sends=sends, yes=chosen.yes, engine=chosen.engine
+    ):
+        return
+
     def prepare(each: Found) -> Callable[[], CompactStats]:
-        policy = options.policy_of(each, policies)
+        policy = summarizing.allowed(options.policy_of(each, policies), sends=sends)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
         work = partial(
@@ -107,6 +116,7 @@ def compact(
     lines = output.Lines(chosen)
 
     def say(stats: CompactStats) -> None:
+        summarizing.tell(stats.path, stats.model_failure)
         if prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
             click.echo(summary, err=not stats.summary)
@@ -127,6 +137,10 @@ def compact(
     runs = (stats.run for stats in written)
     output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
+
+
+def _governing(listed: Sequence[Found], policies: Policies) -> list[Policy]:
+    return [options.policy_of(each, policies) for each in listed if each.error is None]
 
 
 def _short(stats: CompactStats) -> str:

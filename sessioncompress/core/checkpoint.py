@@ -15,6 +15,9 @@ from sessioncompress.core.model import JsonPath, Purpose
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+EXTRACTIVE = "extractive"
+"""Names who writes a summary where no model does."""
+
 
 class Say(StrEnum):
     """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it."""
@@ -72,6 +75,7 @@ class Summary(NamedTuple):
     """A summary: its text, one short line of it, the files that were only read and those that were changed.
 
     `refs` are the references in it. The tokens are those of what the model reads, without and with the checkpoint.
+    `by` is who wrote it: taken from the session's own words, or a command or an endpoint, and then the `model`.
     """
 
     text: str
@@ -81,6 +85,8 @@ class Summary(NamedTuple):
     refs: tuple[str, ...] = ()
     tokens_before: int = 0
     tokens_after: int = 0
+    by: str = EXTRACTIVE
+    model: str = ""
 
 
 class Written(NamedTuple):

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import NoCut, find_cut
 from sessioncompress.core import text
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import log
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.summarizer import or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
@@ -39,7 +41,9 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `tokens_since` and `messages_since` count what came since the last
-    run, None without one. `run` is the id of a run that wrote. `summary` is the text, where it was asked for.
+    run, None without one. `run` is the id of a run that wrote. `summary` is the text, where it was asked for; `by` is
+    who wrote it, "extractive", "command" or "endpoint", with the `model` of an endpoint. `model_failure` says why it is
+    no model's, though one was asked.
     """
 
     path: str
@@ -60,6 +64,9 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     tokens_since: int | None = None
     messages_since: int | None = None
     run: str = ""
+    by: str = ""
+    model: str = ""
+    model_failure: str = ""
     exit_code: int = 0
     summary: str = ""
     budget: BudgetStats | None = None
@@ -83,11 +90,12 @@ def compact_session(
 ) -> CompactStats:
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
-    What goes and how long the summary is says `policy.compact`. With `if_due` only where the rule of `policy.budget`
-    asks for a summary, and a run of compress would not do. With `drop_dead` the lines for which the summary stands
-    leave the session, and are kept with the originals. `form`, `named` and `run_id` as in compress_session(); what was
-    found in a folder and cannot have a checkpoint is skipped. Raises SessionCompressError with the session unchanged:
-    Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by.
+    What goes and how long the summary is says `policy.compact`; `policy.summarizer` may name a model that is asked for
+    it, also with `dry_run`. With `if_due` only where the rule of `policy.budget` asks for a summary, and a run of
+    compress would not do. With `drop_dead` the lines for which the summary stands leave the session, and are kept with
+    the originals. `form`, `named` and `run_id` as in compress_session(); what was found in a folder and cannot have a
+    checkpoint is skipped. Raises SessionCompressError with the session unchanged: Refused where the session's agent has
+    no checkpoint that we write, UsageError where `if_due` has no rule to go by.
     """
     path = Path(path)
     if not policy.enabled:
@@ -151,15 +159,22 @@ class _Compaction:
         found = find_cut(read, rules, splits=form.splits_turns)
         if isinstance(found, NoCut):
             return self._unchanged(found.reason)
-        summary = session.summary(found.old, budget=session.budget(found.old), splits=found.splits)
         kept = text.estimate(sum(read.lines[number].reads for number in found.kept))
-        summary = summary._replace(tokens_before=before, tokens_after=kept + text.estimate(len(summary.text)))
+
+        def sized(summary: Summary) -> Summary:
+            return summary._replace(tokens_before=before, tokens_after=kept + text.estimate(len(summary.text)))
+
+        budget, failure = session.budget(found.old), ""
+        summary = sized(session.summary(found.old, budget=budget, splits=found.splits))
         try:
-            with session.refusing():
-                made = form.checkpoint(session.written, found, summary)
-                # Of some documents the old part goes in any case.
-                if self._drop_dead and made and not made.stays.union(made.removed).issuperset(found.old):
-                    made = form.dropping(session.written, found, made)
+            made = self._checkpoint(found, summary)
+            # Only now: nothing is sent of a session that gets no checkpoint.
+            if made is not None and before - summary.tokens_after >= rules.min_saved_tokens:
+                kind = "split-turn" if found.splits else "first"
+                told, failure = or_extract(session, found.old, summary, kind, budget=budget, splits=found.splits)
+                if told is not summary:
+                    summary = sized(told)
+                    made = self._checkpoint(found, summary)
         except Refused as why:
             if self._named:
                 raise
@@ -179,6 +194,9 @@ class _Compaction:
                 tokens_summary=text.estimate(len(summary.text), session.each),
                 messages_kept=messages_of(read, frozenset(found.kept)),
                 splits_turn=found.splits,
+                by=summary.by,
+                model=summary.model,
+                model_failure=failure,
                 summary=summary.text,
             )
             if (saved := stats.tokens_before - stats.tokens_after) < rules.min_saved_tokens:
@@ -188,6 +206,16 @@ class _Compaction:
                 return stats
             size = session.commit(draft, summary, rules.keep, (before, tokens), Command.COMPACT)
             return replace(stats, size_after=size, run=session.run_id)
+
+    def _checkpoint(self, found: Cut, summary: Summary) -> Checkpoint | None:
+        """Write a summary in the agent's own form; None where that has none. Raises Refused."""
+        session = self._session
+        with session.refusing():
+            made = session.form.checkpoint(session.written, found, summary)
+            # Of some documents the old part goes in any case.
+            if self._drop_dead and made and not made.stays.union(made.removed).issuperset(found.old):
+                made = session.form.dropping(session.written, found, made)
+            return made
 
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.part.journal.runs

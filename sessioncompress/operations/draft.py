@@ -42,9 +42,6 @@ from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
-_EXTRACTIVE = "extractive"
-"""Who writes the summary: taken from the session's own words, without a model."""
-
 _LEAST_SUMMARY = 1_000
 _SHARE_OF_OLD = 20
 """A summary takes at most one in so many tokens of what it stands for, but never less than the least."""
@@ -101,11 +98,15 @@ class Opened:
 
         `splits`: the last request is still being worked on.
         """
+        return digest(self.said(old), budget=budget, splits=splits)
+
+    def said(self, old: Sequence[int]) -> Iterator[tuple[int, Said]]:
+        """Yield what was said in some lines, each with the number of its line; see summary()."""
         with ExitStack() as entered:
             originals = None
             if self._known.rewritten.rows and self._journal.store_size:
                 originals = entered.enter_context(OriginalsReader(self.store.originals))
-            return digest(self._said(old, originals), budget=budget, splits=splits)
+            yield from self._said(old, originals)
 
     def _said(self, old: Sequence[int], originals: OriginalsReader | None) -> Iterator[tuple[int, Said]]:
         reader, rewritten = self.form.reader(), self._known.rewritten
@@ -228,7 +229,7 @@ class Opened:
         )
         record = CheckpointRecord(
             self.form.name,
-            _EXTRACTIVE,
+            summary.by,
             rule,
             draft.lines,
             summary.refs,
@@ -236,6 +237,7 @@ class Opened:
             removed,
             unended=draft.unended and not dropped,
             originals=Names(self._journal, self.store.originals).originals(draft.added),
+            model=summary.model,
         )
         records = [*(each.encode() for each in dropped), record.encode()]
         return draft.sink.commit(sealed(records, readable(run, self.store.journal))).size

@@ -48,6 +48,9 @@ def keys_of(section: type[model.Section]) -> dict[str, Key]:
     for key, name in zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True):
         kind = section.__annotations__[name]
         rules = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, OnlyUser)]
+        whole = getattr(kind, "__origin__", None)
+        if isinstance(whole, type) and issubclass(whole, model.Section):
+            kind = whole
         if key not in OF_PRESETS:
             found[key] = Key(name, kind, rules[0] if rules else None)
     return found
@@ -175,10 +178,11 @@ def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:
 def differences(policy: Policy) -> Mapping[str, Any]:
     """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
 
-    Without the log's path and the quiet time, which change nothing in a session.
+    Without the log's path and the quiet time, which change nothing in a session, and without who sums up: an address or
+    a command may hold what is secret.
     """
     differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
-    return {key: value for key, value in differing.items() if key not in ("logFile", "quietSeconds")}
+    return {key: value for key, value in differing.items() if key not in ("logFile", "quietSeconds", "summarizer")}
 
 
 def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,6 +60,23 @@ Files = Annotated[
     ),
 ]
 
+_Text = Annotated[str, Meta(min_length=1, max_length=4_096, pattern=r"\A[^\0]*\Z")]
+Text = Annotated[_Text | None, Meta(description="a text or null")]
+Variable = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,99}\Z", description="the name of an environment variable")
+]
+Names = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=_LONGEST_NAME)], ...],
+    Meta(max_length=10, description=f"a list of at most 10 names of at most {_LONGEST_NAME} characters"),
+]
+Patterns = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...],
+    Meta(max_length=_MOST_ENTRIES, description=f"a list of at most {_MOST_ENTRIES} regular expressions"),
+]
+Few = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
+ModelSeconds = Annotated[int, Meta(ge=1, le=3_600, description="a whole number from 1 to 3,600")]
+InputTokens = Annotated[int, Meta(ge=4_000, le=4_000_000, description="a whole number from 4,000 to 4,000,000")]
+
 
 class Rule(StrEnum):
     """Decides whether a session is due. Each rule is named after the design that it comes from."""
@@ -79,6 +96,20 @@ class CutRule(StrEnum):
     SHARE = "share"
     SINCE_PROMPT = "sincePrompt"
     TURNS = "turns"
+
+
+class Protocol(StrEnum):
+    """What an endpoint that sums up is asked in: OpenAI's chat form, or oh-my-pi's `{systemPrompt, prompt}`."""
+
+    OPENAI = "openai"
+    OMP = "omp"
+
+
+class OnFailure(StrEnum):
+    """What becomes of a session that no model has summed up: it gets the extract, or is left as it is."""
+
+    EXTRACTIVE = "extractive"
+    LEAVE = "leave"
 
 
 class Placeholder(StrEnum):
@@ -132,9 +163,10 @@ def must_be(kind: Any) -> str:
     kinds = getattr(kind, "__args__", (kind,))
     if len(kinds) > 1:
         return f"{must_be(kinds[0])}, or null"
-    if issubclass(kind, StrEnum):
-        return " or ".join(f'"{word}"' for word in kind)
-    return f"a {kind.__name__}"
+    (plain,) = kinds
+    if issubclass(plain, StrEnum):
+        return " or ".join(f'"{word}"' for word in plain)
+    return f"a {plain.__name__}"
 
 
 class Section(Struct, frozen=True, gc=False, rename="camel"):
@@ -207,6 +239,26 @@ class Compact(Section, frozen=True, gc=False):
     min_saved_tokens: Count = 8_000
 
 
+class Summarizer(Section, frozen=True, gc=False):
+    """Who writes the prose of a summary in place of the extract: a `command`, or the `models` of an `endpoint`.
+
+    Without either nothing leaves the machine. `models` are asked in their order, each after the one before failed.
+    What is sent has at most `input_tokens`, without what a pattern matches. Raises UsageError.
+    """
+
+    command: Text = None
+    endpoint: Text = None
+    protocol: Protocol = Protocol.OPENAI
+    models: Names = ()
+    api_key_env: Variable = "OPENAI_API_KEY"
+    prompt: File = None
+    input_tokens: InputTokens = 120_000
+    timeout_seconds: ModelSeconds = 120
+    retries: Few = 2
+    on_failure: OnFailure = OnFailure.EXTRACTIVE
+    redact_patterns: Patterns = ()
+
+
 class Policy(Section, frozen=True, gc=False):
     """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
 
@@ -250,6 +302,10 @@ class Policy(Section, frozen=True, gc=False):
     prune: Prune = Prune()
     budget: Budget = Budget()
     compact: Compact = Compact()
+    summarizer: Annotated[
+        Summarizer,
+        OnlyUser("--summarizer or --endpoint", "says what sessions are sent to", " to 'compact'"),
+    ] = Summarizer()
     at_rest: Flag = False
 
     @property
@@ -326,6 +382,15 @@ _OPTIONS = {
 
 
 _OF_COMPACT = ("keep", "keep_tokens", "summary_tokens")
+_OF_SUMMARIZER = {
+    "summarizer": "command",
+    "endpoint": "endpoint",
+    "protocol": "protocol",
+    "model": "models",
+    "api_key_env": "api_key_env",
+    "prompt": "prompt",
+    "on_failure": "on_failure",
+}
 
 
 def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
@@ -343,8 +408,21 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     compact = {name: options[name] for name in _OF_COMPACT if options.get(name) is not None}
     if compact:
         changes["compact"] = replace(policy.compact, **compact)
+    changes |= _summarizer(policy.summarizer, options)
     if options.get("no_backup"):
         changes["keep_backup"] = False
     if options.get("commit_originals"):
         changes["commit_originals"] = True
     return replace(policy, **changes)
+
+
+def _summarizer(own: Summarizer, options: Mapping[str, Any]) -> dict[str, Summarizer]:
+    """Apply the options that say who sums up: a command takes the place of an endpoint, and the other way round."""
+    given = {field: options[name] for name, field in _OF_SUMMARIZER.items() if options.get(name)}
+    if not given:
+        return {}
+    if "prompt" in given:
+        given["prompt"] = os.path.abspath(given["prompt"])  # noqa: PTH100 - must not resolve links
+    if "command" in given or "endpoint" in given:
+        own = replace(own, command=None, endpoint=None, protocol=Protocol.OPENAI, models=())
+    return {"summarizer": replace(own, **given)}

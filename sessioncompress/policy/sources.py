@@ -201,11 +201,11 @@ class Policies:
         def counts(name: str, key: Key, value: Any) -> bool:
             if not source.near or key.only_user is None:
                 return True
-            option = key.only_user.option.removeprefix("--").replace("-", "_")
+            options = [each.removeprefix("--").replace("-", "_") for each in key.only_user.option.split(" or ")]
             if (
                 (self._compresses or key.only_user.by_all)
                 and value != getattr(BALANCED, key.field)
-                and self._options.get(option) in (None, False)
+                and all(self._options.get(option) in (None, False) for option in options)
                 and not any(_says(each.section, name) for each in self._user)
             ):
                 forbidden[name] = key.only_user

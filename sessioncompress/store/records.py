@@ -241,11 +241,12 @@ class Dropped(NamedTuple):
 class CheckpointRecord(NamedTuple):
     """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
 
-    `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
-    without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
-    line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the originals of rewritten
-    lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its lines repeat what a run had
-    rewritten, the SHA-256 of each as if none had, by which they are known whatever later runs make of that.
+    `by` is who wrote the summary, with the `model` that an endpoint was asked for; `rule` says where the session was
+    cut. The tokens are those of what the model reads, without and with it. `removed` is the SHA-256 and the place of
+    what a document had in its stead. `unended`: the line before those at the end had no LF. `ended`: a restore took it
+    out; then `rehung` are the originals of rewritten lines that it hung elsewhere. `dropped` are records of their own.
+    `originals`: where its lines repeat what a run had rewritten, the SHA-256 of each as if none had, by which they are
+    known whatever later runs make of that.
     """
 
     form: str
@@ -260,6 +261,7 @@ class CheckpointRecord(NamedTuple):
     rehung: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     originals: tuple[str, ...] = ()
+    model: str = ""
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -273,6 +275,8 @@ class CheckpointRecord(NamedTuple):
             record["rehung"] = self.rehung
         if self.originals:
             record["originals"] = self.originals
+        if self.model:
+            record["model"] = self.model
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -334,8 +338,9 @@ def decode(raw: bytes) -> Record:
         originals = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("originals", ()))
         if originals and len(originals) != len(lines):
             raise ValueError("its lines are not as many as their originals")
+        model = str(record.get("model", ""))
         return CheckpointRecord(
-            form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, originals=originals
+            form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, originals=originals, model=model
         )
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
