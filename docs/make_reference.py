@@ -96,16 +96,16 @@ MEANINGS: Mapping[str, str] = {
     "1,000 tokens in any case.",
     "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this.",
     "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this.",
-    "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt comes "
-    "on its stdin, and it prints the text. No shell runs it. `null`: none.",
-    "summarizer.endpoint": "The URL of an endpoint whose model writes it. `null`: none. Without a command and an endpoint "
-    "nothing leaves the machine.",
+    "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt "
+    "comes on its stdin, and it prints the text. No shell runs it. `null`: none.",
+    "summarizer.endpoint": "The URL of an endpoint whose model writes it. `null`: none. Without a command and an "
+    "endpoint nothing leaves the machine.",
     "summarizer.protocol": '`"openai"`: the endpoint takes OpenAI\'s chat form. `"omp"`: `{"systemPrompt", "prompt"}`, '
     'answered by `{"summary"}`.',
     "summarizer.models": "The models of the endpoint, in their order: each is asked after those before it failed.",
     "summarizer.apiKeyEnv": "The environment variable that has the endpoint's key. Without a value none is sent.",
-    "summarizer.prompt": "A file in place of the prompt that tells the model what to write; its path begins with `/` or "
-    "`~`. `null`: ours.",
+    "summarizer.prompt": "A file in place of the prompt that tells the model what to write; its path begins with `/` "
+    "or `~`. `null`: ours.",
     "summarizer.inputTokens": "The most tokens that are sent of a session, the newest. 60 % of a window of 200,000.",
     "summarizer.timeoutSeconds": "The seconds that a command, or a request, may take.",
     "summarizer.retries": "How often a request is made again that failed for reasons that may pass.",

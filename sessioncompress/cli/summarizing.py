@@ -107,10 +107,14 @@ def asked(
         models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
         whom = summarizer.destination(rules)
         click.echo(f"sends up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
-    is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-    if yes or not is_seen or not (given.get("summarizer") or given.get("endpoint")):
+    if yes or not _is_seen() or not (given.get("summarizer") or given.get("endpoint")):
         return True
     goes = output.confirmed("Send it?", None, _STATE, err=True)
     if not goes:
         click.echo(_STATE, err=True)
     return goes
+
+
+def _is_seen() -> bool:
+    """Tell whether somebody at a terminal can answer."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))

@@ -327,11 +327,14 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
         )
         with stream:
             return _read(stream.response, rules.timeout_seconds)
+    except _Status as status:
+        raise _refused(status, rules) from None
     except openai.APITimeoutError:
         raise _slow(rules.timeout_seconds) from None
     except openai.APIConnectionError as error:
-        if isinstance(status := error.__cause__, _Status):
-            raise _refused(status, rules) from None
+        if isinstance(error.__cause__, _Status):
+            # As other versions hand on what the hook raises.
+            raise _refused(error.__cause__, rules) from None
         raise _Again("the endpoint cannot be reached") from None
     except (openai.OpenAIError, ValueError):
         raise ModelFailed("the request could not be made") from None

@@ -52,7 +52,13 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "geteuid", lambda: 65534)
 
 
-DEFAULTS = {"keepBackup": True, "logFile": None, "backupDir": None, "commitOriginals": False}
+DEFAULTS: dict[str, Any] = {
+    "keepBackup": True,
+    "logFile": None,
+    "backupDir": None,
+    "commitOriginals": False,
+    "summarizer": {},
+}
 """Of the keys that only the user may set to anything else."""
 
 
@@ -376,4 +382,5 @@ def test_every_key_says_what_a_file_near_a_session_may_say() -> None:
     assert set(bound) == {f"session.{key}" for key in DEFAULTS}
     assert all(key.option.startswith("--") and key.harm for key in bound.values())
     paths = {name for name, key in found.items() if " path " in model.must_be(key.kind)}
-    assert paths == {"session.backupDir", "session.logFile"} <= set(bound)
+    assert paths == {"session.backupDir", "session.logFile", "session.summarizer.prompt"}
+    assert {name if name in bound else name.rpartition(".")[0] for name in paths} <= set(bound)
