@@ -71,7 +71,7 @@ def _is_path(word: str) -> bool:
     steps = word.replace("\\", "/").split("/")
     if len(steps) == 1:
         return _FILE.fullmatch(word) is not None
-    if not any(step.strip(".~") for step in steps) or not re.search(r"[A-Za-z]", word):
+    if not any(step.strip(".~") for step in steps) or not any(map(str.isalpha, word)):
         return False
     begins = word.startswith(("/", "~/", "./", "../")) or word[1:3] in (":\\", ":/") or "://" in word
     return begins or len(steps) >= _DEEP or _FILE.fullmatch(steps[-1]) is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import options
+from sessioncompress.cli import options, summarizing
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.operations.handoff import Handoff, handoff_session, write_new
 
@@ -20,15 +20,20 @@ from sessioncompress.operations.handoff import Handoff, handoff_session, write_n
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
+@summarizing.MODEL
+@options.YES
 def handoff(
-    session: Path, output: Path | None, new: bool, config: Path | None, form: str | None, **overrides: Any
+    session: Path, output: Path | None, new: bool, config: Path | None, form: str | None, yes: bool, **overrides: Any
 ) -> None:
     """Sum up all of a session for another one; as markdown. The session is not changed."""
     if new and output is not None:
         raise click.UsageError("--new names its file itself: it goes without -o")
     policy = options.policies_of(config, **overrides).of(session)
     options.tell_of_two_stores(session, policy)
+    if not summarizing.asked([policy], overrides, sends=True, yes=yes):
+        return
     made = handoff_session(session, policy, new=new, form=form)
+    summarizing.tell(str(session), made.model_failure)
     if output is not None:
         write_new(output, utf8(made.text).encode())
     if output is not None or new:

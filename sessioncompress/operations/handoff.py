@@ -13,6 +13,7 @@ from sessioncompress.core.lines import SPOKEN, messages_of, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.summarizer import or_extract
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
 
@@ -23,7 +24,7 @@ _NOTHING = "Nothing was written."
 class Handoff(Struct, frozen=True, rename="camel"):
     """A handoff of a session: markdown, and what it stands for. Tokens are estimates.
 
-    `begun` is the new session, "" where none was asked for.
+    `begun` is the new session, "" where none was asked for. `by`, `model` and `model_failure` are as in CompactStats.
     """
 
     path: str
@@ -33,6 +34,9 @@ class Handoff(Struct, frozen=True, rename="camel"):
     tokens_before: int
     tokens_summary: int
     begun: str = ""
+    by: str = ""
+    model: str = ""
+    model_failure: str = ""
 
 
 def handoff_session(
@@ -49,7 +53,9 @@ def handoff_session(
             what = "nothing was said in it that could be handed off"
             raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
         splits = _is_in_progress(session, order)
-        summary = session.summary(order, budget=policy.compact.summary_tokens, splits=splits)
+        budget = policy.compact.summary_tokens
+        extract = session.summary(order, budget=budget, splits=splits)
+        summary, failure = or_extract(session, order, extract, "handoff", budget=budget, splits=splits)
         document = f"{_HEAD.format(text.printable(session.where))}{summary.text}\n"
         return Handoff(
             session.where,
@@ -59,6 +65,9 @@ def handoff_session(
             tokens_of(session.read),
             text.estimate(len(document)),
             begun=_begin(session, document) if new else "",
+            by=summary.by,
+            model=summary.model,
+            model_failure=failure,
         )
 
 

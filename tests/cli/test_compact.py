@@ -41,6 +41,9 @@ FIELDS = {
     "messagesSince",
     "exitCode",
     "run",
+    "by",
+    "model",
+    "modelFailure",
 }
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 OMP = {"rule": "omp", "thresholdTokens": 10_000}

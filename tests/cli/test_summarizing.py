@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cli.test_cli import here, policy, run
+from tests.support.branched import branched
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
 from tests.support.long import pi
 from tests.support.runs import snapshot, write
@@ -199,6 +200,34 @@ def test_the_journal_has_nothing_of_them(session: Path, here: Path, endpoint: En
     (journal,) = (here / ".sessioncompress").glob("*.refs.jsonl")
     assert b"127.0.0.1" not in journal.read_bytes()
     assert b"MINE" not in journal.read_bytes()
+
+
+# branch-summary and handoff
+
+
+def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
+    """And the same options, line and failures."""
+    session = write(here, branched().data)
+    with Endpoint([chat(PROSE), chat(PROSE), chat("</summary>")]) as endpoint:
+        options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "m", session]
+        rehearsed = run("branch-summary", "--json", "--dry-run", *options)
+        (told,) = json.loads(rehearsed.stdout)["files"]
+        assert (told["by"], endpoint.received) == ("extractive", [])
+        handed = run("handoff", *options)
+        branch = run("branch-summary", "--json", *options)
+        again = run("handoff", *options)
+        left = run("handoff", "--on-failure", "leave", *options)
+    assert "Find out which gauge failed." in handed.stdout
+    assert handed.stderr == f"sends up to 120,000 tokens of the session to {endpoint.url} (this machine), m\n"
+    (told,) = json.loads(branch.stdout)["files"]
+    assert (told["by"], told["model"], told["modelFailure"]) == ("endpoint", "m", "")
+    assert "summed up without a model: m: the answer has a closing tag" in again.stderr
+    assert (left.exit_code, left.stdout) == (3, "")
+    first, second = (each.body["messages"][0]["content"] for each in endpoint.received[:2])
+    assert "You write the handoff" in first
+    assert "You sum up a branch" in second
+    for command in ("handoff", "branch-summary"):
+        assert run(command, *options, "--no-network").exit_code == 2
 
 
 # The question
