@@ -34,6 +34,7 @@ _TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
 _BUDGET = ("tests/cli/test_budget.py",)
 _DUE = ("tests/unit/operations/test_compact_due.py",)
 _COMPACT = ("tests/unit/operations/test_compact.py",)
+_SUMMARIZER = ("tests/unit/operations/test_summarizer.py",)
 _DOCUMENTS = ("tests/unit/core/test_checkpoint_documents.py",)
 _CUT = ("tests/unit/checkpoints/test_cut.py",)
 _GIT = ("tests/unit/store/test_git.py",)
@@ -547,6 +548,9 @@ MUTANTS = (
         "action if decide(left, policy)[0] == Action.NONE else Action.COMPACT",
         "Action.COMPACT",
         _DUE,
+    ),
+    Mutant(
+        "an answer stands unchecked", "operations/summarizer.py", "_Told(checked(answer)", "_Told((answer)", _SUMMARIZER
     ),
     Mutant("a session is compacted that is not due", "operations/compact.py", "or _not_due(self._budget)", "", _DUE),
     Mutant(

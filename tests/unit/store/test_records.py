@@ -147,6 +147,13 @@ def test_a_checkpoint_has_an_original_for_each_line() -> None:
         decode(record._replace(originals=("cd" * 32,) * 2).encode())
 
 
+def test_a_checkpoint_says_which_model_wrote_its_summary() -> None:
+    """If it was one."""
+    record = CheckpointRecord("pi", "endpoint", "tokens", ("ab" * 32,), (), (9, 1), model="m")
+    assert decode(record.encode()) == record
+    assert b"model" not in record._replace(model="").encode()
+
+
 def test_a_block_that_could_not_be_read_is_noticed() -> None:
     """Its line is then left alone."""
     block = BlockRecord("ab" * 6, 0, ("a",), Kind.RESULT, "bash", "", 1, 1, "ab" * 8)
