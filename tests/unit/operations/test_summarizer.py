@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.errors import FileFailed, UsageError
+from sessioncompress.operations import endpoint as endpoints
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.restore import restore_session
@@ -31,7 +32,7 @@ EACH = pytest.mark.parametrize("name", LONG)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return how long was waited, which takes no time; there is a key."""
     found: list[float] = []
-    monkeypatch.setattr(summarizer, "_sleep", found.append)
+    monkeypatch.setattr(endpoints, "_sleep", found.append)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     return found
 
