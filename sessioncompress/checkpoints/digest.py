@@ -7,16 +7,20 @@ from typing import NamedTuple
 
 from sessioncompress.checkpoints import deeds as done
 from sessioncompress.checkpoints import excerpts as shown
-from sessioncompress.checkpoints import merge, searches
+from sessioncompress.checkpoints import goals, merge, searches
 from sessioncompress.checkpoints import story as told
+from sessioncompress.checkpoints.excerpts import stems_in
 from sessioncompress.checkpoints.outcomes import Outcome
 from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
 from sessioncompress.checkpoints.shell import alike, grade
 from sessioncompress.core.checkpoint import Said, Say, Summary
 from sessioncompress.core.model import Purpose
-from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted, estimate
 
 _SHORT = 120
+_GOAL = "Current goal"
+_PROSE = "Summary by the user's command"
+_CONTEXT = "What the user's command adds"
 _BEFORE = "Summary before this one"
 _REQUESTS = "The user's requests, in order, in their words"
 _CONSTRAINTS = "Constraints in the longer ones"
@@ -24,7 +28,7 @@ _PROGRESS = "The request in progress"
 _SO_FAR = "What was done for it so far"
 _REPORTS = "What the agent reported at the end of each request"
 _DECISIONS = "Decisions and findings on the way"
-_TODO = "Todo list"
+_TODO = goals.TODO
 _CHANGED = "Files changed (newest last)"
 _READ_ONLY = "Files read only"
 _SEARCHES = "Searches (newest last)"
@@ -34,11 +38,29 @@ _WROTE = "Lines that the agent wrote (excerpts)"
 _READ = "Lines that were read (excerpts)"
 
 
+class Besides(NamedTuple):
+    """What comes into a summary besides what was said: the goal, and what somebody else wrote.
+
+    `instructions` only rank: lines that share words with them, or with the goal, come first. `prose` stands in place of
+    what was said; files, commands, todos and failures are taken from the session in any case. `context` is added.
+    """
+
+    goal: str = ""
+    instructions: str = ""
+    prose: str = ""
+    context: Sequence[str] = ()
+
+
+NOTHING = Besides()
+
+
 class Notes:
     """What a summary needs of a session, taken from what was said in its order; bounded, however much that is."""
 
-    def __init__(self, *, splits: bool) -> None:
-        self.splits = splits
+    def __init__(self, *, splits: bool, besides: Besides = NOTHING) -> None:
+        self.splits, self.besides = splits, besides
+        self.goal = goals.written(besides.goal)
+        self.wanted = f"{self.goal}\n{besides.instructions}"
         self.story = told.Story()
         self.deeds = done.Deeds()
         self.searches = searches.Searches()
@@ -115,9 +137,14 @@ class Notes:
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
         for where, lines in merge.excerpts(earlier.section(_WROTE).rows, earlier.root):
             self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)
-        for title in (_BEFORE, _READ):
+        for title in (_BEFORE, _READ, _CONTEXT):
             if earlier.section(title).rows:
                 self.carried[title] = earlier.section(title)
+        if prose := earlier.section(_PROSE).rows:
+            before = self.carried.get(_BEFORE, merge.Section())
+            self.carried[_BEFORE] = before._replace(rows=(*before.rows, *prose))
+        # A new goal takes the place of the one before.
+        self.goal = self.goal or next((row.removeprefix("- > ") for row in earlier.section(_GOAL).rows), "")
 
     def end(self) -> None:
         """Note what the last turn came to."""
@@ -143,6 +170,36 @@ class Shown(NamedTuple):
     title: str
     share: float
     rows: Callable[[Draft], Sequence[str]]
+
+
+def _goal(draft: Draft) -> Sequence[str]:
+    goal = draft.notes.goal
+    return [quoted("-", [one_line(goal, max(draft.room - len("- > \n"), 0))])] if goal else ()
+
+
+def _prose(draft: Draft) -> Sequence[str]:
+    return newest([_quoted_whole(draft.notes.besides.prose)], draft.room) if draft.notes.besides.prose else ()
+
+
+def _context(draft: Draft) -> Sequence[str]:
+    if context := draft.notes.besides.context:
+        return newest([quoted("-", clip(excerpt(each, draft.room), draft.room - 40)) for each in context], draft.room)
+    carried = draft.notes.carried.get(_CONTEXT, merge.Section())
+    return newest(carried.rows, draft.room, carried.gone)
+
+
+def _quoted_whole(text: str) -> str:
+    return quoted("-", excerpt(text, len(text)))
+
+
+def room_for_prose(budget: int) -> int:
+    """Tell how many tokens of a summary of so many what somebody else writes may take, which then stands whole."""
+    return budget * 6 // 10
+
+
+def size_of_prose(text: str) -> int:
+    """Estimate the tokens that a text takes as the prose of a summary; 0 where nothing of it can be shown."""
+    return estimate(len(_quoted_whole(text))) if any(excerpt(text, len(text))) else 0
 
 
 def _foreign(draft: Draft) -> Sequence[str]:
@@ -185,7 +242,8 @@ def _with_last_call(draft: Draft, *, in_progress: bool | None) -> Sequence[str]:
 
 
 def _decisions(draft: Draft) -> Sequence[str]:
-    return told.decisions(draft.notes.story, draft.room)
+    wanted = stems_in(draft.notes.wanted).keys()
+    return told.decisions(draft.notes.story, draft.room, lambda words: not wanted.isdisjoint(stems_in(words)))
 
 
 def _todo(draft: Draft) -> Sequence[str]:
@@ -218,15 +276,18 @@ def _failures(draft: Draft) -> Sequence[str]:
 def _wrote(draft: Draft) -> Sequence[str]:
     excerpts = draft.notes.excerpts
     carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
-    return _excerpts(draft, carried, excerpts.written(), "")
+    return _excerpts(draft, carried, excerpts.written(), draft.notes.wanted)
 
 
 def _read(draft: Draft) -> Sequence[str]:
     carried = draft.notes.carried.get(_READ, merge.Section()).rows
-    return _excerpts(draft, carried, draft.notes.excerpts.readings(), draft.notes.story.asked_last())
+    asked = f"{draft.notes.story.asked_last()}\n{draft.notes.wanted}"
+    return _excerpts(draft, carried, draft.notes.excerpts.readings(), asked)
 
 
-def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found], asked: str) -> Sequence[str]:
+def _excerpts(
+    draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found], asked: str
+) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
     carried = shown.carry(earlier, draft.room // 2)
     taken = sum(map(len, carried)) + len(carried)
@@ -236,6 +297,8 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
 
 
 _SECTIONS = (
+    Shown(_GOAL, 0.15, _goal),
+    Shown(_PROSE, 0.62, _prose),
     Shown(_BEFORE, 0.30, _foreign),
     Shown(_REQUESTS, 0.25, _requests),
     Shown(_CONSTRAINTS, 0.08, _constraints),
@@ -243,6 +306,7 @@ _SECTIONS = (
     Shown(_SO_FAR, 0.10, _so_far),
     Shown(_REPORTS, 0.24, _reports),
     Shown(_DECISIONS, 0.10, _decisions),
+    Shown(_CONTEXT, 0.15, _context),
     Shown(_TODO, 0.07, _todo),
     Shown(_CHANGED, 0.14, _changed),
     Shown(_READ_ONLY, 0.05, _read_only),
@@ -255,22 +319,27 @@ _SECTIONS = (
 """In the order in which they stand."""
 _TITLES = tuple(section.title for section in _SECTIONS)
 _ORDER = (
+    *(_GOAL, _PROSE, _CONTEXT),
     *(_CHANGED, _COMMANDS, _PROGRESS, _SO_FAR, _REQUESTS, _TODO, _BEFORE, _CONSTRAINTS, _DECISIONS, _FAILURES),
     *(_READ_ONLY, _SEARCHES, _REPORTS, _WROTE, _READ),
 )
 """In the order in which they get their room: what no model can find out again before all others."""
+_REPLACED = frozenset({_BEFORE, _REQUESTS, _CONSTRAINTS, _SO_FAR, _REPORTS, _DECISIONS})
+"""What prose stands for. The request in progress is not in what is kept, and the next step depends on its words."""
 _REST = (_REPORTS, _WROTE, _READ)
 """They get what the others leave."""
 _RESERVED = {_REPORTS: 0.14, _WROTE: 0.12}
 """And so much at least."""
 
 
-def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Summary:
+def digest(
+    old: Iterable[tuple[int, Said]], *, budget: int, splits: bool, besides: Besides = NOTHING
+) -> Summary:
     """Make the summary of what was said, each with the number of its line, in at most `budget` tokens.
 
     An earlier summary comes first. `splits`: the last request is still being worked on.
     """
-    notes = Notes(splits=splits)
+    notes = Notes(splits=splits, besides=besides)
     for number, said in old:
         notes.take(number, said)
     notes.end()
@@ -279,8 +348,10 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Sum
     total = budget * CHARACTERS_PER_TOKEN
     left = total - len(head)
     named = {section.title: section for section in _SECTIONS}
-    reserved = dict(_RESERVED)
+    reserved = {} if besides.prose else dict(_RESERVED)
     for title in _ORDER:
+        if besides.prose and title in _REPLACED:
+            continue
         reserved.pop(title, None)
         room = left - int(total * sum(reserved.values()))
         if title not in _REST:

@@ -16,6 +16,10 @@ from sessioncompress.core.model import JsonPath, Purpose
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+EXTRACTIVE = "extractive"
+"""Who writes a summary that is taken from the session's own words, without a model."""
+
+
 class Say(StrEnum):
     """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it."""
 
@@ -72,6 +76,7 @@ class Summary(NamedTuple):
     """A summary: its text, one short line of it, the files that were only read and those that were changed.
 
     `refs` are the references in it. The tokens are those of what the model reads, without and with the checkpoint.
+    `by` is who wrote it, and `preserved` the JSON of an object that a command of the user's wants kept, "" without one.
     """
 
     text: str
@@ -81,6 +86,8 @@ class Summary(NamedTuple):
     refs: tuple[str, ...] = ()
     tokens_before: int = 0
     tokens_after: int = 0
+    by: str = EXTRACTIVE
+    preserved: str = ""
 
 
 class Written(NamedTuple):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+import orjson
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import NoCut, find_cut
+from sessioncompress.checkpoints.digest import Besides
+from sessioncompress.checkpoints.goals import NO_GOAL, Goal
 from sessioncompress.core import text
+from sessioncompress.core.checkpoint import Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
-from sessioncompress.operations import log
+from sessioncompress.operations import goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
@@ -27,8 +32,8 @@ MANUAL = "manual"
 
 _THRESHOLDS = ("idleSeconds", "budget", "compact")
 _TOLD = (
-    *("tokensBefore", "tokensAfter", "tokensSummary", "messagesBefore", "messagesKept"),
-    *("strategy", "trigger", "tokensSince", "messagesSince"),
+    *("tokensBefore", "tokensAfter", "tokensSummary", "messagesBefore", "messagesKept", "messagesCompacted"),
+    *("strategy", "goalMethod", "by", "trigger", "tokensSince", "messagesSince", "multiplier"),
 )
 
 
@@ -38,8 +43,9 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
-    the budget's reason, or that it was asked to. `tokens_since` and `messages_since` count what came since the last
-    run, None without one. `run` is the id of a run that wrote. `summary` is the text, where it was asked for.
+    the budget's reason, or that it was asked to. `goal_method` is how a goal was found, `by` who summed up.
+    `tokens_since` and `messages_since` count what came since the last run, None without one. `run` is the id of a run
+    that wrote. `warning` says what went wrong after it. `summary` is the text, where it was asked for.
     """
 
     path: str
@@ -53,13 +59,19 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     tokens_summary: int = 0
     messages_before: int = 0
     messages_kept: int = 0
+    messages_compacted: int = 0
     lines_dropped: int = 0
     splits_turn: bool = False
     strategy: str = ""
+    goal_method: str = ""
+    by: str = ""
     trigger: str = ""
     tokens_since: int | None = None
     messages_since: int | None = None
+    multiplier: float = 0
+    thresholds: Mapping[str, Any] = field(default_factory=dict)
     run: str = ""
+    warning: str = ""
     exit_code: int = 0
     summary: str = ""
     budget: BudgetStats | None = None
@@ -80,14 +92,17 @@ def compact_session(
     form: str | None = None,
     named: bool = True,
     run_id: str = "",
+    goal: Goal = NO_GOAL,
 ) -> CompactStats:
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
     What goes and how long the summary is says `policy.compact`. With `if_due` only where the rule of `policy.budget`
     asks for a summary, and a run of compress would not do. With `drop_dead` the lines for which the summary stands
-    leave the session, and are kept with the originals. `form`, `named` and `run_id` as in compress_session(); what was
-    found in a folder and cannot have a checkpoint is skipped. Raises SessionCompressError with the session unchanged:
-    Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by.
+    leave the session, and are kept with the originals. A `goal` heads the summary. `form`, `named` and `run_id` as in
+    compress_session(); what was found in a folder and cannot have a checkpoint is skipped. The policy's commands are
+    asked before, and told after the session is closed; a dry run asks too. Raises SessionCompressError with the session
+    unchanged: Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule
+    to go by, FileFailed where the command that is asked fails.
     """
     path = Path(path)
     if not policy.enabled:
@@ -101,10 +116,14 @@ def compact_session(
         budget = None
         if if_due or policy.log_file is not None:
             budget = judge_open(session.part, session.store, policy, form, to_compact=if_due)
-        compaction = _Compaction(session, budget if if_due else None, drop_dead=drop_dead, named=named)
+        compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
-        return stats
+    if policy.after_command is not None and compaction.record:
+        told = {"path": stats.path, "format": stats.format, "run": stats.run, "summary": stats.summary}
+        told["record"] = orjson.loads(compaction.record)
+        return replace(stats, warning=user_commands.tell_after(policy.after_command, told, stats.path))
+    return stats
 
 
 def refuse_size(path: Path, policy: Policy) -> None:
@@ -131,27 +150,31 @@ def _to_log(stats: CompactStats) -> dict[str, Any]:
 class _Compaction:
     """One checkpoint for one open session."""
 
-    def __init__(self, session: Opened, budget: BudgetStats | None, *, drop_dead: bool, named: bool) -> None:
+    record = b""
+    """The journal's record of it, once it is written."""
+
+    def __init__(
+        self, session: Opened, budget: BudgetStats | None, goal: Goal, *, drop_dead: bool, named: bool
+    ) -> None:
         self._session, self._budget, self._drop_dead, self._named = session, budget, drop_dead, named
-        self._rules = session.policy.compact
+        self._rules, self._goal = session.policy.compact, goal
 
     def run(self, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint, unless none is due, nothing is to go or too little is saved."""
-        session, rules = self._session, self._rules
-        form, read = session.form, session.read
+        session, form, read = self._session, self._session.form, self._session.read
         if (done := written_by(session.run_id, Command.COMPACT, session.store.journal)) is not None:
             before, status = session.session.size + done.saved, Status.COMPACTED
             return replace(self._unchanged(TOLD_AGAIN), status=status, size_before=before, run=session.run_id)
         if reason := triage.may_be_cached(session.session.stat, session.policy) or _not_due(self._budget):
             return replace(self._unchanged(reason), status=Status.SKIPPED)
         before = tokens_of(read)
-        if rules.keep is CutRule.SHARE and before <= self._session.tokens_after(rules.keep):
-            # A share of what a checkpoint left is always smaller again.
-            return self._unchanged("it has not grown since its checkpoint")
-        found = find_cut(read, rules, splits=form.splits_turns)
+        self._goal = goals.found_in(session, self._goal)
+        found = self._cut(before)
         if isinstance(found, NoCut):
             return self._unchanged(found.reason)
-        summary = session.summary(found.old, budget=session.budget(found.old), splits=found.splits)
+        summary = self._summary(found, before, dry_run=dry_run)
+        if summary is None:
+            return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
         kept = text.estimate(sum(read.lines[number].reads for number in found.kept))
         summary = summary._replace(tokens_before=before, tokens_after=kept + text.estimate(len(summary.text)))
         try:
@@ -170,24 +193,79 @@ class _Compaction:
             raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
         with session.draft(made, found, dry_run=dry_run) as draft:
             tokens = tokens_of(draft.read)
+            kept_messages = messages_of(read, frozenset(found.kept))
+            unchanged = self._unchanged()
             stats = replace(
-                self._unchanged(),
+                unchanged,
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
                 size_after=draft.size,
                 lines_dropped=draft.dropped,
                 tokens_after=tokens_of(draft.read, session.each),
                 tokens_summary=text.estimate(len(summary.text), session.each),
-                messages_kept=messages_of(read, frozenset(found.kept)),
+                messages_kept=kept_messages,
+                messages_compacted=unchanged.messages_before - kept_messages,
+                by=summary.by,
                 splits_turn=found.splits,
                 summary=summary.text,
             )
-            if (saved := stats.tokens_before - stats.tokens_after) < rules.min_saved_tokens:
-                least = f"minSavedTokens {rules.min_saved_tokens:,}"
+            if (saved := stats.tokens_before - stats.tokens_after) < self._rules.min_saved_tokens:
+                least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
                 return self._unchanged(f"it would save {saved:,} tokens, less than {least}")
             if dry_run:
                 return stats
-            size = session.commit(draft, summary, rules.keep, (before, tokens), Command.COMPACT)
+            method = self._goal.method
+            size = session.commit(draft, summary, self._rules.keep, (before, tokens), Command.COMPACT, method)
+            self.record = draft.record
             return replace(stats, size_after=size, run=session.run_id)
+
+    def _cut(self, before: int) -> Cut | NoCut:
+        """Cut by the goal, where that says how; where it finds no place, the newest request is the only one, say."""
+        session, chosen = self._session, self._rules
+        for rules in dict.fromkeys((goals.rules_for(chosen, self._goal), chosen)):
+            self._rules = rules
+            if rules.keep is CutRule.SHARE and before <= session.tokens_after(rules.keep):
+                # A share of what a checkpoint left is always smaller again.
+                return NoCut("it has not grown since its checkpoint")
+            found = find_cut(session.read, rules, splits=session.form.splits_turns)
+            if isinstance(found, Cut):
+                break
+        return found
+
+    def _summary(self, cut: Cut, tokens: int, *, dry_run: bool) -> Summary | None:
+        """Sum up, with what the user's command says of it; None where that cancels."""
+        session, goal = self._session, self._goal
+        budget, command = session.budget(cut.old), session.policy.before_command
+        besides = Besides(goal.text, goal.instructions)
+        summary = session.summary(cut.old, budget=budget, splits=cut.splits, besides=besides)
+        if command is None:
+            return summary
+        reader = session.form.reader()
+        earlier = (said.text for said in reader.said(session.entry(cut.old[0])) if said.say is Say.SUMMARY)
+        given = {
+            "path": session.where,
+            "format": session.form.name,
+            "cut": {
+                "rule": self._rules.keep,
+                "splitsTurn": cut.splits,
+                "messagesOld": messages_of(session.read, frozenset(cut.old)),
+                "messagesKept": messages_of(session.read, frozenset(cut.kept)),
+            },
+            "tokensBefore": tokens,
+            "previousSummary": next(earlier, None),
+            "files": {"read": summary.read, "modified": summary.changed},
+            "goal": goal.text,
+            "instructions": goal.instructions,
+            "preserveData": orjson.loads(session.preserved or "{}"),
+            "dryRun": dry_run,
+        }
+        answer = user_commands.ask_before(command, given, session.where, budget)
+        if answer.cancel:
+            return None
+        besides = besides._replace(prose=answer.summary or "", context=answer.context)
+        if besides.prose or besides.context:
+            summary = session.summary(cut.old, budget=budget, splits=cut.splits, besides=besides)
+        by = user_commands.BY if besides.prose else summary.by
+        return summary._replace(by=by, preserved=answer.preserved)
 
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.part.journal.runs
@@ -205,6 +283,9 @@ class _Compaction:
             messages_before=messages,
             messages_kept=messages,
             strategy=self._rules.keep,
+            goal_method=self._goal.method,
+            multiplier=session.policy.budget.frequency_multiplier,
+            thresholds=log.thresholds_of(session.policy, _THRESHOLDS),
             trigger=self._budget.reason if self._budget else MANUAL,
             tokens_since=None if since is None else tokens_of(read, session.each, since),
             messages_since=None if since is None else messages_of(read, since),

@@ -8,11 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.digest import Besides
+from sessioncompress.checkpoints.goals import Goal
 from sessioncompress.core import text
 from sessioncompress.core.lines import SPOKEN, messages_of, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.goals import found_in
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
 
@@ -36,11 +39,18 @@ class Handoff(Struct, frozen=True, rename="camel"):
 
 
 def handoff_session(
-    path: Path | str, policy: Policy = BALANCED, *, new: bool = False, form: str | None = None, named: bool = True
+    path: Path | str,
+    policy: Policy = BALANCED,
+    *,
+    new: bool = False,
+    goal: str = "",
+    form: str | None = None,
+    named: bool = True,
 ) -> Handoff:
     """Sum up all that the model reads of a session, which is not changed.
 
-    With `new` a new session that begins with that is written beside it. `form` and `named` as in compress_session().
+    A `goal` heads it; a subagent's is its task. With `new` a new session that begins with that is written beside it.
+    `form` and `named` as in compress_session().
     Raises SessionCompressError: Refused where nothing was said, the agent gets no new session, or that one is there.
     """
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
@@ -49,7 +59,8 @@ def handoff_session(
             what = "nothing was said in it that could be handed off"
             raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
         splits = _is_in_progress(session, order)
-        summary = session.summary(order, budget=policy.compact.summary_tokens, splits=splits)
+        besides = Besides(found_in(session, Goal(goal)).text)
+        summary = session.summary(order, budget=policy.compact.summary_tokens, splits=splits, besides=besides)
         document = f"{_HEAD.format(text.printable(session.where))}{summary.text}\n"
         return Handoff(
             session.where,

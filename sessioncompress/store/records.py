@@ -246,6 +246,7 @@ class CheckpointRecord(NamedTuple):
     line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the originals of rewritten
     lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its lines repeat what a run had
     rewritten, the SHA-256 of each as if none had, by which they are known whatever later runs make of that.
+    `goal` is how the summary's goal was found, and `preserved` the JSON that a command of the user's gets back.
     """
 
     form: str
@@ -260,6 +261,8 @@ class CheckpointRecord(NamedTuple):
     rehung: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     originals: tuple[str, ...] = ()
+    goal: str = ""
+    preserved: str = ""
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -273,6 +276,8 @@ class CheckpointRecord(NamedTuple):
             record["rehung"] = self.rehung
         if self.originals:
             record["originals"] = self.originals
+        record |= {"goalMethod": self.goal} if self.goal else {}
+        record |= {"preserveData": orjson.loads(self.preserved)} if self.preserved else {}
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -334,9 +339,11 @@ def decode(raw: bytes) -> Record:
         originals = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("originals", ()))
         if originals and len(originals) != len(lines):
             raise ValueError("its lines are not as many as their originals")
-        return CheckpointRecord(
-            form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, originals=originals
-        )
+        kept = record.get("preserveData")
+        preserved = orjson.dumps(kept).decode() if isinstance(kept, dict) else ""
+        goal = _matching(_COMMAND, record.get("goalMethod"))
+        whole = CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung)
+        return whole._replace(originals=originals, goal=goal, preserved=preserved)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")

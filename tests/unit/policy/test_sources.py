@@ -52,7 +52,14 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "geteuid", lambda: 65534)
 
 
-DEFAULTS = {"keepBackup": True, "logFile": None, "backupDir": None, "commitOriginals": False}
+DEFAULTS = {
+    "keepBackup": True,
+    "logFile": None,
+    "backupDir": None,
+    "commitOriginals": False,
+    "beforeCommand": None,
+    "afterCommand": None,
+}
 """Of the keys that only the user may set to anything else."""
 
 
