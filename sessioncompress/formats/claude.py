@@ -302,9 +302,6 @@ class ClaudeCode(base.Format):
                 return Name(name, (parent,) if parent else (), folder)
         return Name()
 
-    def is_subagent(self, session: Written) -> bool:
-        return session.entry(0).get("isSidechain") is True
-
     def shape(self, lines: Lines) -> Shape:
         numbers = {name: number for number, name in enumerate(lines.ids) if name}
         # The leaf is the newest message; in a file that holds none but a subagent's, the last line.

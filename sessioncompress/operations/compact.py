@@ -172,7 +172,7 @@ class _Compaction:
         found = self._cut(before)
         if isinstance(found, NoCut):
             return self._unchanged(found.reason)
-        summary = self._summary(found, before, dry_run=dry_run)
+        summary = self._summary(found, dry_run=dry_run)
         if summary is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
         kept = text.estimate(sum(read.lines[number].reads for number in found.kept))
@@ -231,7 +231,7 @@ class _Compaction:
                 break
         return found
 
-    def _summary(self, cut: Cut, tokens: int, *, dry_run: bool) -> Summary | None:
+    def _summary(self, cut: Cut, *, dry_run: bool) -> Summary | None:
         """Sum up, with what the user's command says of it; None where that cancels."""
         session, goal = self._session, self._goal
         budget, command = session.budget(cut.old), session.policy.before_command
@@ -250,7 +250,7 @@ class _Compaction:
                 "messagesOld": messages_of(session.read, frozenset(cut.old)),
                 "messagesKept": messages_of(session.read, frozenset(cut.kept)),
             },
-            "tokensBefore": tokens,
+            "tokensBefore": tokens_of(session.read, session.each),
             "previousSummary": next(earlier, None),
             "files": {"read": summary.read, "modified": summary.changed},
             "goal": goal.text,

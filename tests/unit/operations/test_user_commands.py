@@ -71,7 +71,8 @@ def test_what_it_is_given(session: Path, tmp_path: Path) -> None:
     assert given["format"] == "pi"
     assert given["cut"] == {"rule": "tokens", "splitsTurn": True, "messagesOld": 39, "messagesKept": 9}
     assert (given["tokensBefore"], given["previousSummary"], given["dryRun"]) == (first.tokens_before, None, True)
-    assert given["files"] == {"read": [], "modified": [f"notes-{turn}.md" for turn in range(7)]}
+    assert given["files"]["modified"] == [f"notes-{turn}.md" for turn in range(6)]
+    assert given["files"]["read"] == [f"service-{turn}.log" for turn in range(7)]
     assert (given["goal"], given["instructions"], given["preserveData"]) == ("Mend it", "", {})
     assert given["summaryTokens"] == 600
     done = compact_session(session, FEW)
