@@ -87,8 +87,8 @@ MEANINGS: Mapping[str, str] = {
     "budget.actMessages": "`deliberate`: with at least this many new messages,",
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
     "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
-    "budget.frequencyMultiplier": "`deliberate`: by how much `less often`, answered to `compact --ask`, raises `actTokens` "
-    "and `actMessages`.",
+    "budget.frequencyMultiplier": "`deliberate`: by how much `less often`, answered to `compact --ask`, raises "
+    "`actTokens` and `actMessages`.",
     "budget.models": "Your models. They are looked up before the models that we know.",
     "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
     '`"turns"`, a `"share"` of what the model reads, or all from the newest request on (`"sincePrompt"`).',

@@ -341,6 +341,7 @@ def test_every_key_says_whether_a_file_near_a_session_may_set_it(tmp_path: Path)
         first.strip("`"): rest.split("|")[1].strip() for first, rest in rows(section(CONFIGURATION, "Keys")).items()
     }
     refused = {"keepBackup": False, "backupDir": "elsewhere", "commitOriginals": True, "logFile": "log.jsonl"}
+    refused |= {"beforeCommand": "true", "afterCommand": "true"}
     assert {key for key, said in near.items() if said == "no"} == refused.keys()
     place = Place(tmp_path)
     for key, value in (*refused.items(), ("protectTokens", 5)):
