@@ -67,6 +67,8 @@ MEANINGS: Mapping[str, str] = {
     "prompt cache, and a rewritten history would void that cache.",
     "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
     "The file's folder must exist.",
+    "beforeCommand": "A command line that `compact` asks before it sums up, by JSON on its stdin. No shell reads it.",
+    "afterCommand": "A command line that `compact` tells what it wrote, by JSON on its stdin. No shell reads it.",
     "prune.enabled": "Prune: clear whole old results.",
     "prune.pruneMinimum": "Write nothing if a pruning run would save the model fewer tokens than this.",
     "prune.pruneProtect": "Do not prune this many tokens of the newest tool output.",
@@ -85,6 +87,8 @@ MEANINGS: Mapping[str, str] = {
     "budget.actMessages": "`deliberate`: with at least this many new messages,",
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
     "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
+    "budget.frequencyMultiplier": "`deliberate`: by how much `less often`, answered to `compact --ask`, raises "
+    "`actTokens` and `actMessages`.",
     "budget.models": "Your models. They are looked up before the models that we know.",
     "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
     '`"turns"`, a `"share"` of what the model reads, or all from the newest request on (`"sincePrompt"`).',
@@ -96,6 +100,8 @@ MEANINGS: Mapping[str, str] = {
     "1,000 tokens in any case.",
     "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this.",
     "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this.",
+    "compact.ask": "`false`: `compact --ask` asks only where the rule `deliberate` acts by `safetyPercent`.",
+    "compact.askSeconds": "Seconds that `compact --ask` waits for an answer.",
     "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt "
     "comes on its stdin, and it prints the text. No shell runs it. `null`: none.",
     "summarizer.endpoint": "The URL of an endpoint whose model writes it. `null`: none. Without a command and an "

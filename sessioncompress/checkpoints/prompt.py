@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
+from sessioncompress.checkpoints.notes import NOTHING, Besides
 from sessioncompress.checkpoints.quote import clean, clip, lines_left_out, one_line
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
@@ -19,7 +20,7 @@ _GIVEN = 8
 _FOR_BEFORE = 0.25
 """The share of the room that a previous summary takes at most."""
 _FOR_WORDS = 0.05
-"""And the goal, and the instructions."""
+"""And the goal, the instructions, and what a command of the user's adds."""
 _NAMES = {Say.PROMPT: "user", Say.ANSWER: "agent", Say.RESULT: "result"}
 _PROSE = 0.6
 """The share of a summary that a model is asked for: the facts take the rest."""
@@ -75,13 +76,14 @@ class Conversation:
         """Whether an earlier summary is among it."""
         return bool(self._before)
 
-    def data(self, budget: int, goal: str = "", instructions: str = "") -> str:
+    def data(self, budget: int, besides: Besides = NOTHING) -> str:
         """Write what a model is given besides its prompt, for a summary of so many tokens."""
         words = int(budget * _PROSE * CHARACTERS_PER_TOKEN) // _CHARACTERS_PER_WORD
         wanted = f"Sum this up in at most {words:,} words."
         most = int(self._room * _FOR_WORDS)
-        goal, instructions = (self._shortened(each, most) for each in (goal, instructions))
-        fixed = len(self._before) + len(goal) + len(instructions) + 400
+        given = (besides.goal, besides.instructions, "\n\n".join(besides.context))
+        goal, instructions, context = (self._shortened(each, most) for each in given)
+        fixed = len(self._before) + len(goal) + len(instructions) + len(context) + 400
         said, gone = list(self._said), self._gone
         size = self._size
         while said and size + fixed > self._room and len(said) > 1:
@@ -91,6 +93,8 @@ class Conversation:
             said.insert(0, f"[{counted(gone, 'entry', 'entries')} before this left out]")
         parts = [_tagged("previous-summary", self._before)] if self._before else []
         parts.append(_tagged("conversation", "\n\n".join(said)))
+        if context:
+            parts.append(_tagged("added_context", context))
         if goal:
             parts.append(_tagged("current_goal", goal))
         parts.append(_tagged("instructions", f"{instructions}\n{wanted}".strip()))

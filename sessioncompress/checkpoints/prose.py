@@ -1,4 +1,4 @@
-"""What a model wrote of a session: whether it may stand in a summary, and how."""
+"""What a model, or a command, wrote of a session: whether it may stand in a summary, and how."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessioncompress.checkpoints.quote import clean, excerpt, quoted
 from sessioncompress.core import marker
 
 _CLOSES = re.compile(
-    r"</\s{0,3}(?:summary|previous-summary|conversation|state_snapshot|current_goal|instructions|"
+    r"</\s{0,3}(?:summary|previous-summary|conversation|state_snapshot|current_goal|added_context|instructions|"
     r"read-files|modified-files|system-reminder)\b",
     re.IGNORECASE,
 )

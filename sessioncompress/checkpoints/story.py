@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.pasted import is_words, own, pasted
@@ -104,7 +104,7 @@ class Story:
         """Take a request: a new turn begins."""
         self.end_turn()
         self.number += 1
-        words = _without_skills(text)
+        words = without_skills(text)
         lines = excerpt(words, _WHOLE)
         self.texts.clear()
         self._ask(Told(self.number, lines or ["(empty)"], reference(text)))
@@ -282,13 +282,14 @@ def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list
     return newest(rows, room, 0 if in_progress else story.reported_before)
 
 
-def decisions(story: Story, room: int) -> list[str]:
-    """Write the newest findings on the way, sure ones first where not all fit."""
+def decisions(story: Story, room: int, comes_first: Callable[[str], bool] = lambda _: False) -> list[str]:
+    """Write the newest findings on the way; where not all fit, those that come first, and then sure ones."""
     chosen: set[str] = set()
-    for wanted in (True, False):
+    ranks = {sentence: 2 * (not comes_first(sentence)) + (not sure) for sentence, sure in story.decisions.items()}
+    for rank in range(4):
         for sentence in reversed(story.decisions):
             size = len(sentence) + len("- > ") + 1
-            if story.decisions[sentence] is wanted and size <= room:
+            if ranks[sentence] == rank and size <= room:
                 chosen.add(sentence)
                 room -= size
     return [f"- > {sentence}" for sentence in story.decisions if sentence in chosen]
@@ -330,7 +331,7 @@ def _report_lines(text: str) -> list[str]:
 _SKILL, _SKILL_ENDS = "<skill name=", "</skill>"
 
 
-def _without_skills(text: str) -> str:
+def without_skills(text: str) -> str:
     """Name the skills whose text an agent put into a request: that is not the user's."""
     if _SKILL not in text:
         return text

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from math import isfinite
+from threading import Thread
 from typing import Any
 
 import orjson
@@ -24,6 +28,7 @@ _AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 """States of HTTP after which the same request may succeed."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 """Seconds before a request is made again: of those that double, the first, and the most for which a model is kept."""
+_MOST_COST = 1e9
 _OK = 200
 
 _sleep = time.sleep
@@ -50,13 +55,13 @@ class _Status(Exception):
         self.code, self.after = code, after
 
 
-def ask(rules: Summarizer, prompt: Prompt, model: str) -> str:
-    """Ask one model, again where that may help. Raises ModelFailed."""
+def ask(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> str:
+    """Ask one model, again where that may help; what the endpoint says that costs is `spent`. Raises ModelFailed."""
     wait = _FIRST_WAIT
     with _client(rules) as client:
         for attempt in count(1):
             try:
-                return _answer_in(_post(client, rules, prompt, model), rules.protocol)
+                return _answer_in(_within(rules, partial(_post, client, rules, prompt, model)), rules.protocol, spent)
             except _Again as error:
                 seconds = wait if error.wait is None else error.wait
                 tried = f" ({counted(attempt, 'attempt', 'attempts')})"
@@ -67,6 +72,27 @@ def ask(rules: Summarizer, prompt: Prompt, model: str) -> str:
                 _sleep(seconds)
                 wait = min(2 * wait, _LONGEST_WAIT)
     raise AssertionError
+
+
+def _within(rules: Summarizer, post: Callable[[], bytes]) -> bytes:
+    """Make a request in a thread of its own, which is left when its time is over.
+
+    An endpoint that sends a byte now and then lets no read of its answer take too long. The thread ends when the client
+    is closed.
+    """
+    answer: Future[bytes] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(post())
+        except Exception as error:  # noqa: BLE001 - handed on
+            answer.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    try:
+        return answer.result(rules.timeout_seconds)
+    except TimeoutError:
+        raise ModelFailed(f"the endpoint took longer than {rules.timeout_seconds:g} seconds") from None
 
 
 def _client(rules: Summarizer) -> Any:
@@ -113,11 +139,11 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
             url, cast_to=object, body=body, options={"headers": headers}, stream=True, stream_cls=openai.Stream[object]
         )
         with stream:
-            return _read(stream.response, rules.timeout_seconds)
+            return _read(stream.response)
     except _Status as status:
         raise _refused(status, rules) from None
     except openai.APITimeoutError:
-        raise _slow(rules.timeout_seconds) from None
+        raise TimeoutError from None
     except openai.APIConnectionError as error:
         if isinstance(error.__cause__, _Status):
             # As other versions hand on what the hook raises.
@@ -127,26 +153,19 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
         raise ModelFailed("the request could not be made") from None
 
 
-def _slow(seconds: float) -> ModelFailed:
-    return ModelFailed(f"the endpoint took longer than {seconds:g} seconds")
-
-
-def _read(response: Any, seconds: float) -> bytes:
-    """Read an answer, as long as it may take and be."""
-    ends, found = time.monotonic() + seconds, bytearray()
+def _read(response: Any) -> bytes:
+    """Read an answer, as long as it may be."""
+    found = bytearray()
     try:
         for chunk in response.iter_raw():
             found += chunk
-            if len(found) > MOST_ANSWER or time.monotonic() > ends:
+            if len(found) > MOST_ANSWER:
                 break
     except Exception as error:  # noqa: BLE001 - the HTTP library's own, whose name differs between versions
-        raise (
-            _slow(seconds) if "Timeout" in type(error).__name__ else _Again("the answer of the endpoint breaks off")
-        ) from None
+        is_slow = "Timeout" in type(error).__name__
+        raise TimeoutError if is_slow else _Again("the answer of the endpoint breaks off") from None
     if len(found) > MOST_ANSWER:
         raise ModelFailed(f"the endpoint sent more than {MOST_ANSWER:,} bytes")
-    if time.monotonic() > ends:
-        raise _slow(seconds)
     return bytes(found)
 
 
@@ -177,12 +196,13 @@ def _seconds(after: str) -> float | None:
         return None
 
 
-def _answer_in(raw: bytes, protocol: Protocol) -> str:
-    """Find the text in what an endpoint answered. Raises ModelFailed."""
+def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
+    """Find the text in what an endpoint answered, and what that cost if it says so. Raises ModelFailed."""
     try:
         answer = orjson.loads(raw)
     except ValueError:
         raise ModelFailed("the answer of the endpoint is no JSON") from None
+    spent.extend(_costs(answer))
     if protocol is Protocol.OMP:
         text = answer.get("summary") if isinstance(answer, dict) else None
     else:
@@ -190,6 +210,14 @@ def _answer_in(raw: bytes, protocol: Protocol) -> str:
     if not isinstance(text, str):
         raise ModelFailed("the answer of the endpoint is not of its protocol")
     return text
+
+
+def _costs(answer: Any) -> Iterator[float]:
+    """Find what an endpoint says that its answer cost, as OpenRouter does."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_COST:
+        yield float(cost)
 
 
 def _chosen(answer: Any) -> Any:

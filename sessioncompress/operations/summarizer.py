@@ -9,32 +9,24 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.checkpoints.digest import gather, room_for_prose, with_prose
 from sessioncompress.checkpoints.prompt import Conversation, Prompt
-from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.core import process
-from sessioncompress.core.checkpoint import Said, Summary
+from sessioncompress.core.checkpoint import Summary
 from sessioncompress.core.text import printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
 from sessioncompress.operations import endpoint
-from sessioncompress.operations.draft import Opened
 from sessioncompress.operations.endpoint import MOST_ANSWER, ModelFailed
+from sessioncompress.operations.old_part import OldPart, Unfit
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
 
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
-_LARGEST_PROMPT = 64 * 1024
-
-
-class _Told(NamedTuple):
-    """What a model wrote, and which."""
-
-    text: str
-    model: str
+LARGEST_PROMPT = 64 * 1024
+"""Bytes of a prompt."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -114,13 +106,13 @@ def _read_prompt(name: str) -> str:
         # Of which folder it were would not be clear, and a session's is anybody's.
         raise _wrong("the prompt's path is not absolute", "Write it from / or ~ on.")
     with failing(path, _NOTHING_SENT), path.open("rb") as file:
-        raw = file.read(_LARGEST_PROMPT + 1)
+        raw = file.read(LARGEST_PROMPT + 1)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         text = ""
-    if len(raw) > _LARGEST_PROMPT or not text.strip():
-        what = f"the prompt is empty, no text, or has more than {_LARGEST_PROMPT // 1024} KB"
+    if len(raw) > LARGEST_PROMPT or not text.strip():
+        what = f"the prompt is empty, no text, or has more than {LARGEST_PROMPT // 1024} KB"
         raise UsageError(what, where=path, state=_NOTHING_SENT, remedy="Name another file.")
     return text.strip()
 
@@ -152,71 +144,55 @@ def _is_loopback(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def or_extract(
-    session: Opened,
-    old: Sequence[int],
-    extract: Summary,
-    kind: str,
-    *,
-    budget: int,
-    splits: bool = False,
-    goal: str = "",
-    instructions: str = "",
-) -> tuple[Summary, str]:
+class Told(NamedTuple):
+    """The summary of a session, why it is no model's though one was asked, and what its endpoint says it cost."""
+
+    summary: Summary
+    failure: str = ""
+    cost: float | None = None
+
+
+def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
     """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
 
-    `kind` names the prompt; where an earlier summary is brought up to date, "first" is "update". Returns the extract
-    where no model could, and why. Raises FileFailed where the policy wants none then, UsageError.
+    `kind` names the prompt, where an earlier summary is brought up to date, "first" is "update"; `system` takes its
+    place. Gives the extract where no model could. Raises FileFailed where the policy wants none then, UsageError.
     """
-    rules = session.policy.summarizer
+    session, rules = old.session, old.session.policy.summarizer
     if not is_used(rules):
-        return extract, ""
+        return Told(old.extract)
     check(rules)
     conversation = Conversation(rules.input_tokens, _redaction(rules))
-
-    def heard() -> Iterator[tuple[int, Said]]:
-        for number, said in session.said(old):
-            conversation.take(said)
-            yield number, said
-
-    notes = gather(heard(), splits=splits)
+    for _, said in old.said():
+        conversation.take(said)
     if kind == "first" and conversation.has_before:
         kind = "update"
-    system = _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md"))
-    prompt = Prompt(system, conversation.data(budget, goal, instructions))
-    most = room_for_prose(notes, budget)
-
-    def checked(answer: str) -> str:
-        if why := why_not(answer, most):
-            raise ModelFailed(why)
-        texts = (text for _, said in session.said(old) for text in said.contents())
-        known = "\n".join([*extract.changed, *extract.read, prompt.data])
-        unknown = missing(missing(paths_in(answer), [known], notes.root), texts, notes.root)
-        answer = strike(answer, unknown)
-        if why := why_not(answer, most):
-            raise ModelFailed(why)
-        return answer
-
+    notes = old.notes
+    data = conversation.data(old.budget, notes.besides._replace(goal=notes.goal))
+    prompt = Prompt(system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md")), data)
+    spent: list[float] = []
+    failure = ""
     try:
-        told = _ask(rules, prompt, checked)
+        summary = _ask(old, prompt, spent)
     except ModelFailed as why:
-        if rules.on_failure is OnFailure.EXTRACTIVE:
-            return extract, str(why)
-        remedy = "Run again, or with --on-failure extractive."
-        what = f"no model has summed it up: {why}"
-        raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
-    by = "command" if rules.command is not None else "endpoint"
-    return with_prose(notes, budget, told.text)._replace(by=by, model=told.model), ""
+        if rules.on_failure is OnFailure.LEAVE:
+            remedy = "Run again, or with --on-failure extractive."
+            what = f"no model has summed it up: {why}"
+            raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
+        summary, failure = old.extract, str(why)
+    return Told(summary, failure, sum(spent) if spent else None)
 
 
-def _ask(rules: Summarizer, prompt: Prompt, checked: Callable[[str], str]) -> _Told:
+def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> Summary:
     """Ask the models in their order until an answer passes the checks. Raises ModelFailed."""
-    failures = []
+    rules, failures = old.session.policy.summarizer, []
     for model in rules.models or ("",):
         try:
-            answer = _run(rules, prompt) if rules.command is not None else endpoint.ask(rules, prompt, model)
-            return _Told(checked(answer), model)
-        except ModelFailed as error:
+            if rules.command is not None:
+                return old.holding(_run(rules, prompt), by="command", known=prompt.data)
+            answer = endpoint.ask(rules, prompt, model, spent)
+            return old.holding(answer, by="endpoint", model=model, known=prompt.data)
+        except (ModelFailed, Unfit) as error:
             failures.append(f"{printable(model)}: {error}" if model else str(error))
     raise ModelFailed("; ".join(failures))
 

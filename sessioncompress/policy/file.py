@@ -62,6 +62,7 @@ Counts = Callable[[str, Key, Any], bool]
 """Tells of a key, by its dotted name, whether its value counts."""
 
 _LONGEST_SHOWN = 80
+_NOT_IN_JOURNAL = ("logFile", "quietSeconds", "beforeCommand", "afterCommand", "summarizer")
 
 
 def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any] | None, str]:
@@ -178,11 +179,11 @@ def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:
 def differences(policy: Policy) -> Mapping[str, Any]:
     """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
 
-    Without the log's path and the quiet time, which change nothing in a session, and without who sums up: an address or
-    a command may hold what is secret.
+    Without the log's path and the quiet time, which change nothing in a session, and without who sums up and other
+    commands: an address or a command may hold what is secret.
     """
     differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
-    return {key: value for key, value in differing.items() if key not in ("logFile", "quietSeconds", "summarizer")}
+    return {key: value for key, value in differing.items() if key not in _NOT_IN_JOURNAL}
 
 
 def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,12 @@ Share = Annotated[
 _Path = Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")]
 Folder = Annotated[_Path | None, Meta(description="a folder's path or null")]
 File = Annotated[_Path | None, Meta(description="a file's path or null")]
+CommandLine = Annotated[
+    Annotated[str, Meta(min_length=1, max_length=4_096, pattern=r"\A[^\0]*\Z")] | None,
+    Meta(description="a command line of at most 4,096 characters or null"),
+]
+Multiplier = Annotated[float, Meta(ge=1.2, le=3, description="a number from 1.2 to 3")]
+AskSeconds = Annotated[int, Meta(ge=10, le=300, description="a whole number of seconds from 10 to 300")]
 Tools = Annotated[
     tuple[Annotated[str, Meta(max_length=_LONGEST_NAME)], ...],
     Meta(
@@ -219,6 +225,7 @@ class Budget(Section, frozen=True, gc=False):
     act_messages: Count = 25
     act_seconds: Seconds = 300
     safety_percent: Percent = 50
+    frequency_multiplier: Multiplier = 1.5
     models: Models = ()
 
 
@@ -226,7 +233,7 @@ class Compact(Section, frozen=True, gc=False):
     """What a checkpoint keeps of the recent conversation, by one of the rules, and how long its summary may be.
 
     Nothing is written where what would go has fewer than `min_dead_tokens`, or the model would be saved fewer than
-    `min_saved_tokens`. Raises UsageError.
+    `min_saved_tokens`. `ask`: whether `--ask` asks, and it waits `ask_seconds` for an answer. Raises UsageError.
     """
 
     keep: CutRule = CutRule.TOKENS
@@ -237,6 +244,8 @@ class Compact(Section, frozen=True, gc=False):
     summary_tokens: SummaryTokens = 3_000
     min_dead_tokens: Count = 10_000
     min_saved_tokens: Count = 8_000
+    ask: Flag = True
+    ask_seconds: AskSeconds = 30
 
 
 class Summarizer(Section, frozen=True, gc=False):
@@ -299,6 +308,12 @@ class Policy(Section, frozen=True, gc=False):
     quiet_seconds: Seconds = 0
     idle_seconds: Seconds = 0
     log_file: Annotated[File, OnlyUser("--log", "names a file that is written to")] = None
+    before_command: Annotated[
+        CommandLine, OnlyUser("--before-command", "names a program that is run", " to 'compact'")
+    ] = None
+    after_command: Annotated[
+        CommandLine, OnlyUser("--after-command", "names a program that is run", " to 'compact'")
+    ] = None
     prune: Prune = Prune()
     budget: Budget = Budget()
     compact: Compact = Compact()
@@ -378,6 +393,8 @@ _OPTIONS = {
     "log": "log_file",
     "quiet_seconds": "quiet_seconds",
     "idle_seconds": "idle_seconds",
+    "before_command": "before_command",
+    "after_command": "after_command",
 }
 
 

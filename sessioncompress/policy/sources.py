@@ -141,6 +141,25 @@ class Policies:
                     break
         return places
 
+    def says(self, session: Path | None, key: str) -> bool:
+        """Tell whether a file that counts for a session sets a key, by its dotted name. None: one of a store."""
+        from sessioncompress.policy.file import SECTION
+
+        named = () if self._config is None else (self._named,)
+        sources = (*self._user, *named) if session is None else self._sources(_folder_of(session))
+        return any(_says(each.section, f"{SECTION}.{key}") for each in sources)
+
+    @property
+    def writable(self) -> Path | None:
+        """The nearest file of the user's own: the one of `--config`, else the configuration; None if that is ignored.
+
+        It need not exist. A file found near a session is never it, whoever owns it. Raises UsageError.
+        """
+        if self._config is not None:
+            return self._config
+        file = user_file()
+        return None if file is None or (os.path.lexists(file) and not self._user) else file
+
     @cached_property
     def _user(self) -> tuple[Source, ...]:
         """The user's configuration, if there is one."""

@@ -345,6 +345,8 @@ def test_every_key_says_whether_a_file_near_a_session_may_set_it(tmp_path: Path)
         "backupDir": "elsewhere",
         "commitOriginals": True,
         "logFile": "log.jsonl",
+        "beforeCommand": "true",
+        "afterCommand": "true",
         "summarizer": {"command": "true"},
     }
     assert {key.partition(".")[0] for key, said in near.items() if said == "no"} == refused.keys()

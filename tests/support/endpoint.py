@@ -14,19 +14,24 @@ PROSE = "## Goal\nFind out which gauge failed.\n\n## Next steps\n- Read notes-1.
 
 
 class Answer(NamedTuple):
-    """One answer: its state, headers and body. `cut` sends only so many bytes of it, `hangs` sends nothing."""
+    """One answer: its state, headers and body. `cut` sends only so many bytes of it, `hangs` sends nothing.
+
+    `drips` sends a byte now and then without end, of the "headers" or of the "body".
+    """
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = {}
     cut: int | None = None
     hangs: bool = False
+    drips: str = ""
 
 
-def chat(content: Any, **message: Any) -> Answer:
+def chat(content: Any, *, usage: Any = None, **message: Any) -> Answer:
     """Answer in OpenAI's chat form."""
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content, **message}}
-    return Answer(body=json.dumps({"id": "1", "object": "chat.completion", "choices": [choice]}).encode())
+    answer = {"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}
+    return Answer(body=json.dumps(answer).encode())
 
 
 class Received(NamedTuple):
@@ -43,6 +48,8 @@ class Endpoint:
     def __init__(self, answers: Sequence[Answer]) -> None:
         self._answers = list(answers)
         self.received: list[Received] = []
+        self.left = threading.Event()
+        """Whether somebody went away to whom an answer dripped."""
         self._end = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -82,6 +89,9 @@ class Endpoint:
                 if answer.hangs:
                     endpoint._end.wait(20)
                     return
+                if answer.drips:
+                    self._drip(b"HTTP/1.1 200 OK\r\n" + (b"X: " if answer.drips == "headers" else b"\r\n"))
+                    return
                 self.send_response(answer.status)
                 for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
                     self.send_header(name, value)
@@ -90,5 +100,14 @@ class Endpoint:
                     self.wfile.write(answer.body[: answer.cut])
                 except OSError:
                     self.close_connection = True
+
+            def _drip(self, first: bytes) -> None:
+                try:
+                    self.wfile.write(first)
+                    while not endpoint._end.wait(0.1):
+                        self.wfile.write(b" ")
+                except OSError:
+                    self.close_connection = True
+                    endpoint.left.set()
 
         return Handler

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.checkpoints.digest import extract, gather, room_for_prose, with_prose
+from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
 from sessioncompress.checkpoints.merge import HEAD
+from sessioncompress.checkpoints.notes import gather
 from sessioncompress.checkpoints.prose import STRUCK, missing, paths_in, rows, strike, why_not
 from sessioncompress.core.checkpoint import Said, Say
 from tests.unit.checkpoints.said import answered, asked, called, numbered, ran

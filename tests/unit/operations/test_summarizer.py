@@ -18,7 +18,7 @@ from sessioncompress.operations import endpoint as endpoints
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import CutRule, OnFailure, Policy, Protocol, Summarizer
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
 from tests.support.long import FEW, LONG, pi
@@ -63,7 +63,7 @@ def test_its_prose_stands_in_every_form(tmp_path: Path, name: str) -> None:
     with Endpoint([chat(PROSE)]) as endpoint:
         stats = compacted(path, endpoint.url)
     assert (stats.status, stats.by, stats.model, stats.model_failure) == (Status.COMPACTED, "endpoint", "m", "")
-    assert "## What was said and done, summed up by a model\n- > ## Goal\n   > Find out" in stats.summary
+    assert "## What was said and done, summed up by a model or a command\n- > ## Goal\n   > Find out" in stats.summary
     assert "notes-0.md" in stats.summary
     assert "Find out which gauge failed" in path.read_text()
     (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
@@ -171,6 +171,33 @@ def test_one_that_says_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, pi(8))
     with Endpoint([Answer(hangs=True)]) as endpoint:
         assert compacted(path, endpoint.url, timeout_seconds=1).model_failure.endswith("longer than 1 seconds")
+
+
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_one_that_drips(tmp_path: Path, part: str) -> None:
+    """No single read takes long; all of it may not either, and the connection is closed."""
+    path = write(tmp_path, pi(8))
+    with Endpoint([Answer(drips=part)]) as endpoint:
+        began = time.monotonic()
+        assert compacted(path, endpoint.url, timeout_seconds=1).model_failure.endswith("longer than 1 seconds")
+        assert time.monotonic() - began < 5
+        assert endpoint.left.wait(5)
+
+
+@pytest.mark.parametrize("usage", [None, [], {"cost": None}, {"cost": True}, {"cost": "1"}, {"cost": -1}])
+def test_what_says_no_cost(tmp_path: Path, usage: Any) -> None:
+    with Endpoint([chat(PROSE, usage=usage)]) as endpoint:
+        stats = compacted(write(tmp_path, pi(8)), endpoint.url)
+    assert stats.model == "m"
+    assert "cost" not in to_json(stats)
+
+
+def test_what_all_answers_cost(tmp_path: Path) -> None:
+    """Also those that do not count."""
+    answers = [chat("</summary>", usage={"cost": 0.25}), chat(PROSE, usage={"cost": 1})]
+    with Endpoint(answers) as endpoint:
+        stats = compacted(write(tmp_path, pi(8)), endpoint.url, models=("a", "b"))
+    assert (stats.model, stats.cost) == ("b", 1.25)
 
 
 def test_one_that_is_not_there(tmp_path: Path, waits: list[float]) -> None:

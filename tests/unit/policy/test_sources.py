@@ -58,6 +58,8 @@ DEFAULTS: dict[str, Any] = {
     "backupDir": None,
     "commitOriginals": False,
     "summarizer": {},
+    "beforeCommand": None,
+    "afterCommand": None,
 }
 """Of the keys that only the user may set to anything else."""
 
@@ -143,7 +145,14 @@ def test_the_places_of_policies_end_at_the_one_that_counts(clone: Path, configur
 
 
 @pytest.mark.parametrize(
-    "section", [{"keepBackup": False}, {"logFile": "~/log"}, {"backupDir": "/kept"}, {"commitOriginals": True}]
+    "section",
+    [
+        {"keepBackup": False},
+        {"logFile": "~/log"},
+        {"backupDir": "/kept"},
+        {"commitOriginals": True},
+        {"beforeCommand": "true"},
+    ],
 )
 def test_the_user_and_a_named_file_may_say_anything(
     clone: Path, configuration: Path, tmp_path: Path, section: Mapping[str, Any]
