@@ -14,7 +14,8 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.kinds import PathKind
 from sessioncompress.core.text import printable
 from sessioncompress.errors import UsageError
-from sessioncompress.policy.model import Policy, Summarizer
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.summarizer import Summarizer
 
 _STATE = "Nothing was sent, and no session is changed."
 _OPTIONS = (

@@ -20,7 +20,7 @@ import orjson
 
 from sessioncompress.checkpoints.prompt import Prompt
 from sessioncompress.core.text import counted
-from sessioncompress.policy.model import Protocol, Summarizer
+from sessioncompress.policy.summarizer import Protocol, Summarizer
 
 MOST_ANSWER = 1 << 20
 """Bytes of an answer, with what an endpoint puts around it."""

@@ -22,7 +22,7 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
 from sessioncompress.operations import endpoint
 from sessioncompress.operations.endpoint import MOST_ANSWER, ModelFailed
 from sessioncompress.operations.old_part import OldPart, Unfit
-from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
+from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
 
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024

@@ -19,6 +19,7 @@ from sessioncompress.errors import UsageError
 from sessioncompress.policy import file, model, sources
 from sessioncompress.policy.file import flat, to_mapping
 from sessioncompress.policy.model import BALANCED
+from sessioncompress.policy.section import Section, must_be
 from sessioncompress.policy.sources import Policies, policy_for
 
 
@@ -376,7 +377,7 @@ def test_each_file_is_read_once(clone: Path, monkeypatch: pytest.MonkeyPatch) ->
 # The keys
 
 
-def every_key(section: type[model.Section], name: str) -> Mapping[str, file.Key]:
+def every_key(section: type[Section], name: str) -> Mapping[str, file.Key]:
     """Return the keys of a section and of those inside it, by their dotted names."""
     own = {f"{name}.{each}": key for each, key in file.keys_of(section).items()}
     inner = [every_key(key.section, each) for each, key in own.items() if key.section]
@@ -390,6 +391,6 @@ def test_every_key_says_what_a_file_near_a_session_may_say() -> None:
     bound = {name: key.only_user for name, key in found.items() if key.only_user}
     assert set(bound) == {f"session.{key}" for key in DEFAULTS}
     assert all(key.option.startswith("--") and key.harm for key in bound.values())
-    paths = {name for name, key in found.items() if " path " in model.must_be(key.kind)}
+    paths = {name for name, key in found.items() if " path " in must_be(key.kind)}
     assert paths == {"session.backupDir", "session.logFile", "session.summarizer.prompt"}
     assert {name if name in bound else name.rpartition(".")[0] for name in paths} <= set(bound)
