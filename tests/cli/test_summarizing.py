@@ -18,7 +18,7 @@ import pytest
 from tests.cli.test_cli import here, policy, run
 from tests.support.branched import branched
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
-from tests.support.long import pi
+from tests.support.long import claude, pi
 from tests.support.runs import snapshot, write
 
 __all__ = ["here"]
@@ -67,7 +67,25 @@ def test_one_line_says_where_it_goes(session: Path, endpoint: Endpoint) -> None:
     assert first == f"sends up to 120,000 tokens of the session to {endpoint.url} (this machine), a or b"
     (told,) = json.loads(result.stdout)["files"]
     assert (told["by"], told["model"], told["modelFailure"]) == ("endpoint", "a", "")
+    assert "cost" not in told
     assert KEY not in result.output
+
+
+def test_the_log_says_who_wrote_it_and_what_it_cost(session: Path, here: Path) -> None:
+    """As JSON does."""
+    with Endpoint([chat(PROSE, usage={"cost": 0.5})]) as endpoint:
+        options = ["--goal", "Mend it", "--log", here / "log", "--json", "--endpoint", endpoint.url, "--model", "m"]
+        result = run("compact", *options, session)
+    (told,) = json.loads(result.stdout)["files"]
+    logged = json.loads((here / "log").read_text())
+    said = {"by": "endpoint", "model": "m", "modelFailure": "", "cost": 0.5, "goalMethod": "given", "trigger": "manual"}
+    for each in (told, logged):
+        assert {key: each[key] for key in said} == said
+        assert each["multiplier"] == 1.5
+        assert each["thresholds"].keys() == {"idleSeconds", "budget", "compact"}
+    (journal,) = (here / ".sessioncompress").glob("*.refs.jsonl")
+    (record,) = [each for each in map(json.loads, journal.read_text().splitlines()) if each["type"] == "checkpoint"]
+    assert (record["goalMethod"], record["trigger"], record["model"]) == ("given", "manual", "m")
 
 
 def test_a_key_is_seen_nowhere(session: Path, here: Path) -> None:
@@ -228,6 +246,16 @@ def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
     assert "You sum up a branch" in second
     for command in ("handoff", "branch-summary"):
         assert run(command, *options, "--no-network").exit_code == 2
+
+
+def test_a_handoff_that_cannot_be_is_refused_before_anything_is_sent(here: Path, endpoint: Endpoint) -> None:
+    """A file that is there, a folder that is not, an agent that gets no new session."""
+    session, taken = write(here, claude(8)), write(here, b"mine", "taken.md")
+    options = ["--endpoint", endpoint.url, "--model", "m", session]
+    for more, code in ((["-o", taken], 4), (["-o", here / "none" / "new.md"], 3), (["--new"], 4)):
+        assert run("handoff", *more, *options).exit_code == code
+    assert endpoint.received == []
+    assert taken.read_bytes() == b"mine"
 
 
 # The question
