@@ -67,6 +67,8 @@ MEANINGS: Mapping[str, str] = {
     "prompt cache, and a rewritten history would void that cache.",
     "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
     "The file's folder must exist.",
+    "beforeCommand": "A command line that `compact` asks before it sums up, by JSON on its stdin. No shell reads it.",
+    "afterCommand": "A command line that `compact` tells what it wrote, by JSON on its stdin. No shell reads it.",
     "prune.enabled": "Prune: clear whole old results.",
     "prune.pruneMinimum": "Write nothing if a pruning run would save the model fewer tokens than this.",
     "prune.pruneProtect": "Do not prune this many tokens of the newest tool output.",
@@ -85,6 +87,8 @@ MEANINGS: Mapping[str, str] = {
     "budget.actMessages": "`deliberate`: with at least this many new messages,",
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
     "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
+    "budget.frequencyMultiplier": "`deliberate`: by how much `less often`, answered to `compact --ask`, raises "
+    "`actTokens` and `actMessages`.",
     "budget.models": "Your models. They are looked up before the models that we know.",
     "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
     '`"turns"`, a `"share"` of what the model reads, or all from the newest request on (`"sincePrompt"`).',
@@ -96,6 +100,24 @@ MEANINGS: Mapping[str, str] = {
     "1,000 tokens in any case.",
     "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this.",
     "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this.",
+    "compact.ask": "`false`: `compact --ask` asks only where the rule `deliberate` acts by `safetyPercent`.",
+    "compact.askSeconds": "Seconds that `compact --ask` waits for an answer.",
+    "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt "
+    "comes on its stdin, and it prints the text. No shell runs it. `null`: none.",
+    "summarizer.endpoint": "The URL of an endpoint whose model writes it. `null`: none. Without a command and an "
+    "endpoint nothing leaves the machine.",
+    "summarizer.protocol": '`"openai"`: the endpoint takes OpenAI\'s chat form. `"omp"`: `{"systemPrompt", "prompt"}`, '
+    'answered by `{"summary"}`.',
+    "summarizer.models": "The models of the endpoint, in their order: each is asked after those before it failed.",
+    "summarizer.apiKeyEnv": "The environment variable that has the endpoint's key. Without a value none is sent.",
+    "summarizer.prompt": "A file in place of the prompt that tells the model what to write; its path begins with `/` "
+    "or `~`. `null`: ours.",
+    "summarizer.inputTokens": "The most tokens that are sent of a session, the newest. 60 % of a window of 200,000.",
+    "summarizer.timeoutSeconds": "The seconds that a command, or a request, may take.",
+    "summarizer.retries": "How often a request is made again that failed for reasons that may pass.",
+    "summarizer.onFailure": '`"extractive"`: where no model has written a summary, take the one made without a model. '
+    '`"leave"`: leave the session as it is, with exit code 3.',
+    "summarizer.redactPatterns": "Regular expressions, as Python knows them. What they match is sent as `[redacted]`.",
 }
 """What each key of the policy does."""
 PRESET_MEANING = "The base that the other keys change. `--preset` wins over it."

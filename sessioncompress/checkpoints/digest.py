@@ -9,125 +9,14 @@ from sessioncompress.checkpoints import deeds as done
 from sessioncompress.checkpoints import excerpts as shown
 from sessioncompress.checkpoints import merge, searches
 from sessioncompress.checkpoints import story as told
-from sessioncompress.checkpoints.outcomes import Outcome
-from sessioncompress.checkpoints.quote import clip, code, excerpt, newest, one_line, quoted
-from sessioncompress.checkpoints.shell import alike, grade
-from sessioncompress.core.checkpoint import Said, Say, Summary
-from sessioncompress.core.model import Purpose
+from sessioncompress.checkpoints.excerpts import stems_in
+from sessioncompress.checkpoints.notes import NOTHING, Besides, Notes, Title, gather
+from sessioncompress.checkpoints.prose import rows
+from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
+from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 _SHORT = 120
-_BEFORE = "Summary before this one"
-_REQUESTS = "The user's requests, in order, in their words"
-_CONSTRAINTS = "Constraints and facts in those that are cut"
-_PROGRESS = "The request in progress"
-_SO_FAR = "What was done for it so far"
-_REPORTS = "What the agent reported at the end of each request"
-_DECISIONS = "Decisions and findings on the way"
-_TODO = "Todo list"
-_CHANGED = "Files changed (newest last)"
-_READ_ONLY = "Files read only"
-_SEARCHES = "Searches (newest last)"
-_COMMANDS = "Commands and how they ended (newest last)"
-_FAILURES = "Failures that nothing mended"
-_WROTE = "Lines that the agent wrote (excerpts)"
-_READ = "Lines that were read (excerpts)"
-
-
-class Notes:
-    """What a summary needs of a session, taken from what was said in its order; bounded, however much that is."""
-
-    def __init__(self, *, splits: bool) -> None:
-        self.splits = splits
-        self.story = told.Story()
-        self.deeds = done.Deeds()
-        self.searches = searches.Searches()
-        self.excerpts = shown.Excerpts()
-        self.foreign: list[str] = []
-        self.before = merge.Section()
-        """Summaries of others that an earlier one quotes."""
-        self.read_before: list[tuple[str, list[str]]] = []
-        """Files, and lines that were read in them, that an earlier summary shows."""
-        self.entries = 0
-        """Lines of which something was said."""
-        self._line = -1
-        self.root = ""
-        self._reads: dict[str, str] = {}
-        self.last_call: list[str] = []
-
-    def take(self, number: int, said: Said) -> None:
-        """Take what was said next, and the number of its line."""
-        if said.say is Say.SUMMARY:
-            self._summary(said.text)
-            return
-        self.entries += number != self._line
-        self._line = number
-        if said.say is Say.PROMPT:
-            self.story.prompt(said.text)
-        elif said.say is Say.ANSWER:
-            self.story.answer(said.text)
-        elif said.say is Say.CALL:
-            self.story.call()
-            for each in self.deeds.call(said):
-                self.excerpts.wrote(each.where, each.text, replaced=each.replaced, whole=each.whole)
-            self.searches.call(said, self.deeds.commands_of(said.call))
-            if said.purpose is Purpose.READ and self.deeds.read:
-                self._reads[said.call] = next(reversed(self.deeds.read))
-        else:
-            self.deeds.result(said)
-            self.searches.result(said)
-            where = self._reads.pop(said.call, "")
-            if where and said.failed is not True:
-                self.excerpts.read(where, said.text)
-
-    def _summary(self, text: str) -> None:
-        # One behind what was said is of a branch that was left: it is no earlier state of this one.
-        earlier = None if self.entries else merge.parse(text, _TITLES)
-        if earlier is None:
-            self.foreign = [*self.foreign[-2:], text[: 64 * 1024]]
-            return
-        self.entries += earlier.entries
-        story, deeds = self.story, self.deeds
-        asked = [*earlier.section(_REQUESTS).rows, *earlier.section(_PROGRESS).rows]
-        for number, lines, ref in merge.told(asked):
-            story.asked_earlier(told.Told(number, lines, ref))
-        story.asked_before += earlier.section(_REQUESTS).gone
-        story.number = max(story.number, earlier.prompts)
-        for number, lines, ref in merge.told([*earlier.section(_REPORTS).rows, *earlier.section(_SO_FAR).rows]):
-            story.reported.append(told.Told(number, lines, ref))
-        story.reported_before += earlier.section(_REPORTS).gone
-        story.constraints.extend(row.removeprefix("- > ") for row in earlier.section(_CONSTRAINTS).rows)
-        for row in earlier.section(_DECISIONS).rows:
-            story.decide(row.removeprefix("- > "), sure=True)
-        for each in merge.files(earlier.section(_CHANGED).rows, earlier.root):
-            deeds.note_change(each.path, each.how, each.ref, each.lines, each.times)
-            key = deeds.paths.key(each.path)
-            deeds.changed[key] = deeds.changed[key]._replace(failed=each.failed)
-        for each in merge.files(earlier.section(_READ_ONLY).rows, earlier.root):
-            deeds.note_read(each.path)
-        for command, verdict, line in merge.commands(earlier.section(_COMMANDS).rows):
-            worth = grade(command) + 3 * (verdict == "failed")
-            deeds.ran[alike(command)] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
-        for command, verdict, line in merge.commands(earlier.section(_FAILURES).rows):
-            deeds.failures[alike(command)] = (command, Outcome(verdict, line))
-        for words, found in merge.searches(earlier.section(_SEARCHES).rows):
-            self.searches.note(searches.Search(words), found)
-        self.searches.before += earlier.section(_SEARCHES).gone
-        deeds.todo = []
-        deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(_TODO).rows))}
-        for where, lines in merge.excerpts(earlier.section(_WROTE).rows, earlier.root):
-            self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)
-        self.before = earlier.section(_BEFORE)
-        self.read_before = list(merge.excerpts(earlier.section(_READ).rows, earlier.root))
-
-    def end(self) -> None:
-        """Note what the last turn came to."""
-        story, last = self.story, self.deeds.last
-        unfinished = story.calls_since
-        story.end_turn()
-        if unfinished and last is not None:
-            self.last_call.append(f"- The last call: {code(last[0])} {last[1].written()}")
-        self.root = self.deeds.paths.root()
 
 
 class Draft(NamedTuple):
@@ -146,11 +35,28 @@ class Shown(NamedTuple):
     rows: Callable[[Draft], Sequence[str]]
 
 
+def _goal(draft: Draft) -> Sequence[str]:
+    goal = draft.notes.goal
+    return [quoted("-", [one_line(goal, max(draft.room - len("- > \n"), 0))])] if goal else ()
+
+
+def _context(draft: Draft) -> Sequence[str]:
+    if context := draft.notes.besides.context:
+        return newest([quoted("-", clip(excerpt(each, draft.room), draft.room - 40)) for each in context], draft.room)
+    rows, gone = _carried(draft, Title.CONTEXT)
+    return newest(rows, draft.room, gone)
+
+
+def _carried(draft: Draft, title: Title) -> tuple[list[str], int]:
+    """Quote again what an earlier summary quotes, and how many rows it left out."""
+    section = draft.notes.carried.get(title, merge.Section())
+    return [quoted("-", lines) for _, lines, _ in merge.told(section.rows)], section.gone
+
+
 def _foreign(draft: Draft) -> Sequence[str]:
-    before = draft.notes.before
-    carried = (quoted("-", lines) for _, lines, _ in merge.told(before.rows))
+    carried, gone = _carried(draft, Title.BEFORE)
     new = (quoted("-", clip(excerpt(each, draft.room), draft.room - 40)) for each in draft.notes.foreign)
-    return newest([*carried, *new], draft.room, before.gone)
+    return newest([*carried, *new], draft.room, gone)
 
 
 def _requests(draft: Draft) -> Sequence[str]:
@@ -187,7 +93,8 @@ def _with_last_call(draft: Draft, *, in_progress: bool | None) -> Sequence[str]:
 
 
 def _decisions(draft: Draft) -> Sequence[str]:
-    return told.decisions(draft.notes.story, draft.room)
+    wanted = stems_in(draft.notes.wanted).keys()
+    return told.decisions(draft.notes.story, draft.room, lambda words: not wanted.isdisjoint(stems_in(words)))
 
 
 def _todo(draft: Draft) -> Sequence[str]:
@@ -220,13 +127,14 @@ def _failures(draft: Draft) -> Sequence[str]:
 def _wrote(draft: Draft) -> Sequence[str]:
     excerpts = draft.notes.excerpts
     carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
-    return _excerpts(draft, carried, excerpts.written(), "")
+    return _excerpts(draft, carried, excerpts.written(), draft.notes.wanted)
 
 
 def _read(draft: Draft) -> Sequence[str]:
     found = ((where, line) for where, lines in draft.notes.read_before for line in lines)
     carried = shown.by_file(found, draft.notes.root)
-    return _excerpts(draft, carried, draft.notes.excerpts.readings(), draft.notes.story.asked_last())
+    asked = f"{draft.notes.story.asked_last()}\n{draft.notes.wanted}"
+    return _excerpts(draft, carried, draft.notes.excerpts.readings(), asked)
 
 
 def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found], asked: str) -> Sequence[str]:
@@ -239,75 +147,136 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
 
 
 _SECTIONS = (
-    Shown(_BEFORE, 0.30, _foreign),
-    Shown(_REQUESTS, 0.25, _requests),
-    Shown(_CONSTRAINTS, 0.30, _constraints),
-    Shown(_PROGRESS, 0.25, _progress),
-    Shown(_SO_FAR, 0.10, _so_far),
-    Shown(_REPORTS, 0.24, _reports),
-    Shown(_DECISIONS, 0.10, _decisions),
-    Shown(_TODO, 0.07, _todo),
-    Shown(_CHANGED, 0.14, _changed),
-    Shown(_READ_ONLY, 0.05, _read_only),
-    Shown(_SEARCHES, 0.10, _searches),
-    Shown(_COMMANDS, 0.14, _commands),
-    Shown(_FAILURES, 0.05, _failures),
-    Shown(_WROTE, 1.0, _wrote),
-    Shown(_READ, 1.0, _read),
+    Shown(Title.GOAL, 0.15, _goal),
+    Shown(Title.BEFORE, 0.30, _foreign),
+    Shown(Title.REQUESTS, 0.25, _requests),
+    Shown(Title.CONSTRAINTS, 0.30, _constraints),
+    Shown(Title.PROGRESS, 0.25, _progress),
+    Shown(Title.SO_FAR, 0.10, _so_far),
+    Shown(Title.REPORTS, 0.24, _reports),
+    Shown(Title.DECISIONS, 0.10, _decisions),
+    Shown(Title.CONTEXT, 0.15, _context),
+    Shown(Title.TODO, 0.07, _todo),
+    Shown(Title.CHANGED, 0.14, _changed),
+    Shown(Title.READ_ONLY, 0.05, _read_only),
+    Shown(Title.SEARCHES, 0.10, _searches),
+    Shown(Title.COMMANDS, 0.14, _commands),
+    Shown(Title.FAILURES, 0.05, _failures),
+    Shown(Title.WROTE, 1.0, _wrote),
+    Shown(Title.READ, 1.0, _read),
 )
-"""In the order in which they stand."""
-_TITLES = tuple(section.title for section in _SECTIONS)
+_NAMED = {section.title: section for section in _SECTIONS}
 _ORDER = (
-    *(_CHANGED, _COMMANDS, _PROGRESS, _SO_FAR, _REQUESTS, _TODO, _BEFORE, _CONSTRAINTS, _DECISIONS, _FAILURES),
-    *(_READ_ONLY, _SEARCHES, _REPORTS, _WROTE, _READ),
+    *(Title.GOAL, Title.CONTEXT, Title.CHANGED, Title.COMMANDS, Title.PROGRESS, Title.SO_FAR, Title.REQUESTS),
+    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_ONLY, Title.SEARCHES),
+    *(Title.REPORTS, Title.WROTE, Title.READ),
 )
 """In the order in which they get their room: what no model can find out again before all others."""
-_REST = (_REPORTS, _WROTE, _READ)
+_REST = (Title.REPORTS, Title.WROTE, Title.READ)
 """They get what the others leave."""
-_RESERVED = {_REPORTS: 0.14, _WROTE: 0.12}
+_RESERVED = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
 """And so much at least."""
+_FACTS = (
+    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_ONLY, Title.SEARCHES),
+    Title.PROGRESS,
+)
+"""They are taken from the session whoever sums up; the next step depends on the words of the request in progress."""
+_BESIDE_PROSE = (Title.CONTEXT, Title.WROTE, Title.READ)
+"""They get what the prose leaves."""
+_OVER = 1.5
+"""So many times its budget a summary may take with prose."""
+_FOR_PROSE = 0.65
+"""And so much of its budget the prose may take in any case."""
+_LEAST_BESIDE = 400
+"""Characters for which a section is shown beside prose."""
 
 
-def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool) -> Summary:
-    """Make the summary of what was said, each with the number of its line, in at most `budget` tokens.
+def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool, besides: Besides = NOTHING) -> Summary:
+    """Make the summary of what was said in at most `budget` tokens; the rest as in gather()."""
+    return extract(gather(old, splits=splits, besides=besides), budget)
 
-    An earlier summary comes first. `splits`: the last request is still being worked on.
-    """
-    notes = Notes(splits=splits)
-    for number, said in old:
-        notes.take(number, said)
-    notes.end()
-    head = merge.head(notes.entries, notes.story.number, notes.root)
-    blocks: dict[str, str] = {}
-    total = budget * CHARACTERS_PER_TOKEN
-    left = total - len(head)
-    named = {section.title: section for section in _SECTIONS}
 
-    def write(title: str, room: int) -> None:
-        nonlocal left
-        written = "\n".join([head, *blocks.values()])
-        rows = named[title].rows(Draft(notes, room - len(title) - len("\n\n## \n"), written))
-        if rows:
-            blocks[title] = f"## {title}\n" + "\n".join(rows)
-            left -= len(blocks[title]) + len("\n\n")
-
+def extract(notes: Notes, budget: int) -> Summary:
+    """Write the summary from the session's own words alone."""
+    page = _Page(notes, budget)
     reserved = dict(_RESERVED)
     for title in _ORDER:
         reserved.pop(title, None)
-        room = left - int(total * sum(reserved.values()))
-        write(title, room if title in _REST else min(int(total * named[title].share), room))
+        page.add(title, page.left - int(page.total * sum(reserved.values())))
     # What nothing else needs is the user's; what then stands in a request need not be said once more.
-    for title in (_CONSTRAINTS, _REQUESTS, _CONSTRAINTS):
-        if before := blocks.pop(title, ""):
-            left += len(before) + len("\n\n")
-            unwritten = left
-            write(title, left)
-            if title == _REQUESTS and len(blocks.get(title, "")) < len(before):
-                blocks[title], left = before, unwritten - len(before) - len("\n\n")
-    text = "\n\n".join([head, *(blocks[title] for title in _TITLES if title in blocks)])[:total]
-    known = done.merged(notes.deeds, "")
-    changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
-    return Summary(text, _short(notes, len(changed)), read, changed, tuple(_references(notes, text)))
+    for title in (Title.CONSTRAINTS, Title.REQUESTS, Title.CONSTRAINTS):
+        page.widen(title, may_shrink=title is Title.CONSTRAINTS)
+    return page.summary(page.total)
+
+
+def room_for_prose(notes: Notes, budget: int) -> int:
+    """Tell how many characters prose may have: so many that with the facts all is within 1.5 budgets."""
+    page = _facts(notes, budget)
+    return page.left + int(page.total * (_OVER - 1)) - len(Title.PROSE) - len("\n\n## \n")
+
+
+def with_prose(notes: Notes, budget: int, prose: str) -> Summary:
+    """Write the summary with a text that was checked, of whomever, in place of what was said and reported."""
+    page = _facts(notes, budget)
+    page.put(Title.PROSE, rows(prose))
+    for title in _BESIDE_PROSE:
+        room = page.left + int(page.total * (_OVER - 1)) if title == Title.CONTEXT else page.left
+        if room > _LEAST_BESIDE:
+            page.add(title, room)
+    # What is quoted grows by a few characters a line.
+    return page.summary(2 * page.total)
+
+
+def _facts(notes: Notes, budget: int) -> _Page:
+    """Write what no prose stands for, and leave it its room."""
+    page = _Page(notes, budget)
+    for title in _FACTS:
+        page.add(title, page.left + int(page.total * (_OVER - 1 - _FOR_PROSE)))
+    return page
+
+
+class _Page:
+    """A summary while it is written: its sections, and the characters that are left."""
+
+    def __init__(self, notes: Notes, budget: int) -> None:
+        self._notes = notes
+        self._head = merge.head(notes.entries, notes.story.number, notes.root)
+        self._blocks: dict[str, str] = {}
+        self.total = budget * CHARACTERS_PER_TOKEN
+        self.left = self.total - len(self._head)
+
+    def add(self, title: str, room: int) -> None:
+        """Write a section in at most so many characters, and in its share."""
+        self._write(title, room if title in _REST else min(int(self.total * _NAMED[title].share), room))
+
+    def widen(self, title: str, *, may_shrink: bool) -> None:
+        """Write a section again in all that is left; one that may not shrink stays where it would."""
+        before = self._blocks.pop(title, "")
+        if not before:
+            return
+        left = self.left
+        self.left += len(before) + len("\n\n")
+        self._write(title, self.left)
+        if not may_shrink and len(self._blocks.get(title, "")) < len(before):
+            self._blocks[title], self.left = before, left
+
+    def _write(self, title: str, room: int) -> None:
+        written = "\n".join([self._head, *self._blocks.values()])
+        self.put(title, _NAMED[title].rows(Draft(self._notes, room - len(title) - len("\n\n## \n"), written)))
+
+    def put(self, title: str, rows: Sequence[str]) -> None:
+        """Put the rows of a section where there are any."""
+        if rows:
+            self._blocks[title] = f"## {title}\n" + "\n".join(rows)
+            self.left -= len(self._blocks[title]) + len("\n\n")
+
+    def summary(self, most: int) -> Summary:
+        """Put the sections in their order."""
+        notes = self._notes
+        text = "\n\n".join([self._head, *(self._blocks[title] for title in Title if title in self._blocks)])[:most]
+        known = done.merged(notes.deeds, "")
+        changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
+        return Summary(text, _short(notes, len(changed)), read, changed, tuple(_references(notes, text)))
 
 
 def _references(notes: Notes, text: str) -> list[str]:

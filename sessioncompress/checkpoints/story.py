@@ -115,7 +115,7 @@ class Story:
         """Take a request: a new turn begins."""
         self.end_turn()
         self.number += 1
-        words = _without_skills(text)
+        words = without_skills(text)
         lines = excerpt(words, _WHOLE)
         self.texts.clear()
         self._ask(Told(self.number, lines or ["(empty)"], reference(text)))
@@ -279,19 +279,19 @@ def constraints(story: Story, written: str, room: int) -> list[str]:
     """
     written = " ".join(written.split())
     rows = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
-    chosen = _chosen(rows, lambda each: bool(_CONSTRAINT.search(each) or _LABEL.match(each)), room)
+    chosen = _chosen(rows, lambda each: not (_CONSTRAINT.search(each) or _LABEL.match(each)), room)
     return [f"- > {each}" for each in rows if each in chosen]
 
 
-def _chosen(rows: Sequence[str], sure: Callable[[str], bool], room: int) -> set[str]:
-    """Choose the rows that fit, the sure ones first, then the newest."""
+def _chosen(rows: Sequence[str], rank: Callable[[str], int], room: int) -> set[str]:
+    """Choose the rows that fit, those of the lowest rank first, and of these the newest."""
     chosen: set[str] = set()
-    for wanted in (True, False):
-        for row in reversed(rows):
-            size = len(row) + len("- > ") + 1
-            if sure(row) is wanted and size <= room:
-                chosen.add(row)
-                room -= size
+    newest_first = rows[::-1]
+    for row in sorted(newest_first, key=rank):
+        size = len(row) + len("- > ") + 1
+        if size <= room:
+            chosen.add(row)
+            room -= size
     return chosen
 
 
@@ -324,9 +324,10 @@ def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list
     return newest(rows, room, 0 if in_progress else story.reported_before)
 
 
-def decisions(story: Story, room: int) -> list[str]:
-    """Write the newest findings on the way, sure ones first where not all fit."""
-    chosen = _chosen(list(story.decisions), story.decisions.__getitem__, room)
+def decisions(story: Story, room: int, comes_first: Callable[[str], bool] = lambda _: False) -> list[str]:
+    """Write the newest findings on the way; where not all fit, those that come first, and then sure ones."""
+    ranks = {sentence: 2 * (not comes_first(sentence)) + (not sure) for sentence, sure in story.decisions.items()}
+    chosen = _chosen(list(ranks), ranks.__getitem__, room)
     return [f"- > {sentence}" for sentence in story.decisions if sentence in chosen]
 
 
@@ -366,7 +367,7 @@ def _report_lines(text: str) -> list[str]:
 _SKILL, _SKILL_ENDS = "<skill name=", "</skill>"
 
 
-def _without_skills(text: str) -> str:
+def without_skills(text: str) -> str:
     """Name the skills whose text an agent put into a request: that is not the user's."""
     if _SKILL not in text:
         return text

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import options, output, summarizing
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations.branch import BranchStats, Place, places, summarize_branch
 from sessioncompress.pipeline.summary import Status, to_json
@@ -26,6 +26,8 @@ _NO_TIME = "-"
 @options.COMMIT_ORIGINALS
 @options.QUIET_SECONDS
 @options.FORMAT
+@summarizing.MODEL
+@options.YES
 @options.JSON
 def branch_summary(
     session: Path,
@@ -34,6 +36,7 @@ def branch_summary(
     dry_run: bool,
     config: Path | None,
     form: str | None,
+    yes: bool,
     as_json: bool,
     **overrides: Any,
 ) -> None:
@@ -48,9 +51,13 @@ def branch_summary(
         for place in places(session, policy, form=form):
             click.echo(_row(place))
         return
+    if not summarizing.asked([policy], overrides, sends=not dry_run, yes=yes):
+        return
+    policy = summarizing.allowed(policy, sends=not dry_run)
     if policy.commit_originals and not dry_run:
         options.show_originals(session, policy)
     stats = summarize_branch(session, policy, to=to or "", dry_run=dry_run, form=form)
+    summarizing.tell(str(session), stats.model_failure)
     if as_json:
         told = {key: value for key, value in to_json(stats).items() if key != "summary"}
         output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})

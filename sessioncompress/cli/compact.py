@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sessioncompress.cli import cluster, options, output
+from sessioncompress.cli import cluster, goals, options, output, summarizing
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.tables import file_line
@@ -22,6 +22,8 @@ from sessioncompress.operations.compact import CompactStats, compact_session, re
 from sessioncompress.operations.wording import compact_line, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.sources import Policies
 
 SCHEMA = "sessioncompress.compact/1"
 
@@ -46,6 +48,7 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 )
 @click.option("--keep-tokens", type=click.IntRange(1), metavar="N", help="Newest tokens that stay, with --keep tokens.")
 @click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
+@goals.said
 @click.option(
     "--drop-dead",
     is_flag=True,
@@ -58,12 +61,17 @@ _NOT_IN_JSON = frozenset({"summary", "budget"})
 @options.IDLE_SECONDS
 @options.LOG
 @options.FORMAT
+@summarizing.MODEL
 @cluster.ENGINE
 def compact(
     chosen: Chosen,
     prints: bool,
     if_due: bool,
     drop_dead: bool,
+    goal: str | None,
+    goal_from: str | None,
+    instructions: str | None,
+    ask: bool,
     config: Path | None,
     preset: str | None,
     form: str | None,
@@ -74,19 +82,22 @@ def compact(
     policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
     run_id = text.run_id(time.time())
     listed = options.all_governed(chosen.sessions(), policies)
-    if prints and (chosen.as_json or len(listed) != 1 or chosen.paths != (listed[0].path,)):
-        raise click.UsageError("--print takes the path of one session, and goes without --json")
-
-    if overrides["rule"] is not None and not if_due:
-        raise click.UsageError("--rule goes with --if-due")
-    if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
-        raise click.UsageError("--keep-tokens goes with --keep tokens")
+    wanted = goals.wanted(goal, goal_from, instructions, ask=ask)
+    _refuse_unfit(chosen, listed, overrides, prints=prints, if_due=if_due, ask=ask)
     for each in listed if if_due else ():
         if each.error is None and (policy := options.policy_of(each, policies)).enabled:
             refuse_size(each.path, policy)
 
+    sends = prints or not rehearse
+    if not summarizing.asked(
+        _governing(listed, policies), overrides, sends=sends, yes=chosen.yes, engine=chosen.engine
+    ):
+        return
+    if ask and not (rehearse or chosen.yes):
+        wanted = goals.ask(goals.Asked(listed[0].path, policies), wanted, if_due=if_due, form=form)
+
     def prepare(each: Found) -> Callable[[], CompactStats]:
-        policy = options.policy_of(each, policies)
+        policy = summarizing.allowed(options.policy_of(each, policies), sends=sends)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
         work = partial(
@@ -98,6 +109,7 @@ def compact(
             form=form,
             named=each.named,
             run_id=run_id,
+            goal=goals.leaves_cut(wanted, policies, each.path if each.remote is None else None, overrides),
         )
         bound = options.on(each, work, writes=not rehearse)
         return chosen.unless_in_use(bound, partial(CompactStats, str(each.path), status=Status.SKIPPED))
@@ -108,6 +120,7 @@ def compact(
     lines = output.Lines(chosen)
 
     def say(stats: CompactStats) -> None:
+        summarizing.tell(stats.path, stats.model_failure)
         if prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
             click.echo(summary, err=not stats.summary)
@@ -115,6 +128,9 @@ def compact(
             lines.changed(compact_line(stats), partial(_short, stats))
         else:
             lines.left(compact_line(stats), stats.status.value, stats.reason)
+
+        if stats.warning:
+            options.warn(f"{stats.path}: {stats.warning}; what was written stands")
 
     done = output.told(batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
     written = [stats for stats in done.results if stats.is_compacted]
@@ -128,6 +144,31 @@ def compact(
     runs = (stats.run for stats in written)
     output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
+
+
+def _governing(listed: Sequence[Found], policies: Policies) -> list[Policy]:
+    return [options.policy_of(each, policies) for each in listed if each.error is None]
+
+
+def _refuse_unfit(
+    chosen: Chosen,
+    listed: Sequence[Found],
+    overrides: Mapping[str, Any],
+    *,
+    prints: bool,
+    if_due: bool,
+    ask: bool,
+) -> None:
+    """Raise click's UsageError where options do not go together."""
+    is_one = len(listed) == 1 and chosen.paths == (listed[0].path,)
+    if prints and (chosen.as_json or not is_one):
+        raise click.UsageError("--print takes the path of one session, and goes without --json")
+    if ask and not is_one:
+        raise click.UsageError("--ask takes the path of one session")
+    if overrides["rule"] is not None and not if_due:
+        raise click.UsageError("--rule goes with --if-due")
+    if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
+        raise click.UsageError("--keep-tokens goes with --keep tokens")
 
 
 def _short(stats: CompactStats) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.core.text import printable, utf8
+from sessioncompress.core.text import printable, shown_url, utf8
 from sessioncompress.policy.sources import FILE_NAME, Setting
 
 SCHEMA = "sessioncompress.config/1"
@@ -37,7 +37,7 @@ def config(action: str, path: Path, config: Path | None, preset: str | None, as_
         for file, found in policies.places(session):
             click.echo(f"{found:<11}  {printable(str(file))}")
         return
-    settings = policies.settings(session)
+    settings = [_without_secrets(each) for each in policies.settings(session)]
     if action == "init":
         _begin(session.parent / FILE_NAME, settings)
     elif as_json:
@@ -50,6 +50,11 @@ def config(action: str, path: Path, config: Path | None, preset: str | None, as_
         for each in settings:
             said = str(each.file) if each.file else by.get(each.by, each.by)
             click.echo(f"{each.key:<{width}}  {json.dumps(each.value)}  ({printable(said)})")
+
+
+def _without_secrets(setting: Setting) -> Setting:
+    is_url = setting.key == "summarizer.endpoint" and setting.value is not None
+    return setting._replace(value=shown_url(setting.value)) if is_url else setting
 
 
 def _begin(file: Path, settings: list[Setting]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import options
+from sessioncompress.cli import goals, options, summarizing
 from sessioncompress.core.text import counted, printable, utf8
-from sessioncompress.operations.handoff import Handoff, handoff_session, write_new
+from sessioncompress.operations.handoff import Handoff, handoff_session, refuse_taken, write_new
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")
@@ -17,18 +17,34 @@ from sessioncompress.operations.handoff import Handoff, handoff_session, write_n
 @click.option("-o", "output", type=options.ANY_PATH, metavar="FILE", help="Write it into this file, a new one.")
 @click.option("--new", is_flag=True, help="Begin a new session with it, beside this one (pi and oh-my-pi).")
 @click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
+@goals.GOAL
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
+@summarizing.MODEL
+@options.YES
 def handoff(
-    session: Path, output: Path | None, new: bool, config: Path | None, form: str | None, **overrides: Any
+    session: Path,
+    output: Path | None,
+    new: bool,
+    goal: str | None,
+    config: Path | None,
+    form: str | None,
+    yes: bool,
+    **overrides: Any,
 ) -> None:
     """Sum up all of a session for another one; as markdown. The session is not changed."""
     if new and output is not None:
         raise click.UsageError("--new names its file itself: it goes without -o")
     policy = options.policies_of(config, **overrides).of(session)
     options.tell_of_two_stores(session, policy)
-    made = handoff_session(session, policy, new=new, form=form)
+    text = goals.checked(goal)
+    if output is not None:
+        refuse_taken(output)
+    if not summarizing.asked([policy], overrides, sends=True, yes=yes):
+        return
+    made = handoff_session(session, policy, new=new, goal=text, form=form)
+    summarizing.tell(str(session), made.model_failure)
     if output is not None:
         write_new(output, utf8(made.text).encode())
     if output is not None or new:

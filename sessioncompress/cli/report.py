@@ -78,7 +78,7 @@ def report(
 ) -> None:
     """Write a page to look at: what sessions take, and what is saved."""
     from sessioncompress.operations import overview, page
-    from sessioncompress.operations.packed import packed_rows, packed_sizes
+    from sessioncompress.operations.packed import packed_sizes
     from sessioncompress.operations.sessions import Session
 
     page.refuse_other(target)
@@ -97,7 +97,7 @@ def report(
         # An older page tells more than one about nothing.
         click.echo(printable(f"{target}: not written: there is no session to tell of"), err=True)
         sys.exit(done.exit_code)
-    found = overview.overview(done.results)._replace(packed=packed_rows(stored.results))
+    found = overview.overview(done.results)._replace(packed=overview.packed_rows(stored.results))
     samples = [
         sample
         for each in overview.sampled(found.sessions)

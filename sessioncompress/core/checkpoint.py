@@ -15,6 +15,9 @@ from sessioncompress.core.model import JsonPath, Purpose
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+EXTRACTIVE = "extractive"
+"""Who writes a summary that is taken from the session's own words, without a model."""
+
 
 class Say(StrEnum):
     """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it."""
@@ -72,6 +75,8 @@ class Summary(NamedTuple):
     """A summary: its text, one short line of it, the files that were only read and those that were changed.
 
     `refs` are the references in it. The tokens are those of what the model reads, without and with the checkpoint.
+    `by` is who wrote it: taken from the session's own words, or a command, an endpoint with its `model`, or the command
+    that is asked before, of which `preserved` is the JSON of an object that it wants kept.
     """
 
     text: str
@@ -81,6 +86,9 @@ class Summary(NamedTuple):
     refs: tuple[str, ...] = ()
     tokens_before: int = 0
     tokens_after: int = 0
+    by: str = EXTRACTIVE
+    model: str = ""
+    preserved: str = ""
 
 
 class Written(NamedTuple):

@@ -1,4 +1,7 @@
-"""What an interrupt does: while the program starts and ends it goes quietly, while it works the work is told."""
+"""Processes: what an interrupt does to ours, and programs that are run for a user, within a time and a size.
+
+While ours starts and ends an interrupt ends it quietly, while it works the work is told.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -114,3 +117,83 @@ def outlive_their_readers() -> None:
             raw = io.BufferedWriter(_Raw(stream.fileno(), "w", closefd=False))
             kept = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
             setattr(sys, name, kept)
+
+
+class Ran(NamedTuple):
+    """What a program printed, and why that does not count: empty where it ended well."""
+
+    output: bytes
+    failure: str = ""
+
+
+_PIPED = 1 << 16
+_LOOK = 0.05
+"""Seconds between two looks whether a program has ended that prints nothing."""
+
+
+def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> Ran:
+    """Run a program with something on its stdin; nobody sees its stderr, which may quote what is secret.
+
+    It has a process group of its own, which is killed after so many seconds, after more than `most` bytes of output,
+    and when the program ends: what it began must not hold us up.
+    """
+    # Imported here: hardly any run needs them.
+    import selectors
+    import subprocess
+    from time import monotonic
+
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell reads it
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return Ran(b"", f"it cannot be started ({getattr(error, 'strerror', '') or type(error).__name__})")
+    ends, output, failure = monotonic() + seconds, bytearray(), ""
+    try:
+        source, sink = child.stdin, child.stdout
+        assert source is not None
+        assert sink is not None
+        with selectors.DefaultSelector() as waiting:
+            for stream, event in ((source, selectors.EVENT_WRITE), (sink, selectors.EVENT_READ)):
+                os.set_blocking(stream.fileno(), False)
+                waiting.register(stream, event)
+            left, is_open = memoryview(given), True
+            while not failure:
+                has_ended = child.poll() is not None
+                ready = waiting.select(0 if has_ended else _LOOK)
+                if has_ended and not (is_open and any(key.fileobj is sink for key, _ in ready)):
+                    break
+                for key, _ in ready:
+                    if key.fileobj is sink:
+                        read = sink.read(_PIPED)
+                        if read == b"":
+                            waiting.unregister(sink)
+                            is_open = False
+                        output += read or b""
+                        continue
+                    with suppress(BrokenPipeError):
+                        left = left[source.write(left[:_PIPED]) or 0 :]
+                        if left:
+                            continue
+                    waiting.unregister(source)
+                    source.close()
+                if len(output) > most:
+                    failure = f"it printed more than {most:,} bytes"
+                elif monotonic() > ends and child.poll() is None:
+                    failure = f"it took longer than {seconds:g} seconds"
+    finally:
+        # It may have left others behind.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        code = child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+    if code and not failure:
+        failure = f"it ended with exit status {code}" if code > 0 else f"a signal ended it ({-code})"
+    return Ran(bytes(output), failure)

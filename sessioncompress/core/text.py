@@ -35,6 +35,20 @@ def printable_json(text: str) -> str:
     return "\n".join(line if line.isprintable() else "".join(map(_json_escaped, line)) for line in lines)
 
 
+def shown_url(url: str) -> str:
+    """Write a URL without what may be secret: the user in it, its query and its fragment."""
+    # Imported here: hardly any run shows one.
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        # Raises where a part of a password would be taken for the port.
+        _ = parts.port
+    except ValueError:
+        return "(no URL)"
+    return printable(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+
+
 def utf8(text: str) -> str:
     """Make text that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
     return text.encode("utf-8", "backslashreplace").decode()

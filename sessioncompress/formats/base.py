@@ -263,6 +263,10 @@ class Format(ABC):
         what = f"branch-summary writes no summary of a branch for sessions of {self.name}"
         return CannotCheckpoint(what, "compact sums up what is old in it.")
 
+    def is_subagent(self, session: Written) -> bool:
+        """Tell whether the session is one that another session of the agent began for a task."""
+        return False
+
     def written_at(self, entry: Mapping[str, Any]) -> int:
         """Read when an entry was written, in ms since 1970; 0 where it does not say."""
         return 0

@@ -292,6 +292,9 @@ class Codex(base.Format):
         parent = values.text(meta.get("forked_from_id"))
         return Name(values.text(meta.get("id")), (parent,) if parent else (), values.text(meta.get("cwd")))
 
+    def is_subagent(self, session: Written) -> bool:
+        return "subagent" in values.fields(values.fields(session.entry(0).get(_PAYLOAD)).get("source"))
+
     def shape(self, lines: Lines) -> model.Shape:
         """Take the lines in their order, without the turns that were taken back; dead is all before a checkpoint.
 

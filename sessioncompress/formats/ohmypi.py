@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
@@ -64,7 +66,8 @@ class OhMyPi(pi.FamilyFormat):
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
     def noted_beside(self, summary: Summary) -> Mapping[str, Any]:
-        return {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
+        noted = {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
+        return noted | {"preserveData": orjson.loads(summary.preserved)} if summary.preserved else noted
 
     def handoff(self, session: Written, path: str, text: str) -> NewSession:
         from sessioncompress.formats import pi_checkpoint

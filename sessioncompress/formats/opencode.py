@@ -190,6 +190,9 @@ class OpenCode(base.Format):
         part, state = block.path[:-1], entry["parts"][block.path[1]]["state"]
         return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
 
+    def is_subagent(self, session: Written) -> bool:
+        return bool(values.text(values.fields(values.fields(session.outer).get("info")).get("parentID")))
+
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         return opencode_checkpoint.compaction(session, cut, summary)
 

@@ -7,18 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.quote import one_line
 from sessioncompress.core import text
-from sessioncompress.core.checkpoint import Cut, Say
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import SPOKEN, Survey, messages_of, tokens_of, turns_on
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import tree_shape
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.old_part import OldPart
+from sessioncompress.operations.summarizer import is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
@@ -38,6 +40,7 @@ class BranchStats(Struct, frozen=True, rename="camel"):
 
     The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
     where they have none. `messages_left` are those that the model no longer reads. `run` is the id of a run that wrote.
+    `by`, `model`, `model_failure` and `cost` are as in CompactStats.
     """
 
     path: str
@@ -54,6 +57,10 @@ class BranchStats(Struct, frozen=True, rename="camel"):
     to: str = ""
     fork: str = ""
     run: str = ""
+    by: str = ""
+    model: str = ""
+    model_failure: str = ""
+    cost: float | UnsetType = UNSET
     exit_code: int = 0
     summary: str = ""
 
@@ -96,9 +103,9 @@ def summarize_branch(
 ) -> BranchStats:
     """Sum up the branch on which a session is, and go on behind the entry `to`, or else from the last other leaf.
 
-    With `dry_run` only find out what that would do. `form` and `named` as in compress_session(). Raises
-    SessionCompressError with the session unchanged: Refused where the agent sums up no branches, or the session has no
-    such entry.
+    With `dry_run` only find out what that would do; a model that `policy.summarizer` names is asked also then. `form`
+    and `named` as in compress_session(). Raises SessionCompressError with the session unchanged: Refused where the
+    agent sums up no branches, or the session has no such entry.
     """
     path = Path(path)
     if not policy.enabled:
@@ -154,11 +161,20 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
     if not any(lines.roles[number] in SPOKEN for number in left.old):
         return replace(stats, reason=f"nothing was said behind {lines.ids[target]} that would be left")
     _refuse_inside_step(session, left.path, target)
-    summary = session.summary(left.old, budget=session.budget(left.old), splits=False)
-    with session.refusing():
-        made = form.branch_summary(session.written, left.old, target, summary)
+    old = OldPart(session, left.old, budget=session.budget(left.old))
     cut = Cut(left.old, for_the_model(left.path), splits=False)
-    with session.draft(made, cut, dry_run=dry_run) as draft:
+
+    def made(summary: Summary) -> Checkpoint:
+        with session.refusing():
+            return form.branch_summary(session.written, left.old, target, summary)
+
+    if is_used(session.policy.summarizer):
+        # Nothing is sent of a session that is refused.
+        with session.draft(made(old.extract), cut, dry_run=True):
+            pass
+    told = or_extract(old, "branch")
+    summary = told.summary
+    with session.draft(made(summary), cut, dry_run=dry_run) as draft:
         after = tokens_of(draft.read)
         stats = replace(
             stats,
@@ -167,6 +183,10 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
             tokens_after=tokens_of(draft.read, session.each),
             tokens_summary=text.estimate(len(summary.text), session.each),
             messages_left=messages_of(read, frozenset(left.old)),
+            by=summary.by,
+            model=summary.model,
+            model_failure=told.failure,
+            cost=UNSET if told.cost is None else told.cost,
             summary=summary.text,
         )
         if dry_run:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
-from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core import VERSION, jsonl, marker, text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
@@ -41,9 +40,6 @@ from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
-
-_EXTRACTIVE = "extractive"
-"""Who writes the summary: taken from the session's own words, without a model."""
 
 _LEAST_SUMMARY = 1_000
 _SHARE_OF_OLD = 20
@@ -96,16 +92,22 @@ class Opened:
         last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
         return last.tokens[1] if last is not None and not last.ended and last.rule == rule else 0
 
-    def summary(self, old: Sequence[int], *, budget: int, splits: bool) -> Summary:
-        """Sum up what was said in some lines; a checkpoint among them is the first. Previews count as their originals.
+    @property
+    def preserved(self) -> str:
+        """The JSON that was kept with the last checkpoint for a command of the user's; empty where none was."""
+        last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
+        return last.preserved if last is not None and not last.ended else ""
 
-        `splits`: the last request is still being worked on.
+    def said(self, old: Sequence[int]) -> Iterator[tuple[int, Said]]:
+        """Yield what was said in some lines, each with the number of its line.
+
+        A checkpoint among them is the first. Previews count as their originals.
         """
         with ExitStack() as entered:
             originals = None
             if self._known.rewritten.rows and self._journal.store_size:
                 originals = entered.enter_context(OriginalsReader(self.store.originals))
-            return digest(self._said(old, originals), budget=budget, splits=splits)
+            yield from self._said(old, originals)
 
     def _said(self, old: Sequence[int], originals: OriginalsReader | None) -> Iterator[tuple[int, Said]]:
         reader, rewritten = self.form.reader(), self._known.rewritten
@@ -200,10 +202,20 @@ class Opened:
             draft.check(self._known, cut, self.where)
             yield draft
 
-    def commit(self, draft: Draft, summary: Summary, rule: str, tokens: tuple[int, int], command: Command) -> int:
+    def commit(
+        self,
+        draft: Draft,
+        summary: Summary,
+        rule: str,
+        tokens: tuple[int, int],
+        command: Command,
+        goal: str = "",
+        trigger: str = "",
+    ) -> int:
         """Put a draft in the session's place, with a record of what was added; return the size of the session then.
 
-        `tokens` are those of what the model reads, before and after.
+        `tokens` are those of what the model reads, before and after; `goal` is how the summary's goal was found,
+        and `trigger` why the run acts.
         """
         assert draft.sink is not None
         removed, dropped = draft.keep(), draft.leaving.finish()
@@ -228,7 +240,7 @@ class Opened:
         )
         record = CheckpointRecord(
             self.form.name,
-            _EXTRACTIVE,
+            summary.by,
             rule,
             draft.lines,
             summary.refs,
@@ -236,8 +248,13 @@ class Opened:
             removed,
             unended=draft.unended and not dropped,
             originals=Names(self._journal, self.store.originals).originals(draft.added),
+            model=summary.model,
+            goal=goal,
+            trigger=trigger,
+            preserved=summary.preserved,
         )
-        records = [*(each.encode() for each in dropped), record.encode()]
+        draft.record = record.encode()
+        records = [*(each.encode() for each in dropped), draft.record]
         return draft.sink.commit(sealed(records, readable(run, self.store.journal))).size
 
     def _ends_without_lf(self, made: Checkpoint) -> bool:
@@ -259,11 +276,12 @@ class Draft:
     """The new session: the pieces of the old one with the lines that are added, and without those that leave.
 
     `added` are those lines, and `lines` the SHA-256 of each; `read` is what check() read of all, and `dropped` how many
-    lines left.
+    lines left. `record` is the journal's record of it once it is committed.
     """
 
     read: Survey
     dropped = 0
+    record = b""
 
     def __init__(
         self, pieces: Iterable[Piece], made: Checkpoint, sink: Rewrite | None, *, unended: bool = False

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.goals import Goal
+from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
+from sessioncompress.core.checkpoint import NewSession
 from sessioncompress.core.lines import SPOKEN, messages_of, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.goals import found_in
+from sessioncompress.operations.old_part import OldPart
+from sessioncompress.operations.summarizer import or_extract
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
 
@@ -23,7 +30,7 @@ _NOTHING = "Nothing was written."
 class Handoff(Struct, frozen=True, rename="camel"):
     """A handoff of a session: markdown, and what it stands for. Tokens are estimates.
 
-    `begun` is the new session, "" where none was asked for.
+    `begun` is the new session, "" where none was asked for. `by`, `model` and `model_failure` are as in CompactStats.
     """
 
     path: str
@@ -33,14 +40,24 @@ class Handoff(Struct, frozen=True, rename="camel"):
     tokens_before: int
     tokens_summary: int
     begun: str = ""
+    by: str = ""
+    model: str = ""
+    model_failure: str = ""
 
 
 def handoff_session(
-    path: Path | str, policy: Policy = BALANCED, *, new: bool = False, form: str | None = None, named: bool = True
+    path: Path | str,
+    policy: Policy = BALANCED,
+    *,
+    new: bool = False,
+    goal: str = "",
+    form: str | None = None,
+    named: bool = True,
 ) -> Handoff:
     """Sum up all that the model reads of a session, which is not changed.
 
-    With `new` a new session that begins with that is written beside it. `form` and `named` as in compress_session().
+    A `goal` heads it; a subagent's is its task. With `new` a new session that begins with that is written beside it.
+    `form` and `named` as in compress_session().
     Raises SessionCompressError: Refused where nothing was said, the agent gets no new session, or that one is there.
     """
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
@@ -49,7 +66,13 @@ def handoff_session(
             what = "nothing was said in it that could be handed off"
             raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
         splits = _is_in_progress(session, order)
-        summary = session.summary(order, budget=policy.compact.summary_tokens, splits=splits)
+        besides = Besides(found_in(session, Goal(goal)).text)
+        old = OldPart(session, order, budget=policy.compact.summary_tokens, splits=splits, besides=besides)
+        if new:
+            # Nothing is sent for an agent that gets no new session.
+            _made(session, old.extract.text)
+        told = or_extract(old, "handoff")
+        summary = told.summary
         document = f"{_HEAD.format(text.printable(session.where))}{summary.text}\n"
         return Handoff(
             session.where,
@@ -59,25 +82,43 @@ def handoff_session(
             tokens_of(session.read),
             text.estimate(len(document)),
             begun=_begin(session, document) if new else "",
+            by=summary.by,
+            model=summary.model,
+            model_failure=told.failure,
         )
+
+
+def refuse_taken(path: Path) -> None:
+    """Raise Refused where a file is there already, so that it is said before any work, FileFailed."""
+    with failing(path, _NOTHING):
+        # The system would name the temporary file.
+        path.parent.stat()
+        if os.path.lexists(path):
+            raise _taken(path)
 
 
 def write_new(path: Path, content: bytes) -> None:
     """Write a file for its owner alone, whole or not at all. Raises Refused where one is there, FileFailed."""
     with failing(path, _NOTHING):
-        # The system would name the temporary file.
         path.parent.stat()
         try:
             disk.put_new(path, content)
         except FileExistsError as error:
-            remedy = "Rename or remove it first."
-            raise Refused("it is there already", where=path, state=_NOTHING, remedy=remedy) from error
+            raise _taken(path) from error
+
+
+def _taken(path: Path) -> Refused:
+    return Refused("it is there already", where=path, state=_NOTHING, remedy="Rename or remove it first.")
+
+
+def _made(session: Opened, document: str) -> NewSession:
+    with session.refusing():
+        return session.form.handoff(session.written, session.where, document)
 
 
 def _begin(session: Opened, document: str) -> str:
     """Write the new session beside this one; return its path."""
-    with session.refusing():
-        made = session.form.handoff(session.written, session.where, document)
+    made = _made(session, document)
     path = session.session.path.parent / made.name
     write_new(path, made.content)
     return str(path)

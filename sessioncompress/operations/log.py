@@ -40,6 +40,12 @@ def judgment(budget: BudgetStats) -> dict[str, Any]:
     }
 
 
+def thresholds_of(policy: Policy, keys: Iterable[str]) -> dict[str, Any]:
+    """Collect the keys of a policy that are a run's thresholds."""
+    given = to_mapping(policy)
+    return {key: given[key] for key in keys}
+
+
 @contextmanager
 def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
     """Open the policy's log before the session is touched; yield what adds a run to it, or does nothing without one.
@@ -96,8 +102,7 @@ def _failing(file: Path, state: str) -> Iterator[None]:
 
 
 def _line(did: Mapping[str, Any], thresholds: Iterable[str], policy: Policy) -> bytes:
-    given = to_mapping(policy)
     record = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION, **did}
-    record["thresholds"] = {key: given[key] for key in thresholds}
+    record["thresholds"] = thresholds_of(policy, thresholds)
     # Printable, so that no text in it ends the line, by any reader's idea of a line.
     return text.printable_json(orjson.dumps(record).decode()).encode() + b"\n"

@@ -19,7 +19,8 @@ from sessioncompress.core.references import References, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations.sessions import Inspected, inspect_open, short
+from sessioncompress.operations.packed import PackedSize
+from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short
 from sessioncompress.operations.show import original_of, recorded
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.incremental import Part
@@ -238,6 +239,18 @@ def overview(measured: Iterable[Measured]) -> Overview:
         _by_use(sessions, lambda use: use.kind, REST),
         _by_use(sessions, lambda use: use.tool or "no tool"),
     )
+
+
+def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
+    """Sum up packed sessions by project, the largest first."""
+    by_project: dict[str, list[PackedSize]] = {}
+    for each in packed:
+        by_project.setdefault(printed(each.project) if each.project else "unknown", []).append(each)
+    rows = [
+        Row(name, len(of), sum(each.before for each in of), 0, round(sum(each.now for each in of)))
+        for name, of in by_project.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.size, row.name)))
 
 
 def _by(sessions: Iterable[Measured], name_of: Callable[[Measured], str]) -> tuple[Row, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -32,9 +32,6 @@ from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack
-
-if TYPE_CHECKING:
-    from sessioncompress.operations.overview import Row
 
 T = TypeVar("T")
 
@@ -293,21 +290,6 @@ def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Out
         content = sum(entry.size for entry in index.entries if entry.state is State.PACKED)
         now = index.size * size / content if content else 0.0
         yield Outcome(Found(each.place, named=False), PackedSize(str(each.place), each.entry.project, size, now))
-
-
-def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
-    """Sum up packed sessions by project, the largest first."""
-    # Imported here, as only a report needs it.
-    from sessioncompress.operations.overview import Row
-
-    by_project: dict[str, list[PackedSize]] = {}
-    for each in packed:
-        by_project.setdefault(printed(each.project) if each.project else "unknown", []).append(each)
-    rows = [
-        Row(name, len(of), sum(each.before for each in of), 0, round(sum(each.now for each in of)))
-        for name, of in by_project.items()
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.size, row.name)))
 
 
 def _listed(each: Packed) -> ListedSession:

@@ -13,10 +13,10 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from sessioncompress.core.text import json_safe
-from sessioncompress.policy import model
-from sessioncompress.policy.model import BALANCED, PRESETS, OnlyUser, Policy, must_be, wrong
+from sessioncompress.policy.model import BALANCED, PRESETS, OnlyUser, Policy, wrong
+from sessioncompress.policy.section import Section, must_be
 
-Held = TypeVar("Held", bound=model.Section)
+Held = TypeVar("Held", bound=Section)
 
 SECTION = "session"
 PRESET = "preset"
@@ -37,17 +37,20 @@ class Key(NamedTuple):
     only_user: OnlyUser | None
 
     @property
-    def section(self) -> type[model.Section] | None:
+    def section(self) -> type[Section] | None:
         """The type of the key's object; None if its value is no object."""
-        return self.kind if isinstance(self.kind, type) and issubclass(self.kind, model.Section) else None
+        return self.kind if isinstance(self.kind, type) and issubclass(self.kind, Section) else None
 
 
-def keys_of(section: type[model.Section]) -> dict[str, Key]:
+def keys_of(section: type[Section]) -> dict[str, Key]:
     """Collect the keys that a file may have in a section."""
     found = {}
     for key, name in zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True):
         kind = section.__annotations__[name]
         rules = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, OnlyUser)]
+        whole = getattr(kind, "__origin__", None)
+        if isinstance(whole, type) and issubclass(whole, Section):
+            kind = whole
         if key not in OF_PRESETS:
             found[key] = Key(name, kind, rules[0] if rules else None)
     return found
@@ -59,6 +62,7 @@ Counts = Callable[[str, Key, Any], bool]
 """Tells of a key, by its dotted name, whether its value counts."""
 
 _LONGEST_SHOWN = 80
+_NOT_IN_JOURNAL = ("logFile", "quietSeconds", "beforeCommand", "afterCommand", "summarizer")
 
 
 def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any] | None, str]:
@@ -175,10 +179,11 @@ def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:
 def differences(policy: Policy) -> Mapping[str, Any]:
     """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
 
-    Without the log's path and the quiet time, which change nothing in a session.
+    Without the log's path and the quiet time, which change nothing in a session, and without who sums up and other
+    commands: an address or a command may hold what is secret.
     """
     differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
-    return {key: value for key, value in differing.items() if key not in ("logFile", "quietSeconds")}
+    return {key: value for key, value in differing.items() if key not in _NOT_IN_JOURNAL}
 
 
 def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,59 +6,41 @@ import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from reprlib import repr as shortened
 from typing import Annotated, Any, NamedTuple
 
-from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
-from msgspec.structs import force_setattr, replace
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from sessioncompress.errors import UsageError
-
-UNCHANGED = "No session is changed."
+from sessioncompress.policy import summarizer
+from sessioncompress.policy.section import (
+    LONGEST_NAME,
+    MOST,
+    MOST_ENTRIES,
+    UNCHANGED,
+    AskSeconds,
+    CommandLine,
+    Count,
+    File,
+    Files,
+    Flag,
+    Folder,
+    Multiplier,
+    Percent,
+    Positive,
+    Seconds,
+    Section,
+    Share,
+    SummaryTokens,
+    Tools,
+)
+from sessioncompress.policy.summarizer import Summarizer
 
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
 
 LARGEST_LEAF = 400
 """Bytes. A string of this size or less inside a call's arguments stays."""
-
-_MOST = 1 << 53
-"""Larger numbers are not exact in every JSON reader, and the journal holds these."""
-_MOST_ENTRIES = 200
-"""Of a list, since every run's record in the journal holds it whole."""
-_LONGEST_NAME = 200
-
-Flag = Annotated[bool, Meta(description="true or false")]
-Count = Annotated[int, Meta(ge=0, le=_MOST, description=f"a whole number from 0 to {_MOST:,}")]
-Positive = Annotated[int, Meta(ge=1, le=_MOST, description=f"a whole number from 1 to {_MOST:,}")]
-SummaryTokens = Annotated[int, Meta(ge=1_000, le=100_000, description="a whole number from 1,000 to 100,000")]
-Percent = Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")]
-Seconds = Annotated[
-    Annotated[int, Meta(ge=0, le=_MOST)] | Annotated[float, Meta(ge=0, le=_MOST)],
-    Meta(description=f"a number of seconds from 0 to {_MOST:,}"),
-]
-Share = Annotated[
-    Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)], Meta(description="a share from 0 to 1")
-]
-_Path = Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")]
-Folder = Annotated[_Path | None, Meta(description="a folder's path or null")]
-File = Annotated[_Path | None, Meta(description="a file's path or null")]
-Tools = Annotated[
-    tuple[Annotated[str, Meta(max_length=_LONGEST_NAME)], ...],
-    Meta(
-        max_length=_MOST_ENTRIES,
-        description=f"a list of tool names, at most {_MOST_ENTRIES} of at most {_LONGEST_NAME} characters",
-    ),
-]
-
-Files = Annotated[
-    tuple[Annotated[str, Meta(max_length=_LONGEST_NAME, pattern=r"\A[^/\\*]*\Z")], ...],
-    Meta(
-        max_length=_MOST_ENTRIES,
-        description=f"a list of file names without folders or *, at most {_MOST_ENTRIES} of at most {_LONGEST_NAME} "
-        "characters",
-    ),
-]
 
 
 class Rule(StrEnum):
@@ -104,7 +86,7 @@ class OnlyUser(NamedTuple):
 class Limits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The context window and the longest output of models, in tokens; `pattern` is a glob for their names."""
 
-    pattern: Annotated[str, Meta(min_length=1, max_length=_LONGEST_NAME)]
+    pattern: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
     window: Positive = field(name="contextWindow")
     output: Positive = field(name="outputLimit")
 
@@ -112,9 +94,9 @@ class Limits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 Models = Annotated[
     tuple[Limits, ...],
     Meta(
-        max_length=_MOST_ENTRIES,
+        max_length=MOST_ENTRIES,
         description=f'a list of {{"pattern": text, "contextWindow": tokens, "outputLimit": tokens}}, at most '
-        f"{_MOST_ENTRIES}, and tokens from 1 to {_MOST:,}",
+        f"{MOST_ENTRIES}, and tokens from 1 to {MOST:,}",
     ),
 ]
 
@@ -122,36 +104,6 @@ Models = Annotated[
 def wrong(what: str, file: Path) -> UsageError:
     """Make the error for a policy file."""
     return UsageError(what, where=file, state=UNCHANGED, remedy="Correct the file.")
-
-
-def must_be(kind: Any) -> str:
-    """Describe the values of a field's type."""
-    for each in getattr(kind, "__metadata__", ()):
-        if isinstance(each, Meta) and each.description:
-            return each.description
-    kinds = getattr(kind, "__args__", (kind,))
-    if len(kinds) > 1:
-        return f"{must_be(kinds[0])}, or null"
-    if issubclass(kind, StrEnum):
-        return " or ".join(f'"{word}"' for word in kind)
-    return f"a {kind.__name__}"
-
-
-class Section(Struct, frozen=True, gc=False, rename="camel"):
-    """An object of `compression.json`. Values are converted to the type of their field, or UsageError is raised."""
-
-    def __post_init__(self) -> None:
-        """Check and convert what is not the default."""
-        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
-            value, kind = getattr(self, name), type(self).__annotations__[name]
-            if value is default:
-                continue
-            try:
-                plain = to_builtins(value, builtin_types=(bytes,), enc_hook=os.fspath)
-                force_setattr(self, name, convert(plain, kind))
-            except (ValidationError, TypeError):
-                what = f"the policy's {name} is {shortened(value)}, but must be {must_be(kind)}"
-                raise UsageError(what, state=UNCHANGED, remedy="Correct the policy.") from None
 
 
 class Prune(Section, frozen=True, gc=False):
@@ -187,6 +139,7 @@ class Budget(Section, frozen=True, gc=False):
     act_messages: Count = 25
     act_seconds: Seconds = 300
     safety_percent: Percent = 50
+    frequency_multiplier: Multiplier = 1.5
     models: Models = ()
 
 
@@ -194,7 +147,7 @@ class Compact(Section, frozen=True, gc=False):
     """What a checkpoint keeps of the recent conversation, by one of the rules, and how long its summary may be.
 
     Nothing is written where what would go has fewer than `min_dead_tokens`, or the model would be saved fewer than
-    `min_saved_tokens`. Raises UsageError.
+    `min_saved_tokens`. `ask`: whether `--ask` asks, and it waits `ask_seconds` for an answer. Raises UsageError.
     """
 
     keep: CutRule = CutRule.TOKENS
@@ -205,6 +158,8 @@ class Compact(Section, frozen=True, gc=False):
     summary_tokens: SummaryTokens = 3_000
     min_dead_tokens: Count = 10_000
     min_saved_tokens: Count = 8_000
+    ask: Flag = True
+    ask_seconds: AskSeconds = 30
 
 
 class Policy(Section, frozen=True, gc=False):
@@ -247,9 +202,19 @@ class Policy(Section, frozen=True, gc=False):
     quiet_seconds: Seconds = 0
     idle_seconds: Seconds = 0
     log_file: Annotated[File, OnlyUser("--log", "names a file that is written to")] = None
+    before_command: Annotated[
+        CommandLine, OnlyUser("--before-command", "names a program that is run", " to 'compact'")
+    ] = None
+    after_command: Annotated[
+        CommandLine, OnlyUser("--after-command", "names a program that is run", " to 'compact'")
+    ] = None
     prune: Prune = Prune()
     budget: Budget = Budget()
     compact: Compact = Compact()
+    summarizer: Annotated[
+        Summarizer,
+        OnlyUser("--summarizer or --endpoint", "says what sessions are sent to", " to 'compact'"),
+    ] = Summarizer()
     at_rest: Flag = False
 
     @property
@@ -322,6 +287,8 @@ _OPTIONS = {
     "log": "log_file",
     "quiet_seconds": "quiet_seconds",
     "idle_seconds": "idle_seconds",
+    "before_command": "before_command",
+    "after_command": "after_command",
 }
 
 
@@ -343,6 +310,7 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     compact = {name: options[name] for name in _OF_COMPACT if options.get(name) is not None}
     if compact:
         changes["compact"] = replace(policy.compact, **compact)
+    changes["summarizer"] = summarizer.with_options(policy.summarizer, options)
     if options.get("no_backup"):
         changes["keep_backup"] = False
     if options.get("commit_originals"):

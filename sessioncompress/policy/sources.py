@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from sessioncompress.errors import UsageError
-from sessioncompress.policy.model import BALANCED, PRESETS, UNCHANGED, OnlyUser, Policy, with_options, wrong
+from sessioncompress.policy.model import BALANCED, PRESETS, OnlyUser, Policy, with_options, wrong
+from sessioncompress.policy.section import UNCHANGED
 
 if TYPE_CHECKING:
     from sessioncompress.policy.file import Key
@@ -141,6 +142,25 @@ class Policies:
                     break
         return places
 
+    def says(self, session: Path | None, key: str) -> bool:
+        """Tell whether a file that counts for a session sets a key, by its dotted name. None: one of a store."""
+        from sessioncompress.policy.file import SECTION
+
+        named = () if self._config is None else (self._named,)
+        sources = (*self._user, *named) if session is None else self._sources(_folder_of(session))
+        return any(_says(each.section, f"{SECTION}.{key}") for each in sources)
+
+    @property
+    def writable(self) -> Path | None:
+        """The nearest file of the user's own: the one of `--config`, else the configuration; None if that is ignored.
+
+        It need not exist. A file found near a session is never it, whoever owns it. Raises UsageError.
+        """
+        if self._config is not None:
+            return self._config
+        file = user_file()
+        return None if file is None or (os.path.lexists(file) and not self._user) else file
+
     @cached_property
     def _user(self) -> tuple[Source, ...]:
         """The user's configuration, if there is one."""
@@ -201,11 +221,11 @@ class Policies:
         def counts(name: str, key: Key, value: Any) -> bool:
             if not source.near or key.only_user is None:
                 return True
-            option = key.only_user.option.removeprefix("--").replace("-", "_")
+            options = [each.removeprefix("--").replace("-", "_") for each in key.only_user.option.split(" or ")]
             if (
                 (self._compresses or key.only_user.by_all)
                 and value != getattr(BALANCED, key.field)
-                and self._options.get(option) in (None, False)
+                and all(self._options.get(option) in (None, False) for option in options)
                 and not any(_says(each.section, name) for each in self._user)
             ):
                 forbidden[name] = key.only_user

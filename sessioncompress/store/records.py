@@ -242,11 +242,13 @@ class Dropped(NamedTuple):
 class CheckpointRecord(NamedTuple):
     """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
 
-    `by` is who wrote the summary; `rule` says where the session was cut. The tokens are those of what the model reads,
-    without and with it. `removed` is the SHA-256 and the place of what a document had in its stead. `unended`: the
-    line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the originals of rewritten
-    lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its lines repeat what a run had
-    rewritten, the SHA-256 of each as if none had, by which they are known whatever later runs make of that.
+    `by` is who wrote the summary, with the `model` that an endpoint was asked for; `rule` says where the session was
+    cut, `goal` how the summary's goal was found, and `trigger` why the run acted. The tokens are those of what the
+    model reads, without and with it. `removed` is the SHA-256 and the place of what a document had in its stead.
+    `unended`: the line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the
+    originals of rewritten lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its
+    lines repeat what a run had rewritten, the SHA-256 of each as if none had, by which they are known whatever later
+    runs make of that. `preserved` is the JSON that a command of the user's gets back.
     """
 
     form: str
@@ -261,6 +263,10 @@ class CheckpointRecord(NamedTuple):
     rehung: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     originals: tuple[str, ...] = ()
+    model: str = ""
+    goal: str = ""
+    trigger: str = ""
+    preserved: str = ""
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -274,6 +280,9 @@ class CheckpointRecord(NamedTuple):
             record["rehung"] = self.rehung
         if self.originals:
             record["originals"] = self.originals
+        said = {"model": self.model, "goalMethod": self.goal, "trigger": self.trigger}
+        record |= {name: text for name, text in said.items() if text}
+        record |= {"preserveData": orjson.loads(self.preserved)} if self.preserved else {}
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -335,9 +344,12 @@ def decode(raw: bytes) -> Record:
         originals = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("originals", ()))
         if originals and len(originals) != len(lines):
             raise ValueError("its lines are not as many as their originals")
-        return CheckpointRecord(
-            form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, originals=originals
-        )
+        kept = record.get("preserveData")
+        preserved = orjson.dumps(kept).decode() if isinstance(kept, dict) else ""
+        model, trigger = (str(record.get(name, "")) for name in ("model", "trigger"))
+        goal = _matching(_COMMAND, record.get("goalMethod"))
+        whole = CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung)
+        return whole._replace(originals=originals, model=model, goal=goal, trigger=trigger, preserved=preserved)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)
     raise ValueError(f"an unknown record type {kind!r}")

@@ -134,6 +134,28 @@ _WORST: dict[str, tuple[str, ...]] = {
         ),
         *("sessioncompress show 7f3a91c2e05b", "sessioncompress show ", "7f3a91c2e05b", "5 bytes", "1 KB", "\n"),
     ),
+    "checkpoints.prose._CLOSES": ("<", "</", "</   ", "</summar", "</   summary-"),
+    "checkpoints.prose._CALLS": (
+        "<",
+        "</",
+        "[TOOL_CALL",
+        "<|",
+        '{"name": "',
+        '{"name":"a',
+        '{        "tool"        : ',
+    ),
+    "checkpoints.prose._TAG_LINE": (
+        "\n",
+        "\n<a",
+        "\n> > <a ",
+        "\n<a " + "b" * 299,
+        "\n<" + "a" * 60,
+        "a",
+        "\n        ",
+    ),
+    "checkpoints.prose._WORD": ("a", "a" * 400, "a ", "("),
+    "checkpoints.prose._FILE": ("a", "a.", ".", "a.py"),
+    "checkpoints.prose._PLACE": (":", ":1", ":1-", "#L1-", ":123456789"),
     "checkpoints.quote._ESCAPE": ("\x1b", "\x1b[", "\x1b[0", "\x1b]", "\x1b]a", "\x1b[" + "0" * 31),
     "checkpoints.quote._TAG": ("<", "< ", "</", "<   /   ", "<a", "<aa-", "<a_", "<|", "<" + "a" * 40),
     "checkpoints.quote._LEFT_OUT": ("[... ", "[... 1", "[... 1 lines left out]", "1"),
@@ -266,6 +288,7 @@ _WORST: dict[str, tuple[str, ...]] = {
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
 _USED: dict[str, str] = {
+    "checkpoints.prose._FILE": "fullmatch",
     "checkpoints.outcomes._CODE": "fullmatch",
     "checkpoints.pasted._CODE": "match",
     "checkpoints.quote._LEFT_OUT": "fullmatch",
@@ -322,6 +345,7 @@ _BUILT: dict[str, str] = {
     "cli.show._lines": "a word of the command line",
     "hooks.extension.Extension._text": "a file of this package",
     "compressors.preview.reports": "the forms of this module, once",
+    "operations.summarizer._redaction": "patterns of the user's own policy",
     "formats.values.member": "the keys that a format declares, once",
 }
 """The functions that make or use a pattern of their own, and on what: on nothing that a session holds."""

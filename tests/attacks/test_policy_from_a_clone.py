@@ -116,6 +116,10 @@ FORBIDDEN: Mapping[str, tuple[str, Any]] = {
     "originals in the session's own folder": ("backupDir", "."),
     "originals where nothing hides them": ("commitOriginals", True),
     "originals in git's own folder": ("backupDir", "../.git/refs/heads"),
+    "a command": ("summarizer", {"command": PROGRAM}),
+    "an endpoint": ("summarizer", {"endpoint": "http://127.0.0.1:9/v1", "models": ["m"]}),
+    "a variable that has a key": ("summarizer", {"apiKeyEnv": "HOME"}),
+    "a prompt": ("summarizer", {"prompt": "/etc/hostname"}),
 }
 
 
@@ -171,7 +175,13 @@ WAYS: Mapping[str, Callable[[Victim], subprocess.CompletedProcess[str]]] = {
 }
 
 
-VALUES = {"logFile": "~/.bash_profile", "keepBackup": False, "backupDir": "../kept", "commitOriginals": True}
+VALUES: Mapping[str, Any] = {
+    "logFile": "~/.bash_profile",
+    "keepBackup": False,
+    "backupDir": "../kept",
+    "commitOriginals": True,
+    "summarizer": {"command": PROGRAM},
+}
 
 
 NOT_COMPRESSING = {"verify", "restore", "show", "stats", "budget", "clean", "forget"}

@@ -18,10 +18,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.digest import _TITLES as TITLES
 from sessioncompress.checkpoints.merge import Earlier, parse, told
 from sessioncompress.checkpoints.merge import commands as rows_of_commands
 from sessioncompress.checkpoints.merge import items as rows_of_items
+from sessioncompress.checkpoints.notes import Title
 from sessioncompress.checkpoints.quote import CUT, clean, one_line
 from sessioncompress.checkpoints.shell import alike, commands_in
 from sessioncompress.core.checkpoint import Said, Say
@@ -46,7 +46,7 @@ _LISTS = frozenset({"todowrite", "update_plan", "write_todos"})
 
 def facts(cut: Halves, text: str) -> Counter[str]:
     """Count what a summary gets right, under `name`, and out of how much, under `of name`."""
-    found = parse(text, TITLES)
+    found = parse(text, Title)
     assert found is not None
     said = [each for _, each in cut.old]
     counted: Counter[str] = Counter()

@@ -33,7 +33,10 @@ _FOLDER = ("tests/unit/store/test_folder.py",)
 _TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
 _BUDGET = ("tests/cli/test_budget.py",)
 _DUE = ("tests/unit/operations/test_compact_due.py",)
+_GOALS = ("tests/cli/test_goals.py",)
+_USER_COMMANDS = ("tests/unit/operations/test_user_commands.py",)
 _COMPACT = ("tests/unit/operations/test_compact.py",)
+_SUMMARIZER = ("tests/unit/operations/test_summarizer.py",)
 _DOCUMENTS = ("tests/unit/core/test_checkpoint_documents.py",)
 _CUT = ("tests/unit/checkpoints/test_cut.py",)
 _GIT = ("tests/unit/store/test_git.py",)
@@ -543,11 +546,35 @@ MUTANTS = (
         "a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES
     ),
     Mutant(
+        "a configuration that others write is changed",
+        "policy/sources.py",
+        "os.path.lexists(file) and not self._user",
+        "False",
+        _GOALS,
+    ),
+    Mutant(
+        "the safety valve is put off",
+        "cli/goals.py",
+        "found.is_valve or asked.policies.writable is None",
+        "asked.policies.writable is None",
+        _GOALS,
+    ),
+    Mutant(
+        "a command reaches the journal",
+        "policy/file.py",
+        '"quietSeconds", "beforeCommand", "afterCommand")',
+        '"quietSeconds")',
+        _USER_COMMANDS,
+    ),
+    Mutant(
         "a summary comes before clearing",
         "pipeline/budget.py",
         "action if decide(left, policy)[0] == Action.NONE else Action.COMPACT",
         "Action.COMPACT",
         _DUE,
+    ),
+    Mutant(
+        "an answer stands unchecked", "operations/summarizer.py", "_Told(checked(answer)", "_Told((answer)", _SUMMARIZER
     ),
     Mutant("a session is compacted that is not due", "operations/compact.py", "or _not_due(self._budget)", "", _DUE),
     Mutant(

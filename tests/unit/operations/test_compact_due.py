@@ -264,6 +264,8 @@ def test_each_session_has_a_line_in_the_log(tmp_path: Path) -> None:
     assert {each["schema"] for each in (first, second, third)} == {"sessioncompress.log/1"}
     assert (first["status"], first["decision"], first["rule"]) == ("compacted", "compact", "omp")
     assert first["trigger"] == done.trigger
+    assert (first["goalMethod"], first["by"], first["multiplier"]) == ("", "extractive", 1.5)
+    assert first["messagesCompacted"] == 48 - done.messages_kept
     assert (first["strategy"], first["messagesBefore"], first["messagesKept"]) == ("tokens", 48, done.messages_kept)
     assert (first["tokensBefore"], first["tokensAfter"]) == (done.tokens_before, done.tokens_after)
     assert (first["originalSize"], first["compressedSize"]) == (len(pi()), done.size_after)

@@ -47,6 +47,8 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("idleSeconds", 300, 300),
     ("logFile", "runs.jsonl", "runs.jsonl"),
     ("logFile", None, None),
+    ("beforeCommand", "notify --x 'a b'", "notify --x 'a b'"),
+    ("afterCommand", None, None),
 ]
 
 GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
@@ -69,6 +71,9 @@ GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
     ("budget", "actMessages", 0, 0),
     ("budget", "actSeconds", 0.5, 0.5),
     ("budget", "safetyPercent", 50, 50),
+    ("budget", "frequencyMultiplier", 3, 3.0),
+    ("compact", "ask", False, False),
+    ("compact", "askSeconds", 300, 300),
     ("budget", "models", [], ()),
     (
         "budget",
@@ -116,6 +121,10 @@ BAD: list[tuple[str, Any, str]] = [
     ("protectTools", ["x"] * 201, "at most 200 of at most 200 characters"),
     ("idleSeconds", "5", "number of seconds"),
     ("logFile", "", "file's path or null"),
+    ("beforeCommand", "", "a command line of at most 4,096 characters or null"),
+    ("beforeCommand", ["ls"], "a command line of"),
+    ("afterCommand", "a\0b", "a command line of"),
+    ("afterCommand", "x" * 4_097, "a command line of"),
 ]
 
 _A_MODEL = 'a list of {"pattern": text, "contextWindow": tokens, "outputLimit": tokens}'
@@ -133,6 +142,10 @@ BAD_INSIDE: list[tuple[str, str, Any, str]] = [
     ("budget", "thresholdTokens", 0, "from 1 to 9,007,199,254,740,992, or null"),
     ("budget", "actSeconds", -1, "from 0 to 9,0"),
     ("budget", "safetyPercent", 50.5, "from 1 to 100"),
+    ("budget", "frequencyMultiplier", 1.1, "a number from 1.2 to 3"),
+    ("budget", "frequencyMultiplier", True, "a number from 1.2 to 3"),
+    ("compact", "ask", 0, "true or false"),
+    ("compact", "askSeconds", 9, "from 10 to 300"),
     ("budget", "models", {}, _A_MODEL),
     ("budget", "models", ["gpt-*"], _A_MODEL),
     ("budget", "models", [{"pattern": "x", "contextWindow": 1}], _A_MODEL),

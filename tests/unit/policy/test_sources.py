@@ -19,6 +19,7 @@ from sessioncompress.errors import UsageError
 from sessioncompress.policy import file, model, sources
 from sessioncompress.policy.file import flat, to_mapping
 from sessioncompress.policy.model import BALANCED
+from sessioncompress.policy.section import Section, must_be
 from sessioncompress.policy.sources import Policies, policy_for
 
 
@@ -52,7 +53,15 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "geteuid", lambda: 65534)
 
 
-DEFAULTS = {"keepBackup": True, "logFile": None, "backupDir": None, "commitOriginals": False}
+DEFAULTS: dict[str, Any] = {
+    "keepBackup": True,
+    "logFile": None,
+    "backupDir": None,
+    "commitOriginals": False,
+    "summarizer": {},
+    "beforeCommand": None,
+    "afterCommand": None,
+}
 """Of the keys that only the user may set to anything else."""
 
 
@@ -137,7 +146,14 @@ def test_the_places_of_policies_end_at_the_one_that_counts(clone: Path, configur
 
 
 @pytest.mark.parametrize(
-    "section", [{"keepBackup": False}, {"logFile": "~/log"}, {"backupDir": "/kept"}, {"commitOriginals": True}]
+    "section",
+    [
+        {"keepBackup": False},
+        {"logFile": "~/log"},
+        {"backupDir": "/kept"},
+        {"commitOriginals": True},
+        {"beforeCommand": "true"},
+    ],
 )
 def test_the_user_and_a_named_file_may_say_anything(
     clone: Path, configuration: Path, tmp_path: Path, section: Mapping[str, Any]
@@ -361,7 +377,7 @@ def test_each_file_is_read_once(clone: Path, monkeypatch: pytest.MonkeyPatch) ->
 # The keys
 
 
-def every_key(section: type[model.Section], name: str) -> Mapping[str, file.Key]:
+def every_key(section: type[Section], name: str) -> Mapping[str, file.Key]:
     """Return the keys of a section and of those inside it, by their dotted names."""
     own = {f"{name}.{each}": key for each, key in file.keys_of(section).items()}
     inner = [every_key(key.section, each) for each, key in own.items() if key.section]
@@ -375,5 +391,6 @@ def test_every_key_says_what_a_file_near_a_session_may_say() -> None:
     bound = {name: key.only_user for name, key in found.items() if key.only_user}
     assert set(bound) == {f"session.{key}" for key in DEFAULTS}
     assert all(key.option.startswith("--") and key.harm for key in bound.values())
-    paths = {name for name, key in found.items() if " path " in model.must_be(key.kind)}
-    assert paths == {"session.backupDir", "session.logFile"} <= set(bound)
+    paths = {name for name, key in found.items() if " path " in must_be(key.kind)}
+    assert paths == {"session.backupDir", "session.logFile", "session.summarizer.prompt"}
+    assert {name if name in bound else name.rpartition(".")[0] for name in paths} <= set(bound)

@@ -147,6 +147,15 @@ def test_a_checkpoint_has_an_original_for_each_line() -> None:
         decode(record._replace(originals=("cd" * 32,) * 2).encode())
 
 
+def test_a_checkpoint_says_how_its_summary_came_about() -> None:
+    """As far as there is something to say."""
+    record = CheckpointRecord("pi", "endpoint", "tokens", ("ab" * 32,), (), (9, 1))
+    full = record._replace(model="m", goal="given", trigger="manual", preserved='{"a":1}')
+    assert decode(full.encode()) == full
+    assert decode(record.encode()) == record
+    assert not {"model", "goalMethod", "trigger", "preserveData"} & json.loads(record.encode()).keys()
+
+
 def test_a_block_that_could_not_be_read_is_noticed() -> None:
     """Its line is then left alone."""
     block = BlockRecord("ab" * 6, 0, ("a",), Kind.RESULT, "bash", "", 1, 1, "ab" * 8)

@@ -1,0 +1,121 @@
+"""`--summarizer` and `--endpoint`: commands whose summary a model may write, and what is said before one is asked."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from sessioncompress.cli import options, output
+from sessioncompress.cli.kinds import PathKind
+from sessioncompress.core.text import printable
+from sessioncompress.errors import UsageError
+from sessioncompress.policy.model import Policy
+from sessioncompress.policy.summarizer import Summarizer
+
+_STATE = "Nothing was sent, and no session is changed."
+_OPTIONS = (
+    click.option(
+        "--summarizer",
+        metavar="COMMAND",
+        help="Let this command write the summary: it reads a prompt on stdin and prints the text. No shell runs it.",
+    ),
+    click.option(
+        "--endpoint",
+        metavar="URL",
+        help="Let a model behind this URL write the summary, as in https://host/v1; needs sessioncompress[llm].",
+    ),
+    click.option(
+        "--model",
+        metavar="NAME",
+        multiple=True,
+        help="With --endpoint: the model. Each further one is asked after those before it failed.",
+    ),
+    click.option(
+        "--protocol",
+        type=click.Choice(["openai", "omp"]),
+        help="With --endpoint: OpenAI's chat form (the default), or that of oh-my-pi's remote compaction.",
+    ),
+    click.option(
+        "--api-key-env",
+        metavar="VARIABLE",
+        help="With --endpoint: the environment variable that has the key; OPENAI_API_KEY by itself.",
+    ),
+    click.option(
+        "--prompt",
+        type=PathKind(path_type=str, exists=True, dir_okay=False),
+        help="A file in place of the prompt that tells the model what to write.",
+    ),
+    click.option(
+        "--on-failure",
+        type=click.Choice(["extractive", "leave"]),
+        help="Where no model has written a summary: take the one made without a model (the default), or leave the "
+        "session as it is, with exit code 3.",
+    ),
+    click.option("--no-network", is_flag=True, help="Refuse to ask a model, also where your configuration names one."),
+)
+
+
+def MODEL(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - an option to its readers
+    """Give a command the options that say who writes its summary; they go to the policy with its others."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def allowed(policy: Policy, *, sends: bool) -> Policy:
+    """Take out of a policy who writes the summary, where nothing is to be sent."""
+    return policy if sends else replace(policy, summarizer=Summarizer())
+
+
+def tell(path: str, failure: str) -> None:
+    """Warn on stderr that a summary is no model's, where one was asked."""
+    if failure:
+        options.warn(f"{path}: summed up without a model: {failure}")
+
+
+def asked(
+    policies: Iterable[Policy], given: Mapping[str, Any], *, sends: bool, yes: bool, engine: object = None
+) -> bool:
+    """Say who gets what was said, before anything is sent, and ask whether that may be; tell whether to go on.
+
+    `policies` are those of the sessions, `given` the options. Only what an option names is asked about: who wrote it
+    into a configuration of his own has decided. Raises UsageError where no model can be asked, or must not.
+    """
+    of = Counter(policy.summarizer for policy in policies if policy.enabled)
+    if all(rules == Summarizer() for rules in of):
+        return True
+    # Imported here: most runs ask no model.
+    from sessioncompress.operations import summarizer
+
+    for rules in of:
+        summarizer.check(rules)
+    used = {rules: number for rules, number in of.items() if summarizer.is_used(rules)}
+    if used and given.get("no_network"):
+        what, remedy = "a model is named, and --no-network", "Leave out one of them."
+        raise UsageError(what, state=_STATE, remedy=remedy)
+    if not (used and sends):
+        return True
+    if engine is not None:
+        what, remedy = "a model is asked from this machine alone", "Leave out --engine dask."
+        raise UsageError(what, state=_STATE, remedy=remedy)
+    for rules, number in used.items():
+        sessions = f"each of {number:,} sessions" if number > 1 else "the session"
+        models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
+        whom = summarizer.destination(rules)
+        click.echo(f"sends up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
+    if yes or not _is_seen() or not (given.get("summarizer") or given.get("endpoint")):
+        return True
+    goes = output.confirmed("Send it?", None, _STATE, err=True)
+    if not goes:
+        click.echo(_STATE, err=True)
+    return goes
+
+
+def _is_seen() -> bool:
+    """Tell whether somebody at a terminal can answer."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))

@@ -1,0 +1,170 @@
+"""The goal of a session: where it stands in it, what to ask of the user, and what an answer changes in their policy."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from msgspec.structs import replace
+
+from sessioncompress.checkpoints import goals
+from sessioncompress.checkpoints.cut import find_cut, for_the_model
+from sessioncompress.checkpoints.goals import Goal, Method, Source
+from sessioncompress.core.checkpoint import Cut, Say
+from sessioncompress.core.jsonl import LINE_CAP
+from sessioncompress.core.model import JsonPath, Role
+from sessioncompress.core.splice import Added, CannotSplice, splice
+from sessioncompress.errors import FileFailed, Refused, failing
+from sessioncompress.operations.compress import judge_open
+from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.pipeline import triage
+from sessioncompress.pipeline.budget import Action
+from sessioncompress.policy.file import SECTION
+from sessioncompress.policy.model import Budget, Compact, CutRule, Policy, Rule
+from sessioncompress.store import disk
+
+_NOT_WRITTEN = "It is not changed, and no session is."
+
+
+def found_in(session: Opened, wanted: Goal) -> Goal:
+    """Find the words of a goal in the session, where it is to be taken from there; a subagent's is its task."""
+    if wanted.text:
+        return wanted._replace(text=goals.written(wanted.text))
+    live = list(session.read.shape.live)
+    if wanted.source is None:
+        if not session.read.lines or not session.form.is_subagent(session.written):
+            return wanted
+        text, method = _first(_prompts(session, live)), Method.TASK
+    elif wanted.source is Source.TODO:
+        text, method = goals.open_item(said for _, said in session.said(for_the_model(session.read))), Method.TODO
+    elif wanted.source is Source.FIRST:
+        text, method = _first(_prompts(session, live)), Method.FIRST
+    else:
+        text, method = _first(_prompts(session, reversed(live))), Method.LAST
+    return wanted._replace(text=text, method=method) if text else wanted
+
+
+def rules_for(rules: Compact, goal: Goal) -> Compact:
+    """Choose how to cut by whether there is a goal, where nobody has said how.
+
+    A subagent has a single request, so that its task says nothing of where to cut.
+    """
+    if not goal.chooses_cut or goal.method is Method.TASK:
+        return rules
+    if goal.text:
+        return replace(rules, keep=CutRule.SINCE_PROMPT)
+    return replace(rules, keep=CutRule.SHARE) if goal.method is Method.AUTO else rules
+
+
+class Question(NamedTuple):
+    """What to ask of a session: which of these goals, and whether the user may have it asked less often."""
+
+    goals: tuple[str, ...]
+    is_valve: bool
+
+
+def question(
+    path: Path, policy: Policy, *, if_due: bool, form: str | None = None, named: bool = True
+) -> Question | None:
+    """Find what to ask before a session is compacted; None where there is nothing to compact in it.
+
+    Raises SessionCompressError.
+    """
+    if not policy.enabled:
+        return None
+    with opened(path, policy, writing=False, form=form, named=named) as session:
+        if triage.may_be_cached(session.session.stat, policy):
+            return None
+        is_valve = False
+        if if_due or policy.budget.rule is Rule.DELIBERATE:
+            budget = judge_open(session.part, session.store, policy, form, to_compact=True)
+            if if_due and budget.decision != Action.COMPACT:
+                return None
+            is_valve = policy.budget.rule is Rule.DELIBERATE and budget.tokens >= budget.usable
+        rules = [replace(policy.compact, keep=keep) for keep in (policy.compact.keep, CutRule.SHARE)]
+        if not any(isinstance(find_cut(session.read, each, splits=session.form.splits_turns), Cut) for each in rules):
+            return None
+        found = goals.offered(_prompts(session, reversed(session.read.shape.live)))
+        return Question(tuple(found), is_valve)
+
+
+def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
+    """Yield what the user asked for in some lines."""
+    reader, lines = session.form.reader(), session.read.lines
+    for number in numbers:
+        line = lines[number]
+        if (line.role is Role.USER or line.facts.prompt) and line.size < LINE_CAP:
+            yield from (said.text for said in reader.said(session.entry(number)) if said.say is Say.PROMPT)
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, map(goals.written, texts)), "")
+
+
+# The user's own policy
+
+
+def less_often(budget: Budget) -> dict[str, Any]:
+    """Raise the thresholds of the rule that deliberates, by the policy's multiplier."""
+    raised = (int(each * budget.frequency_multiplier + 0.5) for each in (budget.act_tokens, budget.act_messages))
+    return dict(zip(("actTokens", "actMessages"), raised, strict=True))
+
+
+class Setting(NamedTuple):
+    """Keys to set in a section of a policy file: its bytes before (None: there is none) and after."""
+
+    file: Path
+    before: bytes | None
+    after: bytes
+
+
+def setting(file: Path, section: str, values: Mapping[str, Any]) -> Setting:
+    """Plan to set keys in a user's own policy file; every other byte of it stays. Raises Refused, FileFailed."""
+    file = Path(os.path.realpath(file))
+    before = _read(file)
+    if before is None:
+        made = json.dumps({SECTION: {section: values}}, indent=2)
+        return Setting(file, None, f"{made}\n".encode())
+    try:
+        document = orjson.loads(before)
+        there = document[SECTION]
+        if isinstance(there.get(section), dict):
+            new: dict[JsonPath, Any] = {}
+            for key, value in values.items():
+                new[SECTION, section, key] = value if key in there[section] else Added(value)
+            return Setting(file, before, splice(before, document, new)[0])
+        return Setting(file, before, splice(before, document, {(SECTION, section): Added(dict(values))})[0])
+    except (ValueError, TypeError, KeyError, AttributeError, CannotSplice) as error:
+        written = json.dumps({section: values})
+        remedy = f'Write {written} into its "{SECTION}" by hand.'
+        raise Refused("it is no policy that can be changed", where=file, state=_NOT_WRITTEN, remedy=remedy) from error
+
+
+def write(change: Setting) -> None:
+    """Write a planned change. Raises FileFailed where the file is another one by now."""
+    if _read(change.file) != change.before:
+        raise FileFailed("it changed meanwhile", where=change.file, state=_NOT_WRITTEN, remedy="Run again.")
+    with failing(change.file, _NOT_WRITTEN):
+        if change.before is None:
+            disk.make_folder(change.file.parent)
+            disk.put_new(change.file, change.after)
+        else:
+            disk.put(change.file, change.after)
+
+
+def _read(file: Path) -> bytes | None:
+    with failing(file, _NOT_WRITTEN):
+        try:
+            found = file.lstat()
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
+            what = "it is no regular file, or has other hard links"
+            raise Refused(what, where=file, state=_NOT_WRITTEN, remedy=remedy)
+        return file.read_bytes()

@@ -1,0 +1,205 @@
+"""Let a model sum up: the way out of the machine, to a command or to an endpoint, and what of its answer counts.
+
+Nothing here is reached unless the user's policy names one of them. No error, and no record, has the key, the address of
+an endpoint as it was given, or a word of an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from sessioncompress.checkpoints.prompt import Conversation, Prompt
+from sessioncompress.core import process
+from sessioncompress.core.checkpoint import Summary
+from sessioncompress.core.text import printable, shown_url
+from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
+from sessioncompress.operations import endpoint
+from sessioncompress.operations.endpoint import MOST_ANSWER, ModelFailed
+from sessioncompress.operations.old_part import OldPart, Unfit
+from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
+
+_PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
+LARGEST_PROMPT = 64 * 1024
+"""Bytes of a prompt."""
+
+
+def is_used(rules: Summarizer) -> bool:
+    """Tell whether a policy lets a model sum up."""
+    return rules.command is not None or rules.endpoint is not None
+
+
+def check(rules: Summarizer) -> None:
+    """Raise UsageError where no model could be asked like this, so that it is said before any work."""
+    if rules.command is not None and rules.endpoint is not None:
+        raise _wrong("a command and an endpoint are both to sum up", "Name one of them.")
+    if rules.command is not None:
+        _words(rules.command)
+        if rules.models or rules.protocol is not Protocol.OPENAI:
+            raise _wrong("a command chooses its model itself", "Leave out --model and --protocol.")
+    elif rules.endpoint is not None:
+        _check_endpoint(rules)
+    elif rules.models or rules.prompt or rules.protocol is not Protocol.OPENAI:
+        raise _wrong(
+            "a model, a prompt or a protocol is named, and nobody who sums up", "Add --summarizer or --endpoint."
+        )
+    _redaction(rules)
+    if rules.prompt is not None:
+        _read_prompt(rules.prompt)
+
+
+def _check_endpoint(rules: Summarizer) -> None:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(rules.endpoint or "")
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise _wrong("the endpoint is no URL", "Write it as in https://host/v1.")
+    if rules.protocol is Protocol.OPENAI and not rules.models:
+        raise _wrong("the endpoint needs the name of a model", "Add --model.")
+    if rules.protocol is Protocol.OMP and rules.models:
+        raise _wrong("the protocol of oh-my-pi names no model", "Leave out --model.")
+    if find_spec("openai") is None:
+        remedy = "Install it: pip install 'sessioncompress[llm]'"
+        raise _wrong("an endpoint needs a package that is not installed", remedy)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise _wrong(f"the command that sums up cannot be read ({error})".lower(), "Check its quotes.") from error
+    if not words:
+        raise _wrong("the command that sums up is empty", "Name a program.")
+    return words
+
+
+def _redaction(rules: Summarizer) -> Callable[[str], str]:
+    """Make what takes out of a text what must not be sent."""
+    patterns = []
+    for number, each in enumerate(rules.redact_patterns, 1):
+        try:
+            patterns.append(re.compile(each))
+        except (re.error, RecursionError, OverflowError) as error:
+            what = f"the {number}. of the patterns to redact is no regular expression ({error})"
+            raise _wrong(what, "Correct summarizer.redactPatterns.") from error
+
+    def redact(text: str) -> str:
+        for pattern in patterns:
+            text = pattern.sub("[redacted]", text)
+        return text
+
+    return redact
+
+
+def _read_prompt(name: str) -> str:
+    path = Path(os.path.expanduser(name))  # noqa: PTH111 - leaves a home that is not there as it is
+    if not path.is_absolute():
+        # Of which folder it were would not be clear, and a session's is anybody's.
+        raise _wrong("the prompt's path is not absolute", "Write it from / or ~ on.")
+    with failing(path, _NOTHING_SENT), path.open("rb") as file:
+        raw = file.read(LARGEST_PROMPT + 1)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if len(raw) > LARGEST_PROMPT or not text.strip():
+        what = f"the prompt is empty, no text, or has more than {LARGEST_PROMPT // 1024} KB"
+        raise UsageError(what, where=path, state=_NOTHING_SENT, remedy="Name another file.")
+    return text.strip()
+
+
+_NOTHING_SENT = "Nothing was sent, and no session is changed."
+
+
+def _wrong(what: str, remedy: str) -> UsageError:
+    return UsageError(what, state=_NOTHING_SENT, remedy=remedy)
+
+
+def destination(rules: Summarizer) -> str:
+    """Write who gets what was said: the program, or the endpoint's address without what may be secret."""
+    if rules.command is not None:
+        return f"the command {printable(Path(_words(rules.command)[0]).name)}"
+    url = rules.endpoint or ""
+    where = "this machine" if _is_loopback(url) else "not this machine"
+    return f"{shown_url(url)} ({where})"
+
+
+def _is_loopback(url: str) -> bool:
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+class Told(NamedTuple):
+    """The summary of a session, why it is no model's though one was asked, and what its endpoint says it cost."""
+
+    summary: Summary
+    failure: str = ""
+    cost: float | None = None
+
+
+def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
+    """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
+
+    `kind` names the prompt, where an earlier summary is brought up to date, "first" is "update"; `system` takes its
+    place. Gives the extract where no model could. Raises FileFailed where the policy wants none then, UsageError.
+    """
+    session, rules = old.session, old.session.policy.summarizer
+    if not is_used(rules):
+        return Told(old.extract)
+    check(rules)
+    conversation = Conversation(rules.input_tokens, _redaction(rules))
+    for _, said in old.said():
+        conversation.take(said)
+    if kind == "first" and conversation.has_before:
+        kind = "update"
+    notes = old.notes
+    data = conversation.data(old.budget, notes.besides._replace(goal=notes.goal))
+    prompt = Prompt(system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md")), data)
+    spent: list[float] = []
+    failure = ""
+    try:
+        summary = _ask(old, prompt, spent)
+    except ModelFailed as why:
+        if rules.on_failure is OnFailure.LEAVE:
+            remedy = "Run again, or with --on-failure extractive."
+            what = f"no model has summed it up: {why}"
+            raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
+        summary, failure = old.extract, str(why)
+    return Told(summary, failure, sum(spent) if spent else None)
+
+
+def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> Summary:
+    """Ask the models in their order until an answer passes the checks. Raises ModelFailed."""
+    rules, failures = old.session.policy.summarizer, []
+    for model in rules.models or ("",):
+        try:
+            if rules.command is not None:
+                return old.holding(_run(rules, prompt), by="command", known=prompt.data)
+            answer = endpoint.ask(rules, prompt, model, spent)
+            return old.holding(answer, by="endpoint", model=model, known=prompt.data)
+        except (ModelFailed, Unfit) as error:
+            failures.append(f"{printable(model)}: {error}" if model else str(error))
+    raise ModelFailed("; ".join(failures))
+
+
+def _run(rules: Summarizer, prompt: Prompt) -> str:
+    given = prompt.whole.encode(errors="replace")
+    done = process.run(_words(rules.command or ""), given, seconds=rules.timeout_seconds, most=MOST_ANSWER)
+    if done.failure:
+        raise ModelFailed(f"the command failed: {done.failure}")
+    return done.output.decode(errors="replace")

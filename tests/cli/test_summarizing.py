@@ -1,0 +1,306 @@
+"""`--summarizer` and `--endpoint`: what is said and asked before anything is sent, and that without them nothing is."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_cli import here, policy, run
+from tests.support.branched import branched
+from tests.support.endpoint import PROSE, Answer, Endpoint, chat
+from tests.support.long import claude, pi
+from tests.support.runs import snapshot, write
+
+__all__ = ["here"]
+
+KEY = "sk-0123456789-secret"
+KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
+COMMAND = shlex.join([sys.executable, "-S", "-c", f"print({PROSE!r})"])
+
+
+@pytest.fixture
+def session(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a session that is long enough, with a policy that keeps little; a key is there."""
+    policy(here / "compression.json", compact=KEEPS_LITTLE)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return write(here, pi(8))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """Return one that answers well."""
+    with Endpoint([chat(PROSE)]) as found:
+        yield found
+
+
+@pytest.mark.parametrize("arguments", [["compact"], ["compact", "--print"], ["handoff"]])
+def test_without_them_no_socket_is_opened(session: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    """Nor anything imported that could, nor a program begun."""
+
+    def forbidden(*arguments: Any, **more: Any) -> Any:
+        raise AssertionError("a socket, or a program")
+
+    monkeypatch.setattr(socket, "socket", forbidden)
+    monkeypatch.setattr(subprocess, "Popen", forbidden)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("openai", "httpx", "httpx2")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert run(*arguments, session).exit_code == 0
+    assert not {"openai", "httpx", "httpx2"} & sys.modules.keys()
+
+
+def test_one_line_says_where_it_goes(session: Path, endpoint: Endpoint) -> None:
+    """Before anything is sent, without the secrets of a URL; JSON says who wrote the summary."""
+    url = endpoint.url.replace("//", f"//me:{KEY}@") + f"?key={KEY}"
+    result = run("compact", "--json", "--endpoint", url, "--model", "a", "--model", "b", session)
+    assert result.exit_code == 0
+    first, *_ = result.stderr.splitlines()
+    assert first == f"sends up to 120,000 tokens of the session to {endpoint.url} (this machine), a or b"
+    (told,) = json.loads(result.stdout)["files"]
+    assert (told["by"], told["model"], told["modelFailure"]) == ("endpoint", "a", "")
+    assert "cost" not in told
+    assert KEY not in result.output
+
+
+def test_the_log_says_who_wrote_it_and_what_it_cost(session: Path, here: Path) -> None:
+    """As JSON does."""
+    with Endpoint([chat(PROSE, usage={"cost": 0.5})]) as endpoint:
+        options: list[str | Path] = [
+            "--goal",
+            "Mend it",
+            "--log",
+            here / "log",
+            "--json",
+            "--endpoint",
+            endpoint.url,
+            "--model",
+            "m",
+        ]
+        result = run("compact", *options, session)
+    (told,) = json.loads(result.stdout)["files"]
+    logged = json.loads((here / "log").read_text())
+    said = {"by": "endpoint", "model": "m", "modelFailure": "", "cost": 0.5, "goalMethod": "given", "trigger": "manual"}
+    for each in (told, logged):
+        assert {key: each[key] for key in said} == said
+        assert each["multiplier"] == 1.5
+        assert each["thresholds"].keys() == {"idleSeconds", "budget", "compact"}
+    (journal,) = (here / ".sessioncompress").glob("*.refs.jsonl")
+    (record,) = [each for each in map(json.loads, journal.read_text().splitlines()) if each["type"] == "checkpoint"]
+    assert (record["goalMethod"], record["trigger"], record["model"]) == ("given", "manual", "m")
+
+
+def test_a_key_is_seen_nowhere(session: Path, here: Path) -> None:
+    """Not where all goes well, nor where nothing does: stdout, stderr, the log, the store, the list of processes."""
+    seen = here / "cmdlines"
+    program = (
+        "import glob\n"
+        f"out = open({str(seen)!r}, 'wb')\n"
+        "for name in glob.glob('/proc/[0-9]*/cmdline'):\n"
+        "    try: out.write(open(name, 'rb').read())\n"
+        "    except OSError: pass\n"
+        f"print({PROSE!r})"
+    )
+    said = ""
+    with Endpoint([Answer(401, KEY.encode()), chat(KEY + "</summary>"), Answer(500, KEY.encode())]) as endpoint:
+        for model in ("a", "b"):
+            options = ["--endpoint", endpoint.url, "--model", model, "--on-failure", "leave", "--log", here / "log"]
+            result = run("compact", *options, session)
+            assert result.exit_code == 3
+            said += result.output
+    said += run(
+        "compact", "--log", here / "log", "--summarizer", shlex.join([sys.executable, "-c", program]), session
+    ).output
+    kept = b"".join(path.read_bytes() for path in here.rglob("*") if path.is_file())
+    assert KEY not in said
+    assert KEY.encode() not in kept
+    assert b"sessioncompress" in kept
+    assert seen.stat().st_size > 0
+
+
+def test_failures_are_said_and_the_extract_is_written(session: Path) -> None:
+    with Endpoint([chat("</summary>")]) as endpoint:
+        result = run("compact", "--endpoint", endpoint.url, "--model", "m", session)
+    assert result.exit_code == 0
+    assert f"warning: {session}: summed up without a model: m: the answer has a closing tag" in result.stderr
+
+
+def test_a_session_that_is_to_be_left(session: Path) -> None:
+    before = snapshot(session)
+    result = run("compact", "--summarizer", "false", "--on-failure", "leave", session)
+    assert result.exit_code == 3
+    assert "no model has summed it up: the command failed: it ended with exit status 1" in result.stderr
+    assert snapshot(session) == before
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--check"])
+def test_a_rehearsal_sends_nothing(session: Path, endpoint: Endpoint, option: str) -> None:
+    result = run("compact", option, "--endpoint", endpoint.url, "--model", "m", session)
+    assert result.exit_code == (option == "--check")
+    assert "sends" not in result.stderr
+    assert endpoint.received == []
+
+
+def test_its_text_can_be_looked_at(session: Path) -> None:
+    before = snapshot(session)
+    result = run("compact", "--print", "--summarizer", COMMAND, session)
+    assert "Find out which gauge failed." in result.stdout
+    assert snapshot(session) == before
+
+
+REFUSED: list[tuple[list[str], str]] = [
+    (["--summarizer", COMMAND, "--no-network"], "a model is named, and --no-network"),
+    (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--no-network"], "a model is named, and --no-network"),
+    (["--summarizer", COMMAND, "--endpoint", "http://127.0.0.1:9/v1"], "are both to sum up"),
+    (["--summarizer", COMMAND, "--model", "m"], "chooses its model itself"),
+    (["--model", "m"], "nobody who sums up"),
+    (["--endpoint", "http://127.0.0.1:9/v1"], "needs the name of a model"),
+    (["--summarizer", COMMAND, "--engine", "dask", "--workers", "1"], "from this machine alone"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), REFUSED, ids=range(len(REFUSED)))
+def test_what_does_not_go_together(session: Path, options: list[str], said: str) -> None:
+    before = snapshot(session)
+    result = run("compact", *options, session)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert snapshot(session) == before
+
+
+# Whose policy
+
+
+def test_a_policy_near_a_session_names_no_model(session: Path, here: Path) -> None:
+    """Nor does it change what the user chose."""
+    ran = here / "ran"
+    policy(here / "compression.json", compact=KEEPS_LITTLE, summarizer={"command": f"touch {ran}"})
+    result = run("compact", session)
+    assert result.exit_code == 2
+    assert (
+        '"session.summarizer" says what sessions are sent to, which a file found near a session may not'
+        in result.stderr
+    )
+    assert "give --summarizer or --endpoint to 'compact'" in result.stderr
+    for options in (["--summarizer", COMMAND], ["--endpoint", "http://127.0.0.1:9/v1", "--model", "m"]):
+        assert run("compact", "--dry-run", *options, session).exit_code == 0
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("by", ["config", "configuration"])
+def test_a_policy_of_the_users_own_does_and_is_not_asked_about(
+    session: Path, here: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr("sessioncompress.cli.summarizing._is_seen", lambda: True)
+    options: list[str | Path] = []
+    if by == "config":
+        options = ["--config", policy(here / "own.json", compact=KEEPS_LITTLE, summarizer={"command": COMMAND})]
+    else:
+        own = here / "own" / "sessioncompress"
+        own.mkdir(parents=True)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "own"))
+        policy(own / "config.json", summarizer={"command": COMMAND}).chmod(0o600)
+    assert run("compact", *options, "--no-network", session).exit_code == 2
+    result = run("compact", "--json", *options, session)
+    assert json.loads(result.stdout)["files"][0]["by"] == "command"
+    assert "sends up to 120,000 tokens of the session to the command python" in result.stderr
+    assert "Send it?" not in result.stderr
+
+
+@pytest.mark.parametrize("secret", [f"https://me:{KEY}@h/v1?x={KEY}", f"https://me:{KEY}/x@h"])
+def test_config_shows_no_secret_of_a_url(here: Path, secret: str) -> None:
+    own = policy(here / "own.json", summarizer={"endpoint": secret, "models": ["m"]})
+    for options in ([], ["--json"]):
+        assert KEY not in run("config", "show", "--config", own, *options, here).output
+
+
+def test_the_journal_has_nothing_of_them(session: Path, here: Path, endpoint: Endpoint) -> None:
+    """A URL, and a command, may hold what is secret."""
+    run("compact", "--endpoint", endpoint.url + "?x=1", "--model", "m", "--api-key-env", "MINE", session)
+    (journal,) = (here / ".sessioncompress").glob("*.refs.jsonl")
+    assert b"127.0.0.1" not in journal.read_bytes()
+    assert b"MINE" not in journal.read_bytes()
+
+
+# branch-summary and handoff
+
+
+def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
+    """And the same options, line and failures."""
+    session = write(here, branched().data)
+    with Endpoint([chat(PROSE), chat(PROSE), chat("</summary>")]) as endpoint:
+        options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "m", session]
+        rehearsed = run("branch-summary", "--json", "--dry-run", *options)
+        (told,) = json.loads(rehearsed.stdout)["files"]
+        assert (told["by"], endpoint.received) == ("extractive", [])
+        handed = run("handoff", *options)
+        branch = run("branch-summary", "--json", *options)
+        again = run("handoff", *options)
+        left = run("handoff", "--on-failure", "leave", *options)
+    assert "Find out which gauge failed." in handed.stdout
+    assert handed.stderr == f"sends up to 120,000 tokens of the session to {endpoint.url} (this machine), m\n"
+    (told,) = json.loads(branch.stdout)["files"]
+    assert (told["by"], told["model"], told["modelFailure"]) == ("endpoint", "m", "")
+    assert "summed up without a model: m: the answer has a closing tag" in again.stderr
+    assert (left.exit_code, left.stdout) == (3, "")
+    first, second = (each.body["messages"][0]["content"] for each in endpoint.received[:2])
+    assert "You write the handoff" in first
+    assert "You sum up a branch" in second
+    for command in ("handoff", "branch-summary"):
+        assert run(command, *options, "--no-network").exit_code == 2
+
+
+def test_a_handoff_that_cannot_be_is_refused_before_anything_is_sent(here: Path, endpoint: Endpoint) -> None:
+    """A file that is there, a folder that is not, an agent that gets no new session."""
+    session, taken = write(here, claude(8)), write(here, b"mine", "taken.md")
+    options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "m", session]
+    for more, code in ((["-o", taken], 4), (["-o", here / "none" / "new.md"], 3), (["--new"], 4)):
+        assert run("handoff", *more, *options).exit_code == code
+    assert endpoint.received == []
+    assert taken.read_bytes() == b"mine"
+
+
+# The question
+
+
+ANSWERS = {"y\n": ["command"], "n\n": []}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_it_is_asked_at_a_terminal(session: Path, answer: str) -> None:
+    """On stderr; a no sends nothing."""
+    before = session.read_bytes()
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+    command = [sys.executable, "-m", "sessioncompress", "compact", "--json", "--summarizer", COMMAND, str(session)]
+    done = subprocess.run(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, check=False)
+    said = os.read(ours, 1 << 16).decode()
+    for each in (ours, theirs):
+        os.close(each)
+    assert done.returncode == 0
+    assert "Send it? [y/N]: " in said
+    files = json.loads(done.stdout)["files"] if done.stdout else []
+    assert [each["by"] for each in files] == ANSWERS[answer]
+    assert (session.read_bytes() == before) is (answer == "n\n")
+
+
+def test_yes_and_nobody_to_answer(session: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessioncompress.cli.summarizing._is_seen", lambda: True)
+    options = ["compact", "--summarizer", COMMAND]
+    assert run(*options, session, answer="").exit_code == 2
+    assert run(*options, "--yes", session, answer="").exit_code == 0
+
+
+def test_several_sessions(here: Path, session: Path) -> None:
+    write(here, pi(9), "other.jsonl")
+    result = run("compact", "--json", "--summarizer", COMMAND, here)
+    assert result.stderr.startswith("sends up to 120,000 tokens of each of 2 sessions to the command python")
+    assert [each["by"] for each in json.loads(result.stdout)["files"]] == ["command", "command"]

@@ -1,0 +1,241 @@
+"""Where a goal is found in a session, how it decides the cut, and what answers change in a policy file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.checkpoints.goals import Goal, Method, Source
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.operations import goals
+from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.handoff import handoff_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import Budget, CutRule, Limits, Rule
+from sessioncompress.store.journal import load
+from sessioncompress.store.layout import store_in
+from tests.support.long import FEW, LONG, codex, grown, pi
+from tests.support.rollout import Rollout
+from tests.support.runs import split, write
+from tests.support.session import PiSession
+
+LAST = "Part 7: look at the logs, then note what failed in notes-7.md."
+FIRST = LAST.replace("7", "0")
+
+
+def head_of(summary: str) -> str:
+    """Return the goal that a summary says; empty where it says none."""
+    return summary.partition("## Current goal\n- > ")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize(("source", "expected"), [(Source.LAST, LAST), (Source.FIRST, FIRST)])
+def test_a_goal_is_taken_from_the_requests(tmp_path: Path, name: str, source: Source, expected: str) -> None:
+    """In every form, also where a checkpoint stands there already."""
+    path = write(tmp_path, LONG[name](8))
+    done = compact_session(path, FEW, goal=Goal(source=source), dry_run=True)
+    assert done.status is Status.WOULD_COMPACT
+    assert (head_of(done.summary), done.goal_method) == (expected, source.value)
+
+
+def test_a_goal_is_found_before_a_checkpoint(tmp_path: Path) -> None:
+    """And stands in the journal by how it was found; the next run carries it on, and says so of none of its own."""
+    path = write(tmp_path, pi())
+    compact_session(path, FEW, goal=Goal(source=Source.FIRST))
+    assert load(store_in(path).journal).checkpoints[-1].goal == "first"
+    grown(path, "pi")
+    again = compact_session(path, FEW, goal=Goal(source=Source.FIRST), dry_run=True)
+    carried = compact_session(path, FEW, dry_run=True)
+    assert head_of(again.summary) == head_of(carried.summary) == FIRST
+    assert (again.goal_method, carried.goal_method) == ("first", "")
+
+
+def test_a_goal_is_taken_from_the_todo_list(tmp_path: Path) -> None:
+    """The item under way; without a list there is no goal, and the cut is the policy's."""
+    made = PiSession()
+    made.opening()
+    made.user("Do it all.")
+    todos = [{"content": "Read", "status": "completed"}, {"content": "Mend <b>it</b>", "status": "in_progress"}]
+    made.step("todo_write", {"todos": todos}, "ok")
+    for turn in range(8):
+        made.user(f"Go on {turn}.")
+        made.step("bash", {"command": f"cat {turn}"}, f"line {turn}\n" * 400)
+    goal = Goal(source=Source.TODO, chooses_cut=True)
+    done = compact_session(write(tmp_path, made.bytes()), FEW, goal=goal, dry_run=True)
+    assert (head_of(done.summary), done.goal_method) == ("Mend <b>it</b>", "todo")
+    none = compact_session(write(tmp_path, pi(), "none.jsonl"), FEW, goal=goal, dry_run=True)
+    assert (head_of(none.summary), none.goal_method, none.strategy) == ("", "", "tokens")
+
+
+def _subagent() -> bytes:
+    header, *rest = split(codex())
+    entry = json.loads(header)
+    entry["payload"]["source"] = {"subagent": "review"}
+    return b"".join([orjson.dumps(entry) + b"\n", *rest])
+
+
+def test_the_goal_of_a_subagent_is_its_task(tmp_path: Path) -> None:
+    """Unless another one is given; the cut stays the policy's. A session of the user's has none by itself."""
+    path = write(tmp_path, _subagent())
+    done = compact_session(path, FEW, goal=Goal(method=Method.AUTO, chooses_cut=True), dry_run=True)
+    assert (head_of(done.summary), done.goal_method, done.strategy) == (FIRST, "task", "tokens")
+    given = compact_session(path, FEW, goal=Goal("Mend it", method=Method.GIVEN), dry_run=True)
+    assert (head_of(given.summary), given.goal_method) == ("Mend it", "given")
+    plain = compact_session(write(tmp_path, codex(), "own.jsonl"), FEW, dry_run=True)
+    assert (head_of(plain.summary), plain.goal_method) == ("", "")
+    assert head_of(handoff_session(path, FEW).text) == FIRST
+    export = json.loads(LONG["opencode document"](8))
+    export["info"]["parentID"] = "ses_1"
+    child = write(tmp_path, orjson.dumps(export), "child.json")
+    assert head_of(handoff_session(child, FEW).text) == FIRST
+
+
+CUTS = {
+    "a goal": (Goal("x", method=Method.GIVEN, chooses_cut=True), CutRule.SINCE_PROMPT),
+    "auto": (Goal(method=Method.AUTO, chooses_cut=True), CutRule.SHARE),
+    "a goal, and a cut": (Goal("x", method=Method.GIVEN), CutRule.TOKENS),
+    "auto, and a cut": (Goal(method=Method.AUTO), CutRule.TOKENS),
+    "nothing": (Goal(chooses_cut=True), CutRule.TOKENS),
+    "a task": (Goal("x", method=Method.TASK, chooses_cut=True), CutRule.TOKENS),
+}
+
+
+@pytest.mark.parametrize(("goal", "keep"), CUTS.values(), ids=list(CUTS))
+def test_the_goal_says_how_to_cut(tmp_path: Path, goal: Goal, keep: CutRule) -> None:
+    assert goals.rules_for(FEW.compact, goal).keep is keep
+    if goal.method is not Method.TASK:
+        assert compact_session(write(tmp_path, pi()), FEW, goal=goal, dry_run=True).strategy == keep
+
+
+def test_a_single_request_is_cut_as_the_policy_says(tmp_path: Path) -> None:
+    """Nothing lies before the newest request then."""
+    made = PiSession()
+    made.opening()
+    made.user("Do it all.")
+    for step in range(16):
+        made.step("bash", {"command": f"cat {step}"}, f"line {step}\n" * 400)
+    goal = Goal("Mend it", method=Method.GIVEN, chooses_cut=True)
+    done = compact_session(write(tmp_path, made.bytes()), FEW, goal=goal)
+    assert (done.status, done.strategy) == (Status.COMPACTED, "tokens")
+
+
+# What is asked
+
+LOW = Budget(rule=Rule.DELIBERATE, act_tokens=1_000, act_messages=2, models=(Limits("*", 10_000_000, 1_000),))
+
+
+def test_what_is_asked(tmp_path: Path) -> None:
+    """The newest requests that differ; nothing of a session that is short, switched off, or not due."""
+    path = write(tmp_path, pi())
+    found = goals.question(path, FEW, if_due=False)
+    assert found is not None
+    assert found.goals == tuple(LAST.replace("7", str(turn)) for turn in (7, 6, 5))
+    assert not found.is_valve
+    assert goals.question(write(tmp_path, pi(1), "short.jsonl"), FEW, if_due=False) is None
+    assert goals.question(path, replace(FEW, enabled=False), if_due=False) is None
+    os.utime(path)
+    assert goals.question(path, replace(FEW, idle_seconds=9_000), if_due=False) is None
+    due = replace(FEW, budget=LOW, turn_threshold_before_compress=100, protect_tokens=None)
+    assert goals.question(path, due, if_due=True) is not None
+    late = replace(due, budget=replace(LOW, act_tokens=90_000))
+    assert goals.question(path, late, if_due=True) is None
+    assert goals.question(path, late, if_due=False) is not None
+
+
+@pytest.mark.parametrize(("window", "is_valve"), [(20_000, True), (200_000, False)])
+def test_the_valve_is_known(tmp_path: Path, window: int, is_valve: bool) -> None:
+    """It acts at a part of the window, by this rule alone."""
+    models = (Limits("*", window, 1_000),)
+    policy = replace(FEW, budget=replace(LOW, models=models))
+    for rule, expected in ((Rule.DELIBERATE, is_valve), (Rule.OMP, False)):
+        found = goals.question(
+            write(tmp_path, pi()), replace(policy, budget=replace(policy.budget, rule=rule)), if_due=False
+        )
+        assert found is not None
+        assert found.is_valve is expected
+
+
+def test_a_rollout_without_requests_has_no_goal(tmp_path: Path) -> None:
+    path = write(tmp_path, Rollout().bytes())
+    assert goals.question(path, FEW, if_due=False) is None
+
+
+# The user's policy
+
+
+def test_less_often_twice() -> None:
+    budget = Budget()
+    for expected in ((60_000, 38), (90_000, 57)):
+        raised = goals.less_often(budget)
+        assert (raised["actTokens"], raised["actMessages"]) == expected
+        budget = replace(budget, act_tokens=raised["actTokens"], act_messages=raised["actMessages"])
+
+
+FILES = {
+    "compact": (
+        b'{"session":{"budget":{"actTokens":40000}}}',
+        b'{"session":{"budget":{"actTokens":7,"actMessages":8}}}',
+    ),
+    "spread out": (
+        b'{\n  "x": [1.0, 1e2],\n  "session": {\n    "budget": { "actMessages" : 25, "rule": "omp" }\n  }\n}\n\n',
+        b'{\n  "x": [1.0, 1e2],\n  "session": {\n    "budget": { "actMessages" : 8, "rule": "omp","actTokens":7 }\n  }\n}\n\n',
+    ),
+    "no section": (
+        b'{"session": {"enabled": true}}',
+        b'{"session": {"enabled": true,"budget":{"actTokens":7,"actMessages":8}}}',
+    ),
+    "an empty one": (b'{"session": { } }', b'{"session": {"budget":{"actTokens":7,"actMessages":8} } }'),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FILES.values(), ids=list(FILES))
+def test_every_other_byte_stays(tmp_path: Path, before: bytes, after: bytes) -> None:
+    """And the mode; also through a link."""
+    file, link = tmp_path / "config.json", tmp_path / "link.json"
+    file.write_bytes(before)
+    file.chmod(0o640)
+    link.symlink_to(file)
+    goals.write(goals.setting(link, "budget", {"actTokens": 7, "actMessages": 8}))
+    assert file.read_bytes() == after
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+
+
+def test_a_file_that_is_not_there_is_begun(tmp_path: Path) -> None:
+    """For the user alone."""
+    file = tmp_path / "a" / "b" / "config.json"
+    goals.write(goals.setting(file, "compact", {"ask": False}))
+    assert json.loads(file.read_bytes()) == {"session": {"compact": {"ask": False}}}
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+REFUSED = {"no JSON": b"{", "a list": b"[]", "no section": b"{}", "another type": b'{"session": 7}'}
+
+
+@pytest.mark.parametrize("content", REFUSED.values(), ids=list(REFUSED))
+def test_what_is_no_policy_stays(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "config.json"
+    file.write_bytes(content)
+    with pytest.raises(
+        SessionCompressError, match='Write \\{"compact": \\{"ask": false\\}\\} into its "session" by hand'
+    ):
+        goals.setting(file, "compact", {"ask": False})
+    assert file.read_bytes() == content
+
+
+def test_what_changed_meanwhile_stays(tmp_path: Path) -> None:
+    file, other = tmp_path / "config.json", tmp_path / "other.json"
+    file.write_bytes(b'{"session":{}}')
+    change = goals.setting(file, "compact", {"ask": False})
+    file.write_bytes(b'{"session":{"enabled":true}}')
+    with pytest.raises(SessionCompressError, match="it changed meanwhile"):
+        goals.write(change)
+    assert file.read_bytes() == b'{"session":{"enabled":true}}'
+    os.link(file, other)
+    with pytest.raises(SessionCompressError, match="hard links"):
+        goals.setting(file, "compact", {"ask": False})
