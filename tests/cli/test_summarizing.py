@@ -74,7 +74,17 @@ def test_one_line_says_where_it_goes(session: Path, endpoint: Endpoint) -> None:
 def test_the_log_says_who_wrote_it_and_what_it_cost(session: Path, here: Path) -> None:
     """As JSON does."""
     with Endpoint([chat(PROSE, usage={"cost": 0.5})]) as endpoint:
-        options = ["--goal", "Mend it", "--log", here / "log", "--json", "--endpoint", endpoint.url, "--model", "m"]
+        options: list[str | Path] = [
+            "--goal",
+            "Mend it",
+            "--log",
+            here / "log",
+            "--json",
+            "--endpoint",
+            endpoint.url,
+            "--model",
+            "m",
+        ]
         result = run("compact", *options, session)
     (told,) = json.loads(result.stdout)["files"]
     logged = json.loads((here / "log").read_text())
@@ -251,7 +261,7 @@ def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
 def test_a_handoff_that_cannot_be_is_refused_before_anything_is_sent(here: Path, endpoint: Endpoint) -> None:
     """A file that is there, a folder that is not, an agent that gets no new session."""
     session, taken = write(here, claude(8)), write(here, b"mine", "taken.md")
-    options = ["--endpoint", endpoint.url, "--model", "m", session]
+    options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "m", session]
     for more, code in ((["-o", taken], 4), (["-o", here / "none" / "new.md"], 3), (["--new"], 4)):
         assert run("handoff", *more, *options).exit_code == code
     assert endpoint.received == []
