@@ -561,8 +561,8 @@ MUTANTS = (
     Mutant(
         "a command reaches the journal",
         "policy/file.py",
-        '"quietSeconds", "beforeCommand", "afterCommand")',
-        '"quietSeconds")',
+        '"beforeCommand", "afterCommand", "summarizer")',
+        '"summarizer")',
         _USER_COMMANDS,
     ),
     Mutant(
@@ -573,7 +573,18 @@ MUTANTS = (
         _DUE,
     ),
     Mutant(
-        "an answer stands unchecked", "operations/summarizer.py", "_Told(checked(answer)", "_Told((answer)", _SUMMARIZER
+        "an answer stands unchecked",
+        "operations/old_part.py",
+        "if why := why_not(text, self.room):",
+        "if why := '':",
+        _SUMMARIZER,
+    ),
+    Mutant(
+        "a command is asked of a session that is left",
+        "operations/compact.py",
+        "if not rehearsed.is_compacted:",
+        "if False:",
+        _USER_COMMANDS,
     ),
     Mutant("a session is compacted that is not due", "operations/compact.py", "or _not_due(self._budget)", "", _DUE),
     Mutant(
