@@ -763,8 +763,8 @@ MUTANTS = (
     Mutant(
         "a share is cut again and again",
         "operations/compact.py",
-        "if rules.keep is CutRule.SHARE and before",
-        "if False and before",
+        "if rules.keep is CutRule.SHARE and tokens_of",
+        "if False and tokens_of",
         _COMPACT,
     ),
     Mutant("another user's log is written", "operations/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
