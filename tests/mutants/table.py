@@ -562,8 +562,8 @@ MUTANTS = (
     Mutant(
         "a command reaches the journal",
         "policy/file.py",
-        '"quietSeconds", "beforeCommand", "afterCommand")',
-        '"quietSeconds")',
+        '"beforeCommand", "afterCommand", "summarizer")',
+        '"summarizer")',
         _USER_COMMANDS,
     ),
     Mutant(
@@ -574,7 +574,18 @@ MUTANTS = (
         _DUE,
     ),
     Mutant(
-        "an answer stands unchecked", "operations/summarizer.py", "_Told(checked(answer)", "_Told((answer)", _SUMMARIZER
+        "an answer stands unchecked",
+        "operations/old_part.py",
+        "if why := why_not(text, self.room):",
+        "if why := '':",
+        _SUMMARIZER,
+    ),
+    Mutant(
+        "a command is asked of a session that is left",
+        "operations/compact.py",
+        "if not rehearsed.is_compacted:",
+        "if False:",
+        _USER_COMMANDS,
     ),
     Mutant("a session is compacted that is not due", "operations/compact.py", "or _not_due(self._budget)", "", _DUE),
     Mutant(
@@ -753,8 +764,8 @@ MUTANTS = (
     Mutant(
         "a share is cut again and again",
         "operations/compact.py",
-        "if rules.keep is CutRule.SHARE and before",
-        "if False and before",
+        "if rules.keep is CutRule.SHARE and tokens_of",
+        "if False and tokens_of",
         _COMPACT,
     ),
     Mutant("another user's log is written", "operations/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),

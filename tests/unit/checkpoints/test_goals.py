@@ -143,7 +143,7 @@ def test_prose_stands_whole_beside_all_else(budget: int) -> None:
     notes = gather(enumerate([before, *TALK, asked]), splits=True, besides=besides)
     room = room_for_prose(notes, budget)
     assert room >= budget * 4 * 0.6
-    prose = "\n".join(f"line {n}" for n in range(room // 15))
+    prose = "\n".join(f"line {n}" for n in range(room // 16))
     assert not why_not(prose, room)
     text = with_prose(notes, budget, prose).text
     assert len(text) <= budget * 4 * 1.5
