@@ -109,7 +109,10 @@ def test_the_time_grows_with_the_text(unit: str) -> None:
 
 
 def spent(text: str) -> float:
-    """Return the seconds of CPU that looking for the part takes."""
-    start = time.process_time()
-    own_part(text)
-    return time.process_time() - start
+    """Return the seconds of CPU that looking for the part takes: the least of three, whatever else goes on."""
+    took = []
+    for _ in range(3):
+        start = time.process_time()
+        own_part(text)
+        took.append(time.process_time() - start)
+    return min(took)
