@@ -57,7 +57,7 @@ class Conversation:
             self._before = f"{self._before}\n\n{before}"[-int(self._room * _FOR_BEFORE) :].lstrip()
             return
         if said.say is Say.CALL:
-            given = (self._redact(each) for each in islice(said.contents(), _GIVEN))
+            given = map(self._harmless, islice(said.contents(), _GIVEN))
             text = f"[call] {one_line(said.tool, 60)}: {one_line(' | '.join(given), _CALL)}"
         elif said.say is Say.RESULT:
             failed = ", failed" if said.failed else ""
@@ -100,22 +100,26 @@ class Conversation:
         parts.append(_tagged("instructions", f"{instructions}\n{wanted}".strip()))
         return "\n\n".join(parts) + "\n"
 
+    def _harmless(self, text: str) -> str:
+        """Redact a text, and again without the escapes and signs nobody sees that may stand in what is to be found."""
+        return self._redact(clean(self._redact(text)))
+
     def _ends(self, text: str) -> str:
-        text = self._redact(text)
+        text = self._harmless(text)
         if len(text) <= _RESULT:
-            return clean(text)
+            return text
         head, tail = text[: _RESULT // 2], text[-_RESULT // 2 :]
         between = text.count("\n") - head.count("\n") - tail.count("\n")
-        return f"{clean(head)}\n{lines_left_out(max(between, 1))}\n{clean(tail)}"
+        return f"{head}\n{lines_left_out(max(between, 1))}\n{tail}"
 
     def _shortened(self, text: str, most: int) -> str:
         """Take a text whole; of one that is too long, whole lines from head and tail."""
-        text = self._redact(text)
+        text = self._harmless(text)
         if len(text) <= most:
-            return clean(text)
+            return text
         if len(text) > 4 * most:
             text = f"{text[: 2 * most]}\n{text[-2 * most :]}"
-        return "\n".join(clip([one_line(line, most) for line in clean(text).split("\n")], most))[:most]
+        return "\n".join(clip([one_line(line, most) for line in text.split("\n")], most))[:most]
 
 
 def _tagged(name: str, text: str) -> str:

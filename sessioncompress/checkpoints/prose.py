@@ -19,6 +19,7 @@ _CLOSES = re.compile(
 _CALLS = re.compile(
     r"</?\s{0,3}(?:antml:|tool_call|tool_use|tool_result|function_call|function=|function_results|invoke\b|parameter\b)|"
     r"\[/?TOOL_(?:CALLS?|RESULTS?)\]|<\|[A-Za-z_]|"
+    r"\"type\"\s{0,8}:\s{0,8}\"(?:tool|function)_(?:use|call)\"|\"function_call\"\s{0,8}:|\bto=functions\.|"
     r"\{\s{0,8}\"(?:name|tool|function)\"\s{0,8}:\s{0,8}[\"{][^\n]{0,80}\"(?:arguments|parameters|input)\"\s{0,8}:",
     re.IGNORECASE,
 )
@@ -29,7 +30,9 @@ _EXTENSIONS = (
     "js|json|jsonl|jsx|kt|lock|log|lua|m|md|mdx|mjs|ml|mod|patch|pdf|php|pl|png|properties|proto|ps1|py|pyi|r|rb|rs|"
     "rst|sass|scala|scss|sh|sql|sum|svelte|svg|swift|tf|toml|ts|tsx|txt|vue|xml|yaml|yml|zig|zsh"
 )
-_WORD = re.compile(r"[^\s`'\"<>()\[\]{},;|*]{2,400}")
+_WORD = re.compile(
+    r"[^\s`'\"<>()\[\]{},;|*\u2018-\u201f\u2013\u2014\u2026\xab\xbb\u3001\u3002\uff0c\uff08\uff09]{2,400}"
+)
 _FILE = re.compile(rf"[\w@+.~$%#-]{{1,200}}\.(?:{_EXTENSIONS})", re.IGNORECASE)
 _PLACE = re.compile(r"(?::[0-9]{1,9}(?:[-:][0-9]{1,9})?|#L[0-9]{1,9}(?:-L?[0-9]{1,9})?)\Z")
 """Lines that stand behind a path."""

@@ -88,7 +88,7 @@ def compact(
         if each.error is None and (policy := options.policy_of(each, policies)).enabled:
             refuse_size(each.path, policy)
 
-    sends = prints or not rehearse
+    sends = not chosen.rehearses
     if not summarizing.asked(
         _governing(listed, policies), overrides, sends=sends, yes=chosen.yes, engine=chosen.engine
     ):

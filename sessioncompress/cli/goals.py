@@ -7,7 +7,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from sessioncompress.checkpoints.goals import Goal, Method, Source, written
 from sessioncompress.cli import options
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError, UsageError
-from sessioncompress.operations.goals import Question, less_often, question, setting, write
+from sessioncompress.operations.goals import THRESHOLDS, Question, less_often, question, setting, write
 from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.policy.sources import Policies
 
@@ -161,7 +161,9 @@ def _changes(found: Question, asked: Asked) -> dict[str, tuple[str, dict[str, An
     if found.is_valve or asked.policies.writable is None:
         return {}
     never: dict[str, tuple[str, dict[str, Any]]] = {_NEVER: ("compact", {"ask": False})}
-    if asked.policy.budget.rule is not Rule.DELIBERATE:
+    if asked.policy.budget.rule is not Rule.DELIBERATE or _others(
+        asked, "budget", ("frequencyMultiplier", *THRESHOLDS)
+    ):
         return never
     return {_LESS: ("budget", less_often(asked.policy.budget)), **never}
 
@@ -187,8 +189,12 @@ def _write(asked: Asked, section: str, values: dict[str, Any]) -> None:
     change = setting(file, section, values)
     click.echo(printable(f"{file}: {json.dumps({section: values})}"), err=True)
     write(change)
-    names = {f"{section}.{key}" for key in values}
-    winning = {each.file for each in asked.policies.settings(asked.path) if each.key in names and each.file}
-    for other in winning:
-        if os.path.realpath(other) != os.path.realpath(file):
-            options.warn(f"{other}: it says this too, and wins for this session")
+    for other in _others(asked, section, values):
+        options.warn(f"{other}: it says this too, and wins for this session")
+
+
+def _others(asked: Asked, section: str, keys: Iterable[str]) -> set[Path]:
+    """Find the files besides the user's own that say some keys: they win, and what they say is not the user's."""
+    names = {f"{section}.{key}" for key in keys}
+    said = {each.file for each in asked.policies.settings(asked.path) if each.key in names and each.file}
+    return {each for each in said if os.path.realpath(each) != os.path.realpath(asked.policies.writable or "")}

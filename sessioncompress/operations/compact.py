@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +190,18 @@ class _Compaction:
             if not rehearsed.is_compacted:
                 return rehearsed
             told = self._asked(found, old, dry_run=dry_run)
+            if self._went_on():
+                return replace(self._unchanged("its agent went on while it was summed up"), status=Status.SKIPPED)
         if told is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
         return self._write(found, told, dry_run=dry_run)
+
+    def _went_on(self) -> bool:
+        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
+        session = self._session.session
+        with suppress(OSError):
+            return session.path.stat().st_size != session.size
+        return False
 
     def _write(self, found: Cut, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""

@@ -61,7 +61,7 @@ def ask(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> st
     with _client(rules) as client:
         for attempt in count(1):
             try:
-                return _answer_in(_within(rules, partial(_post, client, rules, prompt, model)), rules.protocol, spent)
+                answer = _answer_in(_within(rules, partial(_post, client, rules, prompt, model)), rules.protocol, spent)
             except _Again as error:
                 seconds = wait if error.wait is None else error.wait
                 tried = f" ({counted(attempt, 'attempt', 'attempts')})"
@@ -71,6 +71,10 @@ def ask(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> st
                     raise ModelFailed(f"{error}{tried}") from None
                 _sleep(seconds)
                 wait = min(2 * wait, _LONGEST_WAIT)
+            else:
+                if (key := os.environ.get(rules.api_key_env)) and key in answer:
+                    raise ModelFailed("the answer quotes the key")
+                return answer
     raise AssertionError
 
 
@@ -95,6 +99,18 @@ def _within(rules: Summarizer, post: Callable[[], bytes]) -> bytes:
         raise ModelFailed(f"the endpoint took longer than {rules.timeout_seconds:g} seconds") from None
 
 
+def is_loopback(url: str) -> bool:
+    """Tell whether a URL names this machine."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def _client(rules: Summarizer) -> Any:
     # Imported here: it takes a second, and is there only where it was asked for.
     import openai
@@ -109,7 +125,10 @@ def _client(rules: Summarizer) -> Any:
         # It would wait as long as it is told to.
         max_retries=0,
         timeout=rules.timeout_seconds,
-        http_client=openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks),
+        # What is said to be sent to this machine goes through no proxy that the environment names.
+        http_client=openai.DefaultHttpxClient(
+            follow_redirects=False, event_hooks=hooks, trust_env=not is_loopback(rules.endpoint or "")
+        ),
     )
 
 

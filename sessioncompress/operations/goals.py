@@ -26,6 +26,7 @@ from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.policy.file import SECTION
 from sessioncompress.policy.model import Budget, Compact, CutRule, Policy, Rule
+from sessioncompress.policy.section import MOST
 from sessioncompress.store import disk
 
 _NOT_WRITTEN = "It is not changed, and no session is."
@@ -109,10 +110,14 @@ def _first(texts: Iterable[str]) -> str:
 # The user's own policy
 
 
+THRESHOLDS = ("actTokens", "actMessages")
+"""The keys of the rule that deliberates which say how often it acts."""
+
+
 def less_often(budget: Budget) -> dict[str, Any]:
-    """Raise the thresholds of the rule that deliberates, by the policy's multiplier."""
+    """Raise these thresholds by the policy's multiplier."""
     raised = (int(each * budget.frequency_multiplier + 0.5) for each in (budget.act_tokens, budget.act_messages))
-    return dict(zip(("actTokens", "actMessages"), raised, strict=True))
+    return dict(zip(THRESHOLDS, (min(each, MOST) for each in raised), strict=True))
 
 
 class Setting(NamedTuple):

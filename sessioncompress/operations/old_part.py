@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
 from sessioncompress.checkpoints.notes import NOTHING, Besides, gather
 from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
+from sessioncompress.checkpoints.quote import clean
 from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.operations.draft import Opened
 
@@ -56,6 +57,8 @@ class OldPart:
         Those in `known` need not be looked for. Raises Unfit.
         """
         self._check(text)
+        # As it will be written: what nobody sees in it may part what is looked for.
+        text = clean(text)
         texts = (each for _, said in self.said() for each in said.contents())
         sure = "\n".join([*self.extract.changed, *self.extract.read, known])
         root = self.notes.root

@@ -59,6 +59,7 @@ def _check_endpoint(rules: Summarizer) -> None:
     try:
         parts = urlsplit(rules.endpoint or "")
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        is_url = is_url and (rules.endpoint or "").isascii() and (rules.endpoint or "").isprintable()
     except ValueError:
         is_url = False
     if not is_url:
@@ -129,19 +130,8 @@ def destination(rules: Summarizer) -> str:
     if rules.command is not None:
         return f"the command {printable(Path(_words(rules.command)[0]).name)}"
     url = rules.endpoint or ""
-    where = "this machine" if _is_loopback(url) else "not this machine"
+    where = "this machine" if endpoint.is_loopback(url) else "not this machine"
     return f"{shown_url(url)} ({where})"
-
-
-def _is_loopback(url: str) -> bool:
-    from ipaddress import ip_address
-    from urllib.parse import urlsplit
-
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 class Told(NamedTuple):

@@ -196,6 +196,18 @@ def test_less_often_twice(session: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (session.parent / "compression.json").read_bytes() == near
 
 
+def test_what_a_file_near_the_session_says_is_not_made_the_users(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be anybody's: less often is not offered by its numbers."""
+    file = deliberate(session.parent)
+    before = file.read_bytes()
+    policy(session.parent / "compression.json", compact=KEEPS_LITTLE, budget={"actTokens": 1 << 53})
+    answer(monkeypatch, "l", "a")
+    assert "less often" not in asked()[1]
+    assert file.read_bytes() == before
+
+
 def test_never(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no configuration, one is begun; afterwards nobody is asked. Not less often: no rule acts by that."""
     near = (session.parent / "compression.json").read_bytes()

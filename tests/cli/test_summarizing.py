@@ -141,10 +141,10 @@ def test_a_session_that_is_to_be_left(session: Path) -> None:
     assert snapshot(session) == before
 
 
-@pytest.mark.parametrize("option", ["--dry-run", "--check"])
-def test_a_rehearsal_sends_nothing(session: Path, endpoint: Endpoint, option: str) -> None:
-    result = run("compact", option, "--endpoint", endpoint.url, "--model", "m", session)
-    assert result.exit_code == (option == "--check")
+@pytest.mark.parametrize("options", [["--dry-run"], ["--check"], ["--dry-run", "--print"]])
+def test_a_rehearsal_sends_nothing(session: Path, endpoint: Endpoint, options: list[str]) -> None:
+    result = run("compact", *options, "--endpoint", endpoint.url, "--model", "m", session)
+    assert result.exit_code == (options == ["--check"])
     assert "sends" not in result.stderr
     assert endpoint.received == []
 

@@ -89,6 +89,13 @@ def test_what_is_redacted_is_nowhere() -> None:
     assert "[redacted]" in text
 
 
+@pytest.mark.parametrize("secret", ["hun\x1b[01;31mter2", "hun\u200bter2"])
+def test_nor_is_it_with_signs_in_it_that_nobody_sees(secret: str) -> None:
+    """As a search that colors what it found prints it."""
+    said = [Said(Say.SUMMARY, secret), asked(secret), answered(secret), *called("x", {"p": secret}, secret)]
+    assert "hunter2" not in data(said, 4_000, secret, secret, secret)
+
+
 def test_markers_are_named_by_their_references() -> None:
     form = "[[sessioncompress: 8 KB, kept on disk: sessioncompress show 7f3a91c2e05b]]"
     text = data([asked(form)])

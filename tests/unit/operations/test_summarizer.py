@@ -103,6 +103,34 @@ def test_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_key: bool)
     assert "org-of-another" not in headers.values()
 
 
+def test_an_answer_that_quotes_the_key_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would stand in the session."""
+    monkeypatch.setenv("MINE", KEY)
+    with Endpoint([chat(f"{PROSE}\nThe key is Bearer {KEY}.")]) as endpoint:
+        stats = compacted(path := write(tmp_path, pi(8)), endpoint.url, api_key_env="MINE")
+    assert (stats.by, stats.model_failure) == ("extractive", "m: the answer quotes the key")
+    assert KEY.encode() not in path.read_bytes()
+
+
+def test_what_goes_to_this_machine_goes_through_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As is said before it is sent."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with Endpoint([chat(PROSE)]) as endpoint:
+        assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
+
+
+def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
+    """What comes may hang on what is summed up."""
+    path = write(tmp_path, pi(8))
+    with path.open("ab") as file:
+        file.write(b"\n")
+    appends = f"open({str(path)!r}, 'ab').write(b'\\n')\n"
+    before = path.read_bytes()
+    stats = compacted(path, command=python(f"{appends}{PRINTS}"))
+    assert (stats.status, stats.reason) == (Status.SKIPPED, "its agent went on while it was summed up")
+    assert path.read_bytes() == before + b"\n"
+
+
 def test_the_protocol_of_oh_my_pi(tmp_path: Path) -> None:
     with Endpoint([Answer(body=json.dumps({"summary": PROSE}).encode())]) as endpoint:
         stats = compacted(write(tmp_path, pi(8)), endpoint.url, protocol=Protocol.OMP, models=())
@@ -348,6 +376,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"endpoint": "h/v1", "models": ("m",)}, "is no URL"),
     ({"endpoint": "file:///etc/passwd", "models": ("m",)}, "is no URL"),
     ({"endpoint": f"http://u:{KEY}/x@h", "models": ("m",)}, "is no URL"),
+    ({"endpoint": "http://h/v1\x01", "models": ("m",)}, "is no URL"),
+    ({"endpoint": "http://h\xff/v1", "models": ("m",)}, "is no URL"),
     ({"endpoint": "http://h/v1"}, "needs the name of a model"),
     ({"endpoint": "http://h/v1", "protocol": "omp", "models": ("m",)}, "names no model"),
     ({"command": "a", "prompt": "prompt.md"}, "is not absolute"),
