@@ -30,7 +30,7 @@ BATCH = 1024 * MB
 _LONGEST_INDEX = 64 * MB
 _LARGEST_ARCHIVE = 4 * BATCH
 """Bytes. None of ours has as many: its last session, and that one's store, may come on top of a batch."""
-_AT_ONCE = 8
+AT_ONCE = 8
 _TRIES = 5
 _IN_PACK = "It is in the pack."
 
@@ -57,7 +57,7 @@ def unpack(urls: Sequence[str], *, dry_run: bool = False) -> Iterator[Outcome[Un
 
 
 def _unpacked(root: str, name: str, paths: set[str], *, dry_run: bool) -> Iterator[Outcome[UnpackStats]]:
-    with opened(root, name) as (old, _), ThreadPoolExecutor(_AT_ONCE) as pool:
+    with opened(root, name) as (old, _), ThreadPoolExecutor(AT_ONCE) as pool:
         wanted: list[Entry] = []
         for entry in old.index.entries:
             if entry.path in paths and entry.state is State.PACKED:

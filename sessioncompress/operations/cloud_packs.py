@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,7 +41,6 @@ from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.pack import ARCHIVE, INDEX, State
 from sessioncompress.store.packing import Pack
 
-_AT_ONCE = 8
 _NOT_TAKEN = "No session is taken from its place."
 
 
@@ -85,21 +84,16 @@ def pack(
         left = iter([each for each in these if each.error is None or each.shown in known])
         while rest := list(islice(left, 1)):
             try:
-                yield from _packed(root, _first(rest[0], left), known, policy, dry_run=dry_run)
+                yield from _packed(root, chain(rest, left), known, policy, dry_run=dry_run)
             except SessionCompressError as error:
                 yield Outcome(found_at(root), error=error)
-
-
-def _first(one: Found, others: Iterator[Found]) -> Iterator[Found]:
-    yield one
-    yield from others
 
 
 def _packed(
     root: str, left: Iterator[Found], known: dict[str, set[str]], policy: Policy, *, dry_run: bool
 ) -> Iterator[Outcome[PackStats]]:
     """Pack as many sessions as there is room for."""
-    with cloud.temporary(root) as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with cloud.temporary(root) as folder, ThreadPoolExecutor(cloud_packed.AT_ONCE) as pool:
         fetched: dict[Path, _Fetched] = {}
         size = 0
         while size < cloud_packed.BATCH and (some := list(_some(left))):
@@ -122,7 +116,7 @@ def _packed(
 def _some(left: Iterator[Found]) -> Iterator[Found]:
     """Take as many as are fetched at once, and no more than there is room for, by their sizes as listed."""
     size = 0
-    for each in islice(left, _AT_ONCE):
+    for each in islice(left, cloud_packed.AT_ONCE):
         yield each
         size += each.remote.size if each.remote else 0
         if size >= cloud_packed.BATCH:

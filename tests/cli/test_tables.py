@@ -63,7 +63,7 @@ ENDS = [
     ((), []),
     (("/a/b/0123456789abcdef.jsonl",), ["*89abcdef.jsonl"]),
     (("s.json",), ["*s.json"]),
-    (("/root/7.jsonl", "/root/a/b.jsonl"), ["*7.jsonl", "*b.jsonl"]),
+    (("/base/7.jsonl", "/base/a/b.jsonl"), ["*7.jsonl", "*b.jsonl"]),
     (("/a/1/session.json", "/a/2/session.json"), ["*1/session.json", "*2/session.json"]),
     (("/a/two/chats/session.json", "/a/one/chats/session.json"), ["*o/chats/session.json", "*e/chats/session.json"]),
     (("/1/" + "x" * 30, "/2/" + "x" * 30), ["*" + "x" * 24] * 2),
