@@ -172,7 +172,7 @@ def written_by(name: str, command: Command, journal: Path) -> Run | None:
 
 def _told(found: Sequence[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
     left = 0
-    """What runs added that died."""
+    """The bytes that dead runs added to the store, for the next one."""
     for number, (run, added) in enumerate(found):
         if _restores(run):
             continue
