@@ -10,6 +10,7 @@ import click
 from sessioncompress.cli import options, output, summarizing
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations.branch import BranchStats, Place, places, summarize_branch
+from sessioncompress.operations.wording import author
 from sessioncompress.pipeline.summary import Status, to_json
 
 SCHEMA = "sessioncompress.branch-summary/1"
@@ -57,7 +58,7 @@ def branch_summary(
     if policy.commit_originals and not dry_run:
         options.show_originals(session, policy)
     stats = summarize_branch(session, policy, to=to or "", dry_run=dry_run, form=form)
-    summarizing.tell(str(session), stats.model_failure)
+    summarizing.tell(str(session), stats.model_failure, author(stats.by, stats.model))
     if as_json:
         told = {key: value for key, value in to_json(stats).items() if key != "summary"}
         output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})
@@ -79,6 +80,7 @@ def _said(stats: BranchStats) -> str:
     left = counted(stats.messages_left, "message", "messages")
     return printable(
         f"{would} on behind {stats.to}; {left} behind {stats.fork or 'its beginning'} left (summary "
-        f"{stats.tokens_summary:,} tokens); {stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
+        f"{stats.tokens_summary:,} tokens{author(stats.by, stats.model)}); "
+        f"{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
         f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
     )

@@ -19,7 +19,7 @@ from sessioncompress.core import text
 from sessioncompress.core.text import less, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.wording import compact_line, status_of
+from sessioncompress.operations.wording import author, compact_line, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
@@ -120,7 +120,7 @@ def compact(
     lines = output.Lines(chosen)
 
     def say(stats: CompactStats) -> None:
-        summarizing.tell(stats.path, stats.model_failure)
+        summarizing.tell(stats.path, stats.model_failure, author(stats.by, stats.model))
         if prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
             click.echo(summary, err=not stats.summary)

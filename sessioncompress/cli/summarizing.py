@@ -72,10 +72,11 @@ def allowed(policy: Policy, *, sends: bool) -> Policy:
     return policy if sends else replace(policy, summarizer=Summarizer())
 
 
-def tell(path: str, failure: str) -> None:
-    """Warn on stderr that a summary is no model's, where one was asked."""
+def tell(path: str, failure: str, author: str) -> None:
+    """Warn on stderr of models that were asked and have not summed up; `author` says who has, in words, if anybody."""
     if failure:
-        options.warn(f"{path}: summed up without a model: {failure}")
+        said = f"{failure}; summed up{author}" if author else f"summed up without a model: {failure}"
+        options.warn(f"{path}: {said}")
 
 
 def asked(

@@ -50,8 +50,9 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
     `messages_since` count what came since the last run, None without one. `run` is the id of a run that wrote.
     `warning` says what went wrong after it. `summary` is the text, where it was asked for; `by` is who wrote it,
-    "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why it is no model's,
-    though one was asked, and `cost` what the endpoint says that its answers cost.
+    "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why no model that was
+    asked has written it, or none of those before the one that has, and `cost` what the endpoint says that its answers
+    cost.
     """
 
     path: str

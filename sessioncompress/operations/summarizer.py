@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,6 +52,22 @@ def check(rules: Summarizer) -> None:
     _redaction(rules)
     if rules.prompt is not None:
         _read_prompt(rules.prompt)
+    if rules.command is not None:
+        _find_program(rules.command)
+
+
+def _find_program(command: str) -> None:
+    program = _words(command)[0]
+    if shutil.which(program) is not None:
+        return
+    # What stands behind the name of a variable may be secret.
+    name, sets, _ = program.partition("=")
+    remedy = "Correct --summarizer, or summarizer.command of your configuration; no shell reads it."
+    if sets:
+        what = f"the command that sums up begins with the variable {printable(name)}, and not with a program"
+        raise _wrong(what, "Set it before sessioncompress runs.")
+    state = "cannot be executed" if Path(program).exists() and os.sep in program else "is not found"
+    raise _wrong(f"the program {printable(program)}, which is to sum up, {state}", remedy)
 
 
 def _check_endpoint(rules: Summarizer) -> None:
@@ -135,7 +152,7 @@ def destination(rules: Summarizer) -> str:
 
 
 class Told(NamedTuple):
-    """The summary of a session, why it is no model's though one was asked, and what its endpoint says it cost."""
+    """The summary of a session, why models that were asked have not written it, and what the endpoint says it cost."""
 
     summary: Summary
     failure: str = ""
@@ -161,9 +178,8 @@ def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
     data = conversation.data(old.budget, notes.besides._replace(goal=notes.goal))
     prompt = Prompt(system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md")), data)
     spent: list[float] = []
-    failure = ""
     try:
-        summary = _ask(old, prompt, spent)
+        summary, failure = _ask(old, prompt, spent)
     except ModelFailed as why:
         if rules.on_failure is OnFailure.LEAVE:
             remedy = "Run again, or with --on-failure extractive."
@@ -173,15 +189,18 @@ def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
     return Told(summary, failure, sum(spent) if spent else None)
 
 
-def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> Summary:
-    """Ask the models in their order until an answer passes the checks. Raises ModelFailed."""
-    rules, failures = old.session.policy.summarizer, []
+def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str]:
+    """Ask the models in their order until an answer passes the checks; say how those before failed.
+
+    Raises ModelFailed where none does.
+    """
+    rules, failures = old.session.policy.summarizer, list[str]()
     for model in rules.models or ("",):
         try:
             if rules.command is not None:
-                return old.holding(_run(rules, prompt), by="command", known=prompt.data)
+                return old.holding(_run(rules, prompt), by="command", known=prompt.data), ""
             answer = endpoint.ask(rules, prompt, model, spent)
-            return old.holding(answer, by="endpoint", model=model, known=prompt.data)
+            return old.holding(answer, by="endpoint", model=model, known=prompt.data), "; ".join(failures)
         except (ModelFailed, Unfit) as error:
             failures.append(f"{printable(model)}: {error}" if model else str(error))
     raise ModelFailed("; ".join(failures))

@@ -91,11 +91,19 @@ def compact_line(stats: CompactStats) -> str:
         inside = " from inside a turn on" if stats.splits_turn else ""
         said = (
             f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
-            f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+            f"summary {stats.tokens_summary:,} tokens{author(stats.by, stats.model)}); "
+            f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
         )
         if stats.lines_dropped:
             said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"
     return f"{printable(stats.path)}: {said}"
+
+
+def author(by: str, model: str) -> str:
+    """Word who wrote a summary, where it is not the extract."""
+    if by in ("", "extractive"):
+        return ""
+    return f" by the model {printable(model)}" if model else f" by the {by}"
 
 
 def _uncached(stats: CompressionStats) -> str:

@@ -141,6 +141,34 @@ def test_a_session_that_is_to_be_left(session: Path) -> None:
     assert snapshot(session) == before
 
 
+@pytest.mark.parametrize("command", ["compact", "handoff"])
+def test_a_model_that_failed_is_named_where_another_summed_up(session: Path, command: str) -> None:
+    """And who that was."""
+    with Endpoint([Answer(404), chat(PROSE)]) as endpoint:
+        options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "a", "--model", "b", session]
+        if command == "handoff":
+            options += ["-o", session.with_name("new.md")]
+        result = run(command, *options)
+    assert result.exit_code == 0
+    failed = "a: the endpoint answers with HTTP status 404; summed up by the model b"
+    assert f"warning: {session}: {failed}\n" in result.stderr
+    assert " by the model b" in result.stdout
+
+
+@pytest.mark.parametrize("by", ["option", "config"])
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--if-due", "--rule", "deliberate"]])
+def test_a_program_that_is_not_there_is_refused_first(session: Path, here: Path, by: str, more: list[str]) -> None:
+    """Before anything is read: the session need not even be one."""
+    session.write_bytes(b"no session\n")
+    options: list[str | Path] = ["--summarizer", "lllm -m x"]
+    if by == "config":
+        options = ["--config", policy(here / "own.json", summarizer={"command": "lllm -m x"})]
+    result = run("compact", *options, *more, session)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the program lllm, which is to sum up, is not found." in result.stderr
+    assert "Correct --summarizer, or summarizer.command of your configuration" in result.stderr
+
+
 @pytest.mark.parametrize("options", [["--dry-run"], ["--check"], ["--dry-run", "--print"]])
 def test_a_rehearsal_sends_nothing(session: Path, endpoint: Endpoint, options: list[str]) -> None:
     result = run("compact", *options, "--endpoint", endpoint.url, "--model", "m", session)

@@ -249,6 +249,9 @@ def test_the_next_model_is_asked_after_a_failure(tmp_path: Path) -> None:
     with Endpoint([long, Answer(404), chat("</summary>"), chat(PROSE)]) as endpoint:
         stats = compacted(write(tmp_path, pi(8)), endpoint.url, models=("a", "b", "c", "d"))
     assert (stats.model, endpoint.models()) == ("d", ["a", "b", "c", "d"])
+    said = stats.model_failure.split("; ")
+    assert [each[:2] for each in said] == ["a:", "b:", "c:"]
+    assert "HTTP status 404" in said[1]
 
 
 def test_paths_that_the_session_does_not_have_are_struck(tmp_path: Path) -> None:
@@ -380,8 +383,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"endpoint": "http://h\xff/v1", "models": ("m",)}, "is no URL"),
     ({"endpoint": "http://h/v1"}, "needs the name of a model"),
     ({"endpoint": "http://h/v1", "protocol": "omp", "models": ("m",)}, "names no model"),
-    ({"command": "a", "prompt": "prompt.md"}, "is not absolute"),
-    ({"command": "a", "redact_patterns": ("a", "(")}, "the 2. of the patterns"),
+    ({"command": "no-such-program --key x"}, "the program no-such-program, which is to sum up, is not found"),
+    ({"command": "/etc/passwd"}, "the program /etc/passwd, which is to sum up, cannot be executed"),
+    ({"command": "/etc"}, "the program /etc, which is to sum up, cannot be executed"),
+    ({"command": f"TOKEN={KEY} cat"}, "begins with the variable TOKEN"),
+    ({"command": "cat", "prompt": "prompt.md"}, "is not absolute"),
+    ({"command": "cat", "redact_patterns": ("a", "(")}, "the 2. of the patterns"),
 ]
 
 
@@ -402,10 +409,10 @@ def test_a_prompt_that_is_none(prompt: Path) -> None:
     for raw in (b"", b"\xff\xfe", b"x" * 70_000):
         prompt.write_bytes(raw)
         with pytest.raises(UsageError, match="the prompt is empty"):
-            summarizer.check(Summarizer(command="a", prompt=str(prompt)))
+            summarizer.check(Summarizer(command="cat", prompt=str(prompt)))
     prompt.unlink()
     with pytest.raises(FileFailed, match="no such file"):
-        summarizer.check(Summarizer(command="a", prompt=str(prompt)))
+        summarizer.check(Summarizer(command="cat", prompt=str(prompt)))
 
 
 def test_without_its_package_an_endpoint_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
