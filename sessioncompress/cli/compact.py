@@ -27,7 +27,7 @@ from sessioncompress.policy.sources import Policies
 
 SCHEMA = "sessioncompress.compact/1"
 
-_NOT_IN_JSON = frozenset({"summary", "budget"})
+_NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
@@ -120,7 +120,7 @@ def compact(
     lines = output.Lines(chosen)
 
     def say(stats: CompactStats) -> None:
-        summarizing.tell(stats.path, stats.model_failure, author(stats.by, stats.model))
+        _tell(stats, goal_from, quiet=chosen.quiet)
         if prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
             click.echo(summary, err=not stats.summary)
@@ -144,6 +144,15 @@ def compact(
     runs = (stats.run for stats in written)
     output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
+
+
+def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
+    """Tell on stderr who has not summed up, and what became of the goal and the instructions."""
+    summarizing.tell(stats.path, stats.model_failure, author(stats.by, stats.model))
+    for each in stats.unheeded:
+        options.warn(f"{stats.path}: {each}")
+    if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
+        click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
 
 
 def _governing(listed: Sequence[Found], policies: Policies) -> list[Policy]:

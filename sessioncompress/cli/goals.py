@@ -27,7 +27,7 @@ _OPTIONS = (
     click.option(
         "--goal-from",
         type=click.Choice([each.value for each in Source]),
-        help="Take the goal from the session: its last or first request, or what is open of its todo list.",
+        help="Take the goal from the session, and say it: its last or first request, or what is open of its todo list.",
     ),
     click.option(
         "--instructions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from sessioncompress.checkpoints.cut import NoCut, find_cut
 from sessioncompress.checkpoints.goals import NO_GOAL, Goal
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Say, Summary
+from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import goals, log, user_commands
@@ -52,7 +52,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     `warning` says what went wrong after it. `summary` is the text, where it was asked for; `by` is who wrote it,
     "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why no model that was
     asked has written it, or none of those before the one that has, and `cost` what the endpoint says that its answers
-    cost.
+    cost. `goal` is the one that heads it, and `unheeded` says what of the goal and the instructions found nothing.
     """
 
     path: str
@@ -84,6 +84,8 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     warning: str = ""
     exit_code: int = 0
     summary: str = ""
+    goal: str = ""
+    unheeded: tuple[str, ...] = ()
     budget: BudgetStats | None = None
 
     @property
@@ -187,7 +189,7 @@ class _Compaction:
         told: Told | None = Told(old.extract)
         if session.policy.before_command is not None or is_used(session.policy.summarizer):
             # Nobody is asked, and nothing sent, of a session that is refused or saves too little.
-            rehearsed = self._write(found, Told(old.extract), dry_run=True)
+            rehearsed = self._write(found, old, Told(old.extract), dry_run=True)
             if not rehearsed.is_compacted:
                 return rehearsed
             told = self._asked(found, old, dry_run=dry_run)
@@ -195,7 +197,7 @@ class _Compaction:
                 return replace(self._unchanged("its agent went on while it was summed up"), status=Status.SKIPPED)
         if told is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
-        return self._write(found, told, dry_run=dry_run)
+        return self._write(found, old, told, dry_run=dry_run)
 
     def _went_on(self) -> bool:
         """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
@@ -204,7 +206,7 @@ class _Compaction:
             return session.path.stat().st_size != session.size
         return False
 
-    def _write(self, found: Cut, told: Told, *, dry_run: bool) -> CompactStats:
+    def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""
         session, read = self._session, self._session.read
         before = tokens_of(read)
@@ -237,6 +239,8 @@ class _Compaction:
                 cost=UNSET if told.cost is None else told.cost,
                 splits_turn=found.splits,
                 summary=summary.text,
+                goal=old.notes.goal,
+                unheeded=tuple(self._unheeded(old, summary)),
             )
             if (saved := stats.tokens_before - stats.tokens_after) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
@@ -249,6 +253,15 @@ class _Compaction:
             )
             self.record = draft.record
             return replace(stats, size_after=size, run=session.run_id)
+
+    def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
+        """Say what of the goal and the instructions found nothing, and what stands instead."""
+        goal = self._goal
+        if goal.source is not None and not goal.text:
+            what = goals.NOT_FOUND[goal.source]
+            yield f"{what}: {'the goal of the summary before stays' if old.notes.goal else 'no goal heads the summary'}"
+        if goal.instructions and summary.by == EXTRACTIVE and not old.heeds:
+            yield "nothing shares a word with the instructions: the summary is the one without them"
 
     def _checkpoint(self, found: Cut, summary: Summary) -> Checkpoint:
         """Write a summary in the agent's own form. Raises Refused."""

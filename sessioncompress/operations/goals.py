@@ -29,6 +29,12 @@ from sessioncompress.policy.model import Budget, Compact, CutRule, Policy, Rule
 from sessioncompress.policy.section import MOST
 from sessioncompress.store import disk
 
+NOT_FOUND = {
+    Source.TODO: "nothing is open in its todo list",
+    Source.FIRST: "it has no request of the user",
+    Source.LAST: "it has no request of the user",
+}
+"""Why a session has no goal where it was to be taken from it."""
 _NOT_WRITTEN = "It is not changed, and no session is."
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
+from sessioncompress.checkpoints.excerpts import stems_in
 from sessioncompress.checkpoints.notes import NOTHING, Besides, gather
 from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.checkpoints.quote import clean
@@ -45,6 +47,13 @@ class OldPart:
         if context:
             self.notes.besides = self.notes.besides._replace(context=context)
             self.extract = extract(self.notes, self.budget)
+
+    @property
+    def heeds(self) -> bool:
+        """Whether anything that instructions may rank shares a word with them."""
+        words, excerpts = stems_in(self.notes.besides.instructions).keys(), self.notes.excerpts
+        lines = (line for _, line, *_ in chain(excerpts.written(), excerpts.readings()))
+        return any(not words.isdisjoint(stems_in(each)) for each in chain(self.notes.story.decisions, lines))
 
     @property
     def room(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS
+from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import (
     counted,
     file_line,
@@ -101,7 +102,7 @@ def compact_line(stats: CompactStats) -> str:
 
 def author(by: str, model: str) -> str:
     """Word who wrote a summary, where it is not the extract."""
-    if by in ("", "extractive"):
+    if by in ("", EXTRACTIVE):
         return ""
     return f" by the model {printable(model)}" if model else f" by the {by}"
 
