@@ -16,10 +16,11 @@ from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.tables import file_line
 from sessioncompress.core import text
+from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import less, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.wording import author, compact_line, status_of
+from sessioncompress.operations.wording import author, compact_line, sending, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
@@ -97,13 +98,14 @@ def compact(
         wanted = goals.ask(goals.Asked(listed[0].path, policies), wanted, if_due=if_due, form=form)
 
     def prepare(each: Found) -> Callable[[], CompactStats]:
-        policy = summarizing.allowed(options.policy_of(each, policies), sends=sends)
+        policy = options.policy_of(each, policies)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
         work = partial(
             compact_session,
             policy=policy,
             dry_run=rehearse,
+            sends=sends,
             if_due=if_due,
             drop_dead=drop_dead,
             form=form,
@@ -191,7 +193,8 @@ def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
     if not written:
         return ""
     verb = "would be compacted" if rehearse else "compacted"
-    return f" {verb}: {before:,} -> {after:,} tokens for the model"
+    sent = sum(each.tokens_sent for each in written if each.by == EXTRACTIVE) if rehearse else 0
+    return f" {verb}: {before:,} -> {after:,} tokens for the model" + (f"; {sending(sent)}" if sent else "")
 
 
 def _document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:

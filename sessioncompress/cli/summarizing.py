@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.kinds import PathKind
@@ -67,11 +66,6 @@ def MODEL(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - 
     return command
 
 
-def allowed(policy: Policy, *, sends: bool) -> Policy:
-    """Take out of a policy who writes the summary, where nothing is to be sent."""
-    return policy if sends else replace(policy, summarizer=Summarizer())
-
-
 def tell(path: str, failure: str, author: str) -> None:
     """Warn on stderr of models that were asked and have not summed up; `author` says who has, in words, if anybody."""
     if failure:
@@ -99,16 +93,17 @@ def asked(
     if used and given.get("no_network"):
         what, remedy = "a model is named, and --no-network", "Leave out one of them."
         raise UsageError(what, state=_STATE, remedy=remedy)
-    if not (used and sends):
-        return True
-    if engine is not None:
+    if used and engine is not None:
         what, remedy = "a model is asked from this machine alone", "Leave out --engine dask."
         raise UsageError(what, state=_STATE, remedy=remedy)
     for rules, number in used.items():
         sessions = f"each of {number:,} sessions" if number > 1 else "the session"
         models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
         whom = summarizer.destination(rules)
-        click.echo(f"sends up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
+        verb = "sends" if sends else "nothing is sent now; a run would send"
+        click.echo(f"{verb} up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
+    if not (used and sends):
+        return True
     if yes or not _is_seen() or not (given.get("summarizer") or given.get("endpoint")):
         return True
     goes = output.confirmed("Send it?", None, _STATE, err=True)

@@ -35,7 +35,15 @@ MANUAL = "manual"
 
 _THRESHOLDS = ("idleSeconds", "budget", "compact")
 _TOLD = (
-    *("tokensBefore", "tokensAfter", "tokensSummary", "messagesBefore", "messagesKept", "messagesCompacted"),
+    *(
+        "tokensBefore",
+        "tokensAfter",
+        "tokensSummary",
+        "tokensSent",
+        "messagesBefore",
+        "messagesKept",
+        "messagesCompacted",
+    ),
     *("strategy", "goalMethod", "by", "model", "modelFailure", "cost"),
     *("trigger", "tokensSince", "messagesSince", "multiplier"),
 )
@@ -45,6 +53,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
+    `tokens_sent` are those that a model is given to sum up, or would be.
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
@@ -64,6 +73,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     tokens_before: int = 0
     tokens_after: int = 0
     tokens_summary: int = 0
+    tokens_sent: int = 0
     messages_before: int = 0
     messages_kept: int = 0
     messages_compacted: int = 0
@@ -99,6 +109,7 @@ def compact_session(
     policy: Policy = BALANCED,
     *,
     dry_run: bool = False,
+    sends: bool = True,
     if_due: bool = False,
     drop_dead: bool = False,
     form: str | None = None,
@@ -113,8 +124,9 @@ def compact_session(
     With `drop_dead` the lines for which the summary stands leave the session, and are kept with the originals. A `goal`
     heads the summary. `form`, `named` and `run_id` as in compress_session(); what was found in a folder and cannot have
     a checkpoint is skipped. The policy's commands are asked before, and told after the session is closed. With
-    `dry_run` the model and the command before are asked, too. Raises SessionCompressError with the session unchanged:
-    Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by,
+    `dry_run` the model and the command before are asked, too; the model only if it `sends`. Raises
+    SessionCompressError with the session unchanged: Refused where the session's agent has no checkpoint that we write,
+    UsageError where `if_due` has no rule to go by,
     FileFailed where a command, or a model without which none is to be written, fails.
     """
     path = Path(path)
@@ -130,7 +142,7 @@ def compact_session(
         if if_due or policy.log_file is not None:
             budget = judge_open(session.part, session.store, policy, form, to_compact=if_due)
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
-        stats = replace(compaction.run(dry_run=dry_run), budget=budget)
+        stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
     if policy.after_command is not None and compaction.record:
         told = {"path": stats.path, "format": stats.format, "run": stats.run, "summary": stats.summary}
@@ -172,7 +184,7 @@ class _Compaction:
         self._session, self._budget, self._drop_dead, self._named = session, budget, drop_dead, named
         self._rules, self._goal = session.policy.compact, goal
 
-    def run(self, *, dry_run: bool) -> CompactStats:
+    def run(self, *, dry_run: bool, sends: bool) -> CompactStats:
         """Write the checkpoint, unless none is due, nothing is to go or too little is saved."""
         session = self._session
         if (done := written_by(session.run_id, Command.COMPACT, session.store.journal)) is not None:
@@ -192,7 +204,7 @@ class _Compaction:
             rehearsed = self._write(found, old, Told(old.extract), dry_run=True)
             if not rehearsed.is_compacted:
                 return rehearsed
-            told = self._asked(found, old, dry_run=dry_run)
+            told = self._asked(found, old, dry_run=dry_run, sends=sends)
             if self._went_on():
                 return replace(self._unchanged("its agent went on while it was summed up"), status=Status.SKIPPED)
         if told is None:
@@ -237,6 +249,7 @@ class _Compaction:
                 model=summary.model,
                 model_failure=told.failure,
                 cost=UNSET if told.cost is None else told.cost,
+                tokens_sent=told.sent,
                 splits_turn=found.splits,
                 summary=summary.text,
                 goal=old.notes.goal,
@@ -289,7 +302,7 @@ class _Compaction:
                 break
         return found
 
-    def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool) -> Told | None:
+    def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool, sends: bool) -> Told | None:
         """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels."""
         session, command = self._session, self._session.policy.before_command
         answer = user_commands.Before()
@@ -305,7 +318,7 @@ class _Compaction:
                 what = f"gives a summary that does not count: {why}"
                 raise user_commands.refused(command, what, session.where) from None
         else:
-            told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt)
+            told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt, sends=sends)
         return told._replace(summary=told.summary._replace(preserved=answer.preserved))
 
     def _given(self, cut: Cut, old: OldPart, *, dry_run: bool) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sessioncompress.checkpoints.prompt import Conversation, Prompt
 from sessioncompress.core import process
 from sessioncompress.core.checkpoint import Summary
-from sessioncompress.core.text import printable, shown_url
+from sessioncompress.core.text import estimate, printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
 from sessioncompress.operations import endpoint
 from sessioncompress.operations.endpoint import MOST_ANSWER, ModelFailed
@@ -152,18 +152,23 @@ def destination(rules: Summarizer) -> str:
 
 
 class Told(NamedTuple):
-    """The summary of a session, why models that were asked have not written it, and what the endpoint says it cost."""
+    """The summary of a session, why models that were asked have not written it, and what the endpoint says it cost.
+
+    `sent` are the tokens that each of them is given, or would be.
+    """
 
     summary: Summary
     failure: str = ""
     cost: float | None = None
+    sent: int = 0
 
 
-def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
+def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
     """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
 
     `kind` names the prompt, where an earlier summary is brought up to date, "first" is "update"; `system` takes its
-    place. Gives the extract where no model could. Raises FileFailed where the policy wants none then, UsageError.
+    place. Gives the extract where no model could, and unless it `sends`. Raises FileFailed where the policy
+    wants none then, UsageError.
     """
     session, rules = old.session, old.session.policy.summarizer
     if not is_used(rules):
@@ -175,8 +180,11 @@ def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
     if kind == "first" and conversation.has_before:
         kind = "update"
     notes = old.notes
-    data = conversation.data(old.budget, notes.besides._replace(goal=notes.goal))
-    prompt = Prompt(system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md")), data)
+    system = system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md"))
+    prompt = Prompt(system, conversation.data(old.budget, notes.besides._replace(goal=notes.goal), system=system))
+    sent = estimate(len(prompt.whole))
+    if not sends:
+        return Told(old.extract, sent=sent)
     spent: list[float] = []
     try:
         summary, failure = _ask(old, prompt, spent)
@@ -186,7 +194,7 @@ def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
             what = f"no model has summed it up: {why}"
             raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
         summary, failure = old.extract, str(why)
-    return Told(summary, failure, sum(spent) if spent else None)
+    return Told(summary, failure, sum(spent) if spent else None, sent)
 
 
 def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str]:

@@ -97,7 +97,14 @@ def compact_line(stats: CompactStats) -> str:
         )
         if stats.lines_dropped:
             said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"
+        if stats.by == EXTRACTIVE and stats.tokens_sent and not stats.model_failure:
+            said += f"; {sending(stats.tokens_sent)}"
     return f"{printable(stats.path)}: {said}"
+
+
+def sending(tokens: int) -> str:
+    """Word how much a run would send to a model."""
+    return f"a run would send {tokens:,} tokens of it"
 
 
 def author(by: str, model: str) -> str:

@@ -173,8 +173,26 @@ def test_a_program_that_is_not_there_is_refused_first(session: Path, here: Path,
 def test_a_rehearsal_sends_nothing(session: Path, endpoint: Endpoint, options: list[str]) -> None:
     result = run("compact", *options, "--endpoint", endpoint.url, "--model", "m", session)
     assert result.exit_code == (options == ["--check"])
-    assert "sends" not in result.stderr
+    assert result.stderr.startswith("nothing is sent now; a run would send up to 120,000 tokens of the session to http")
     assert endpoint.received == []
+
+
+@pytest.mark.parametrize("command", ["compact", "branch-summary"])
+def test_a_rehearsal_says_how_much_would_be_sent(here: Path, endpoint: Endpoint, command: str) -> None:
+    """To the token what the run then sends, the prompt included; without a model nothing."""
+    policy(here / "compression.json", compact=KEEPS_LITTLE)
+    session = write(here, branched().data if command == "branch-summary" else pi(8))
+    options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "m", session]
+    said = run(command, "--dry-run", *options).stdout
+    (would,) = json.loads(run(command, "--dry-run", "--json", *options).stdout)["files"]
+    (plain,) = json.loads(run(command, "--dry-run", "--json", session).stdout)["files"]
+    result = run(command, "--json", *options)
+    (told,) = json.loads(result.stdout)["files"]
+    (request,) = endpoint.received
+    sent = sum(len(each["content"]) for each in request.body["messages"]) + len("\n\n")
+    assert (would["by"], told["by"], plain["tokensSent"]) == ("extractive", "endpoint", 0)
+    assert would["tokensSent"] == told["tokensSent"] == -(-sent // 4)
+    assert said.endswith(f"; a run would send {told['tokensSent']:,} tokens of it\n")
 
 
 def test_its_text_can_be_looked_at(session: Path) -> None:
@@ -329,6 +347,9 @@ def test_yes_and_nobody_to_answer(session: Path, here: Path, monkeypatch: pytest
 
 def test_several_sessions(here: Path, session: Path) -> None:
     write(here, pi(9), "other.jsonl")
+    rehearsed = run("compact", "--dry-run", "--summarizer", COMMAND, here).stdout
     result = run("compact", "--json", "--summarizer", COMMAND, here)
+    sent = sum(each["tokensSent"] for each in json.loads(result.stdout)["files"])
+    assert f"tokens for the model; a run would send {sent:,} tokens of" in " ".join(rehearsed.split())
     assert result.stderr.startswith("sends up to 120,000 tokens of each of 2 sessions to the command python")
     assert [each["by"] for each in json.loads(result.stdout)["files"]] == ["command", "command"]
