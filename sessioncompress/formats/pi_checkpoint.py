@@ -194,14 +194,13 @@ def branch_summary(
     return Checkpoint((Addition(len(session.lines), _line(entry)),))
 
 
-def handoff(session: Written, live: Sequence[int], path: str, text: str, **beside: Any) -> NewSession:
-    """Write a session of a header and one entry; its name and ids come of the source, and so does its time."""
+def handoff(session: Written, live: Sequence[int], path: str, text: str, seed: str, **beside: Any) -> NewSession:
+    """Write a session of a header and one entry; its name and ids come of the source and a seed."""
     headers = (number for number, role in enumerate(session.lines.roles) if role is Role.HEADER)
     source = session.entry(next(headers, 0))
     at = base.moment(_time(session, live))
     written = (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    seed = f"{values.text(source.get('id'))}\n{text}".encode(errors="backslashreplace")
-    digits = xxh3_128_hexdigest(seed)
+    digits = xxh3_128_hexdigest(f"{values.text(source.get('id'))}\n{seed}".encode(errors="backslashreplace"))
     name = str(UUID(f"{at:012x}7{digits[:3]}8{digits[3:18]}"))
     header = {"type": "session", "version": _VERSION, "id": name, "timestamp": written}
     header |= {"cwd": values.text(source.get("cwd")), "parentSession": path}

@@ -314,6 +314,22 @@ def test_a_handoff_that_cannot_be_is_refused_before_anything_is_sent(here: Path,
     assert taken.read_bytes() == b"mine"
 
 
+def test_a_new_session_that_is_there_is_refused_before_anything_is_sent(here: Path) -> None:
+    """Its name depends on no word of the answer; another goal makes another one."""
+    session = write(here, pi(8))
+    with Endpoint([chat(PROSE), chat(PROSE + "More.\n")]) as endpoint:
+        options: list[str | Path] = ["--new", "--endpoint", endpoint.url, "--model", "m", session]
+        assert run("handoff", *options).exit_code == 0
+        (begun,) = set(here.glob("*.jsonl")) - {session}
+        again = run("handoff", *options)
+        assert (again.exit_code, len(endpoint.received)) == (4, 1)
+        assert f"{begun}: it is there already" in again.stderr
+        assert run("handoff", *options, "--goal", "Mend it").exit_code == 0
+    assert b"Find out which gauge failed" in begun.read_bytes()
+    assert json.loads(begun.read_bytes().splitlines()[0])["id"] in begun.name
+    assert len(list(here.glob("*.jsonl"))) == 3
+
+
 # The question
 
 
