@@ -5,9 +5,11 @@ While ours starts and ends an interrupt ends it quietly, while it works the work
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -86,9 +88,13 @@ class _Raw(io.FileIO):
         """Write the bytes, or drop them where the reader has gone."""
         try:
             return super().write(data)
-        except BrokenPipeError:
-            if self.ends_with_its_reader:
+        except OSError as error:
+            # A terminal that is gone, where its hangup is ignored, is no broken pipe.
+            is_gone = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(self.fileno()).st_mode)
+            if not (is_gone or isinstance(error, BrokenPipeError)):
                 raise
+            if self.ends_with_its_reader:
+                raise BrokenPipeError from error
             return memoryview(data).nbytes
 
 

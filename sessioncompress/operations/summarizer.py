@@ -10,7 +10,9 @@ import os
 import re
 import shlex
 import shutil
+import stat
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +83,10 @@ def _check_endpoint(rules: Summarizer) -> None:
         is_url = False
     if not is_url:
         raise _wrong("the endpoint is no URL", "Write it as in https://host/v1.")
+    if "@" in parts.netloc:
+        # It would be sent in place of the key.
+        remedy = "Take out what stands before the @: a key comes from the variable that --api-key-env names."
+        raise _wrong("the endpoint's URL has a user or a password", remedy)
     if rules.protocol is Protocol.OPENAI and not rules.models:
         raise _wrong("the endpoint needs the name of a model", "Add --model.")
     if rules.protocol is Protocol.OMP and rules.models:
@@ -123,8 +129,9 @@ def _read_prompt(name: str) -> str:
     if not path.is_absolute():
         # Of which folder it were would not be clear, and a session's is anybody's.
         raise _wrong("the prompt's path is not absolute", "Write it from / or ~ on.")
-    with failing(path, _NOTHING_SENT), path.open("rb") as file:
-        raw = file.read(LARGEST_PROMPT + 1)
+    with failing(path, _NOTHING_SENT):
+        found = path.stat()
+        raw = _read(path) if stat.S_ISREG(found.st_mode) else _piped(path, found.st_dev, found.st_ino)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -133,6 +140,18 @@ def _read_prompt(name: str) -> str:
         what = f"the prompt is empty, no text, or has more than {LARGEST_PROMPT // 1024} KB"
         raise UsageError(what, where=path, state=_NOTHING_SENT, remedy="Name another file.")
     return text.strip()
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(LARGEST_PROMPT + 1)
+
+
+@cache
+def _piped(path: Path, device: int, number: int) -> bytes:
+    """Read a pipe, as of `--prompt <(...)`, which gives its text once."""
+    del device, number
+    return _read(path)
 
 
 _NOTHING_SENT = "Nothing was sent, and no session is changed."

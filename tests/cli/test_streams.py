@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +109,17 @@ def test_streams_that_were_never_open(folder: Path, closed: str) -> None:
     shell = f'"$0" -m sessioncompress compress . {closed}'
     assert subprocess.run(["sh", "-c", shell, sys.executable], cwd=folder, check=False).returncode == 0
     assert (folder / "c.jsonl").stat().st_size < len(fixture("pi-anthropic.jsonl"))
+
+
+@pytest.mark.parametrize(("command", "code"), [("compress", 0), ("stats", 0), ("nothing", 2)])
+def test_a_terminal_that_is_gone_is_a_reader_that_went(folder: Path, command: str, code: int) -> None:
+    """As after a hangup that nohup ignores."""
+    ours, theirs = pty.openpty()
+    program = "import sys; sys.stdin.read(); from sessioncompress.__main__ import run; run()"
+    arguments = [sys.executable, "-c", program, command, "."]
+    with subprocess.Popen(arguments, cwd=folder, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as begun:
+        os.close(theirs)
+        os.close(ours)
+    assert begun.returncode == code
+    done = [(folder / name).stat().st_size < len(fixture("pi-anthropic.jsonl")) for name in NAMES]
+    assert done == [command == "compress"] * 3

@@ -60,7 +60,7 @@ def test_without_them_no_socket_is_opened(session: Path, monkeypatch: pytest.Mon
 
 def test_one_line_says_where_it_goes(session: Path, endpoint: Endpoint) -> None:
     """Before anything is sent, without the secrets of a URL; JSON says who wrote the summary."""
-    url = endpoint.url.replace("//", f"//me:{KEY}@") + f"?key={KEY}"
+    url = endpoint.url + f"?key={KEY}"
     result = run("compact", "--json", "--endpoint", url, "--model", "a", "--model", "b", session)
     assert result.exit_code == 0
     first, *_ = result.stderr.splitlines()
@@ -153,6 +153,30 @@ def test_a_model_that_failed_is_named_where_another_summed_up(session: Path, com
     failed = "a: the endpoint answers with HTTP status 404; summed up by the model b"
     assert f"warning: {session}: {failed}\n" in result.stderr
     assert " by the model b" in result.stdout
+
+
+def test_a_prompt_is_read_once(session: Path, here: Path) -> None:
+    """A pipe, as the shell makes one for <(...), gives its text once, for however many sessions."""
+    other = write(here, pi(9), "other.jsonl")
+    ends, begins = os.pipe()
+    os.write(begins, b"Write a poem.")
+    os.close(begins)
+    program = "import sys; said = sys.stdin.read(); assert said.startswith('Write a poem.\\n'); print('## Goal\\nx')"
+    command = [sys.executable, "-m", "sessioncompress", "compact", "--json", "--prompt", f"/dev/fd/{ends}"]
+    command += ["--summarizer", shlex.join([sys.executable, "-S", "-c", program]), str(session), str(other)]
+    done = subprocess.run(command, pass_fds=[ends], capture_output=True, check=False)
+    os.close(ends)
+    assert [each["by"] for each in json.loads(done.stdout)["files"]] == ["command", "command"]
+
+
+def test_a_url_with_a_password_is_refused(session: Path, endpoint: Endpoint) -> None:
+    """It would be sent in the place of the key."""
+    for user in (f"me:{KEY}@", f"{KEY}@", "@"):
+        url = endpoint.url.replace("//", f"//{user}")
+        result = run("compact", "--endpoint", url, "--model", "m", session)
+        assert (result.exit_code, endpoint.received) == (2, [])
+        assert "the endpoint's URL has a user or a password" in result.stderr
+        assert KEY not in result.output
 
 
 @pytest.mark.parametrize("by", ["option", "config"])

@@ -77,7 +77,7 @@ def test_what_is_sent(tmp_path: Path) -> None:
     """The prompt, the old part alone, the key in its header; nothing else of the environment."""
     path = write(tmp_path, pi(8))
     with Endpoint([chat(PROSE)]) as endpoint:
-        compacted(path, endpoint.url.replace("//", "//user:pass@") + "?version=1", redact_patterns=("Gauge 1 [a-z]+",))
+        compacted(path, endpoint.url + "?version=1", redact_patterns=("Gauge 1 [a-z]+",))
     (request,) = endpoint.received
     assert request.path == "/v1/chat/completions?version=1"
     system, user = (each["content"] for each in request.body["messages"])
@@ -381,6 +381,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"endpoint": f"http://u:{KEY}/x@h", "models": ("m",)}, "is no URL"),
     ({"endpoint": "http://h/v1\x01", "models": ("m",)}, "is no URL"),
     ({"endpoint": "http://h\xff/v1", "models": ("m",)}, "is no URL"),
+    ({"endpoint": f"http://{KEY}@h/v1", "models": ("m",)}, "has a user or a password"),
     ({"endpoint": "http://h/v1"}, "needs the name of a model"),
     ({"endpoint": "http://h/v1", "protocol": "omp", "models": ("m",)}, "names no model"),
     ({"command": "no-such-program --key x"}, "the program no-such-program, which is to sum up, is not found"),
