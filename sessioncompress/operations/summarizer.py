@@ -225,7 +225,7 @@ def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str
     for model in rules.models or ("",):
         try:
             if rules.command is not None:
-                return old.holding(_run(rules, prompt), by="command", known=prompt.data), ""
+                return old.holding(_run(rules, prompt, old.session.where), by="command", known=prompt.data), ""
             answer = endpoint.ask(rules, prompt, model, spent)
             return old.holding(answer, by="endpoint", model=model, known=prompt.data), "; ".join(failures)
         except (ModelFailed, Unfit) as error:
@@ -233,9 +233,12 @@ def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str
     raise ModelFailed("; ".join(failures))
 
 
-def _run(rules: Summarizer, prompt: Prompt) -> str:
+def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     given = prompt.whole.encode(errors="replace")
     done = process.run(_words(rules.command or ""), given, seconds=rules.timeout_seconds, most=MOST_ANSWER)
+    if done.ended:
+        # No summary without a model either: nobody wants one any more.
+        raise FileFailed(f"the command that sums up failed: {done.failure}", where=where, state=NOT_CHANGED)
     if done.failure:
         raise ModelFailed(f"the command failed: {done.failure}")
     return done.output.decode(errors="replace")
