@@ -29,6 +29,8 @@ _AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 """Seconds before a request is made again: of those that double, the first, and the most for which a model is kept."""
 _MOST_COST = 1e9
+_SCHEMES = ("http://", "https://", "all://")
+"""For each of them the environment may name a proxy."""
 _OK = 200
 
 _sleep = time.sleep
@@ -125,9 +127,12 @@ def _client(rules: Summarizer) -> Any:
         # It would wait as long as it is told to.
         max_retries=0,
         timeout=rules.timeout_seconds,
-        # What is said to be sent to this machine goes through no proxy that the environment names.
+        # What is said to be sent to this machine goes through no proxy that the environment names; the certificates
+        # that it names count there, too.
         http_client=openai.DefaultHttpxClient(
-            follow_redirects=False, event_hooks=hooks, trust_env=not is_loopback(rules.endpoint or "")
+            follow_redirects=False,
+            event_hooks=hooks,
+            mounts=dict.fromkeys(_SCHEMES) if is_loopback(rules.endpoint or "") else None,
         ),
     )
 
@@ -167,9 +172,22 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
         if isinstance(error.__cause__, _Status):
             # As other versions hand on what the hook raises.
             raise _refused(error.__cause__, rules) from None
+        if _is_distrusted(error):
+            raise ModelFailed("the certificate of the endpoint is not trusted (SSL_CERT_FILE names others)") from None
         raise _Again("the endpoint cannot be reached") from None
     except (openai.OpenAIError, ValueError):
         raise ModelFailed("the request could not be made") from None
+
+
+def _is_distrusted(error: BaseException | None) -> bool:
+    """Tell whether a certificate is what a connection failed for."""
+    from ssl import SSLCertVerificationError
+
+    while error is not None:
+        if isinstance(error, SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _read(response: Any) -> bytes:

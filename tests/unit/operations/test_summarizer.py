@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import subprocess
 import sys
 import time
 from email.utils import formatdate
@@ -129,6 +131,39 @@ def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
     stats = compacted(path, command=python(f"{appends}{PRINTS}"))
     assert (stats.status, stats.reason) == (Status.SKIPPED, "its agent went on while it was summed up")
     assert path.read_bytes() == before + b"\n"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a certificate of this machine that nobody else has signed, and its key."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("needs openssl")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    key = path.with_name("key.pem")
+    options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    options += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(path)]
+    subprocess.run([openssl, "req", *options], check=True, capture_output=True)
+    path.write_bytes(key.read_bytes() + path.read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: list[float], certificate: Path, trusted: bool
+) -> None:
+    """One that nobody trusts is named, and nothing is sent or written; the environment may name it."""
+    path = write(tmp_path, pi(8))
+    before = snapshot(path)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    with Endpoint([chat(PROSE)], certificate) as endpoint:
+        if trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+            assert compacted(path, endpoint.url).by == "endpoint"
+            return
+        with pytest.raises(FileFailed, match="m: the certificate of the endpoint is not trusted"):
+            compacted(path, endpoint.url, on_failure=OnFailure.LEAVE)
+    assert snapshot(path) == before
+    assert (endpoint.received, waits) == ([], [])
 
 
 def test_the_protocol_of_oh_my_pi(tmp_path: Path) -> None:
