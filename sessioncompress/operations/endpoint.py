@@ -29,8 +29,6 @@ _AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 """Seconds before a request is made again: of those that double, the first, and the most for which a model is kept."""
 _MOST_COST = 1e9
-_SCHEMES = ("http://", "https://", "all://")
-"""For each of them the environment may name a proxy."""
 _OK = 200
 
 _sleep = time.sleep
@@ -115,9 +113,19 @@ def is_loopback(url: str) -> bool:
 
 def _client(rules: Summarizer) -> Any:
     # Imported here: it takes a second, and is there only where it was asked for.
+    import ssl
+
     import openai
 
-    hooks = {"response": [_refuse_unless_ok]}
+    options: dict[str, Any] = {"follow_redirects": False, "event_hooks": {"response": [_refuse_unless_ok]}}
+    if is_loopback(rules.endpoint or ""):
+        # What is said to be sent to this machine goes through no proxy that the environment names; a certificate that
+        # it names counts.
+        options |= {"trust_env": False, "verify": ssl.create_default_context()}
+    try:
+        client = openai.DefaultHttpxClient(**options)
+    except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
+        raise ModelFailed("a proxy or the certificates that the environment names cannot be used") from None
     return openai.OpenAI(
         api_key=os.environ.get(rules.api_key_env) or "none",
         # Whose account it is, is the key's business: what else the environment says goes to no endpoint.
@@ -127,13 +135,7 @@ def _client(rules: Summarizer) -> Any:
         # It would wait as long as it is told to.
         max_retries=0,
         timeout=rules.timeout_seconds,
-        # What is said to be sent to this machine goes through no proxy that the environment names; the certificates
-        # that it names count there, too.
-        http_client=openai.DefaultHttpxClient(
-            follow_redirects=False,
-            event_hooks=hooks,
-            mounts=dict.fromkeys(_SCHEMES) if is_loopback(rules.endpoint or "") else None,
-        ),
+        http_client=client,
     )
 
 

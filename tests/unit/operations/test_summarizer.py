@@ -121,6 +121,17 @@ def test_what_goes_to_this_machine_goes_through_no_proxy(tmp_path: Path, monkeyp
         assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
 
 
+@pytest.mark.parametrize("variable", ["ALL_PROXY=nonsense://me:{}@h", "HTTP_PROXY=:{}:::", "SSL_CERT_FILE=/etc/passwd"])
+def test_an_environment_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """It is no error of ours, and is not quoted."""
+    name, _, value = variable.partition("=")
+    monkeypatch.setenv(name, value.format(KEY))
+    stats = compacted(write(tmp_path, pi(8)), "http://192.0.2.1/v1")
+    assert stats.model_failure == "m: a proxy or the certificates that the environment names cannot be used"
+    with Endpoint([chat(PROSE)]) as endpoint:
+        assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
+
+
 def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
     """What comes may hang on what is summed up."""
     path = write(tmp_path, pi(8))
