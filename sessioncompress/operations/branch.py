@@ -19,7 +19,7 @@ from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import tree_shape
 from sessioncompress.operations.draft import Opened, opened
-from sessioncompress.operations.old_part import OldPart
+from sessioncompress.operations.old_part import WENT_ON, OldPart
 from sessioncompress.operations.summarizer import is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.summary import Status
@@ -175,6 +175,8 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
         with session.draft(made(old.extract), cut, dry_run=True):
             pass
     told = or_extract(old, "branch", sends=sends)
+    if is_used(session.policy.summarizer) and old.went_on():
+        return replace(stats, status=Status.SKIPPED, reason=WENT_ON)
     summary = told.summary
     with session.draft(made(summary), cut, dry_run=dry_run) as draft:
         after = tokens_of(draft.read)

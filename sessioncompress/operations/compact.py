@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
-from sessioncompress.operations.old_part import OldPart, Unfit
+from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
@@ -205,18 +204,11 @@ class _Compaction:
             if not rehearsed.is_compacted:
                 return rehearsed
             told = self._asked(found, old, dry_run=dry_run, sends=sends)
-            if self._went_on():
-                return replace(self._unchanged("its agent went on while it was summed up"), status=Status.SKIPPED)
+            if old.went_on():
+                return replace(self._unchanged(WENT_ON), status=Status.SKIPPED)
         if told is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
         return self._write(found, old, told, dry_run=dry_run)
-
-    def _went_on(self) -> bool:
-        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
-        session = self._session.session
-        with suppress(OSError):
-            return session.path.stat().st_size != session.size
-        return False
 
     def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
@@ -12,6 +13,9 @@ from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.checkpoints.quote import clean
 from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.operations.draft import Opened
+
+WENT_ON = "its agent went on while it was summed up"
+"""Why a session is left."""
 
 
 class Unfit(Exception):
@@ -41,6 +45,13 @@ class OldPart:
     def said(self) -> Iterator[tuple[int, Said]]:
         """Yield what was said in it, each with the number of its line."""
         return self.session.said(self._lines)
+
+    def went_on(self) -> bool:
+        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
+        session = self.session.session
+        with suppress(OSError):
+            return session.path.stat().st_size > session.size
+        return False
 
     def add(self, context: Sequence[str]) -> None:
         """Add what a command of the user's says besides."""

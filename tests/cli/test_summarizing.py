@@ -328,6 +328,18 @@ def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
         assert run(command, *options, "--no-network").exit_code == 2
 
 
+def test_a_branch_that_goes_on_meanwhile_is_not_left(here: Path) -> None:
+    """The agent's newest line would stand behind the summary, so that the session would stay on it."""
+    session = write(here, branched().data)
+    before, (last,) = session.read_bytes(), session.read_bytes().splitlines(keepends=True)[-1:]
+    new = json.loads(last)
+    line = json.dumps({**new, "parentId": new["id"], "id": "0a0b0c0d"}) + "\n"
+    program = f"open({str(session)!r}, 'a').write({line!r}); print('Fine.')"
+    result = run("branch-summary", "--summarizer", shlex.join([sys.executable, "-S", "-c", program]), session)
+    assert (result.exit_code, result.stdout) == (0, f"{session}: skipped: its agent went on while it was summed up\n")
+    assert session.read_bytes() == before + line.encode()
+
+
 def test_a_handoff_that_cannot_be_is_refused_before_anything_is_sent(here: Path, endpoint: Endpoint) -> None:
     """A file that is there, a folder that is not, an agent that gets no new session."""
     session, taken = write(here, claude(8)), write(here, b"mine", "taken.md")
