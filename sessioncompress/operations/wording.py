@@ -104,7 +104,7 @@ def compact_line(stats: CompactStats) -> str:
 
 def sending(tokens: int) -> str:
     """Word how much a run would send to a model."""
-    return f"a run would send {tokens:,} tokens of it"
+    return f"a run would send {tokens:,} tokens"
 
 
 def author(by: str, model: str) -> str:

@@ -216,7 +216,7 @@ def test_a_rehearsal_says_how_much_would_be_sent(here: Path, endpoint: Endpoint,
     sent = sum(len(each["content"]) for each in request.body["messages"]) + len("\n\n")
     assert (would["by"], told["by"], plain["tokensSent"]) == ("extractive", "endpoint", 0)
     assert would["tokensSent"] == told["tokensSent"] == -(-sent // 4)
-    assert said.endswith(f"; a run would send {told['tokensSent']:,} tokens of it\n")
+    assert said.endswith(f"; a run would send {told['tokensSent']:,} tokens\n")
 
 
 def test_its_text_can_be_looked_at(session: Path) -> None:
@@ -402,6 +402,6 @@ def test_several_sessions(here: Path, session: Path) -> None:
     rehearsed = run("compact", "--dry-run", "--summarizer", COMMAND, here).stdout
     result = run("compact", "--json", "--summarizer", COMMAND, here)
     sent = sum(each["tokensSent"] for each in json.loads(result.stdout)["files"])
-    assert f"tokens for the model; a run would send {sent:,} tokens of" in " ".join(rehearsed.split())
+    assert f"tokens for the model; a run would send {sent:,} tokens" in " ".join(rehearsed.split())
     assert result.stderr.startswith("sends up to 120,000 tokens of each of 2 sessions to the command python")
     assert [each["by"] for each in json.loads(result.stdout)["files"]] == ["command", "command"]
