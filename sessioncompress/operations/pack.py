@@ -27,7 +27,7 @@ from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import Entry, PackReader, State, is_same, not_utf8, source_of
+from sessioncompress.store.pack import Entry, PackReader, State, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 
@@ -253,10 +253,8 @@ def _found_again(pack: Pack, entry: Entry) -> State | None:
 
     None where another one is in its place: then it stays packed. Raises SessionCompressError, OSError.
     """
-    if all(is_same(pack.root / member.path, member) for member in entry.members):
-        if recover_packs.reads_back(pack, entry):
-            return State.PACKED
-        return State.LEFT
+    if packing.is_as_packed(pack, entry):
+        return State.PACKED if recover_packs.reads_back(pack, entry) else State.LEFT
     return State.LEFT if _goes_on(pack, entry) else None
 
 

@@ -183,6 +183,27 @@ def test_a_session_that_was_compressed_since_is_in_one_pack_alone(tmp_path: Path
     assert in_packs(tmp_path / "s") == sorted(name for name in was if ".sessioncompress" not in name)
 
 
+def test_a_session_that_a_killed_run_kept_originals_of_is_packed_anew(tmp_path: Path) -> None:
+    """It is as it was packed, but has a store now: the pack lacks that, and one run is enough."""
+    was = sessions_in(tmp_path / "s")
+    path = tmp_path / "s/two.jsonl"
+    pack(tmp_path / "s")
+    path.write_bytes(was["two.jsonl"].content)
+
+    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "exchange" and path in arguments:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        with disk(before):
+            compress_session(path, EAGER)
+
+    assert in_a_child(run) == signal.SIGKILL
+    assert path.read_bytes() == was["two.jsonl"].content
+    assert [each.error for each in pack(tmp_path / "s")] == [None]
+    assert in_packs(tmp_path / "s").count("two.jsonl") == 1
+
+
 def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
     """A session without any is packed."""
     policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
