@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
@@ -344,7 +345,20 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
     if added is None:
         raise session.in_use("a program has shortened it")
     modified, project = written_time(session.stat.st_mtime), utf8(head.project)
-    return Entry(State.PACKED, head.id, head.form.name, project, head.title, begun, modified, turns, *added)
+    frame, members = added
+    return Entry(
+        state=State.PACKED,
+        id=head.id,
+        agent=head.form.name,
+        project=project,
+        title=head.title,
+        begun=begun,
+        modified=modified,
+        turns=turns,
+        frame=frame,
+        members=members,
+        packed_ns=time.time_ns(),
+    )
 
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:

@@ -14,7 +14,8 @@ from sessioncompress.errors import Refused
 from sessioncompress.operations import pack as packing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
-from sessioncompress.operations.packed import meant_by, unpack_sessions
+from sessioncompress.operations.packed import Packed, meant_by, selected, unpack_sessions
+from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
@@ -121,6 +122,25 @@ def test_another_session_in_its_place_takes_nothing(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").rename(tmp_path / "new.jsonl")
     assert [each.error for each in unpack(tmp_path)] == [None]
     assert (tmp_path / "s.jsonl").read_bytes() == old
+
+
+def test_of_two_that_changed_at_the_same_time_the_one_packed_later_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their packs are called, and after a merge too."""
+    for number in range(11):
+        path = write(tmp_path, session(f"Version {number}."), "s.jsonl")
+        os.utime(path, ns=(MTIME, MTIME))
+        newest = path.read_bytes()
+        pack(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for named in (".", "s.jsonl", "Version"):
+        assert [each.entry.title for each in meant_by([named])] == ["Version 10."]
+    assert [each.entry.title for each in selected([tmp_path], Selection()) if isinstance(each, Packed)] == [
+        "Version 10."
+    ]
+    unpack(tmp_path)
+    assert path.read_bytes() == newest
 
 
 def test_a_session_without_its_store_takes_no_store(tmp_path: Path) -> None:
