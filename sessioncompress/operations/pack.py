@@ -375,7 +375,7 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
 
 def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     """Count the prompts of a session, and find when its first entry was written."""
-    reader, dating = form.reader(), form.reader()
+    reader = form.reader()
     turns, begun = 0, 0
     for number, raw, whole in _pieces(session):
         dated = begun or number >= _HEAD_LINES
@@ -384,5 +384,5 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
         if (entry := jsonl.parse(raw)) is not None:
             turns += sum(said.say is Say.PROMPT for said in reader.said(entry))
             if not dated:
-                begun = dating.line(raw, entry).time
+                begun = form.written_at(entry)
     return turns, written_time(begun / 1000) if begun else ""

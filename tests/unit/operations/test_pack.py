@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -262,6 +263,17 @@ def test_what_codex_has_packed_is_taken_as_it_is(tmp_path: Path) -> None:
     assert entry.turns > 1
     assert [each.error for each in unpack_sessions(meant_by([str(path)]))] == [None]
     assert state(tmp_path / "s") == was
+
+
+@pytest.mark.parametrize("name", ["codex.jsonl", "pi-v2.jsonl", "omp.jsonl", "claude-code.jsonl", "claude-agent.jsonl"])
+def test_when_a_session_was_begun_stands_in_the_index(tmp_path: Path, name: str) -> None:
+    """As its first entry with a time says."""
+    content = fixture(name)
+    (tmp_path / name).write_bytes(content)
+    first = next(filter(None, (json.loads(line).get("timestamp") for line in content.splitlines())))
+    pack(tmp_path)
+    (entry,) = packs_in(tmp_path)[0].index.entries
+    assert entry.begun[:19] == first[:19]
 
 
 @pytest.mark.parametrize("content", NO_ROLLOUTS, ids=["damaged", "no session", "empty", "zeros"])
