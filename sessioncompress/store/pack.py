@@ -141,6 +141,7 @@ def read_index(path: Path) -> Index:
             rows = file.read().splitlines()
     head: _Head | None = None
     entries: list[Entry] = []
+    places: set[str] = set()
     for number, row in enumerate(rows, 1):
         try:
             if head is None:
@@ -149,8 +150,14 @@ def read_index(path: Path) -> Index:
                 entries.append(msgspec.json.decode(row, type=Entry))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise _bad_index(path, "this line is none of an index of a pack", number) from None
-        if entries and not _may_hold(entries[-1]):
+        if len(entries) == len(places):
+            continue
+        if not _may_hold(entries[-1]):
             raise _bad_index(path, "this line names a file that no pack holds", number)
+        # What became of a session is noted by its path.
+        places.add(entries[-1].path)
+        if len(entries) != len(places):
+            raise _bad_index(path, "this line names a session that another line does", number)
     if head is None:
         raise _bad_index(path, "it is empty")
     return Index(head.size, tuple(entries))
@@ -177,7 +184,8 @@ def _may_hold(entry: Entry) -> bool:
     if not plain or not others:
         return plain
     store = store_in(Path(first.path))
-    return {each.path for each in others} <= {store.originals.as_posix(), store.journal.as_posix()}
+    named = {each.path for each in others}
+    return len(named) == len(others) and named <= {store.originals.as_posix(), store.journal.as_posix()}
 
 
 class Source(NamedTuple):
