@@ -114,9 +114,18 @@ def meant_by(named: Iterable[str]) -> list[Packed]:
         if not here:
             anywhere = _sorted(packed_anywhere())[0] if anywhere is None else anywhere
             here = _called(each, anywhere)
-        # Of two of one place the newer one is meant.
-        found |= {one.place: one for one in sorted(here, key=lambda one: one.entry.members[0].mtime_ns)}
+        found |= _newest(here)
     return list(found.values())
+
+
+def _newest(among: Iterable[Packed]) -> dict[Path, Packed]:
+    """Choose by their places: of two packed sessions of one place the newer one is meant."""
+    newest: dict[Path, Packed] = {}
+    for each in among:
+        there = newest.setdefault(each.place, each)
+        if each.entry.age > there.entry.age:
+            newest[each.place] = each
+    return newest
 
 
 def _sorted(found: Iterable[Packed | SessionCompressError]) -> tuple[list[Packed], list[SessionCompressError]]:
@@ -131,7 +140,7 @@ def _sorted(found: Iterable[Packed | SessionCompressError]) -> tuple[list[Packed
 
 
 def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
-    by_place = {each.place: each for each in among}
+    by_place = _newest(among)
     folded = named.casefold()
     ways: tuple[Callable[[Entry], bool], ...] = (
         lambda entry: entry.id == named,
@@ -253,12 +262,10 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
 def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
     """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
     project = project_of(selection)
-    seen: set[Path] = set()
-    for each in packed_in(paths) if paths else packed_anywhere():
-        if not isinstance(each, Packed):
-            yield each
-        elif each.place not in seen and each.pack.holds(each.entry) and _selects(selection, project, each.entry):
-            seen.add(each.place)
+    found, wrong = _sorted(packed_in(paths) if paths else packed_anywhere())
+    yield from wrong
+    for each in _newest(found).values():
+        if each.pack.holds(each.entry) and _selects(selection, project, each.entry):
             yield each
 
 

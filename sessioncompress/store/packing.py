@@ -211,11 +211,8 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
     is not as it was packed, and stays.
     """
     path, store = session.path, store_in(session.path)
-    members = {pack.root / each.path: each for each in entry.members}
     with failing(path):
-        there = [each for each in (path, store.originals, store.journal) if os.path.lexists(each)]
-        same = set(there) == members.keys() and path.name not in sessions_named(store.work)
-        if not same or not all(is_same(each, member) for each, member in members.items()):
+        if path.name in sessions_named(store.work) or not is_as_packed(pack, entry):
             raise session.in_use("it has changed since it was packed")
         _refuse_if_unseen(session)
         aside = aside_of(path)
@@ -231,6 +228,14 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
             raise session.in_use("a program writes to it")
         disk.remove(aside)
         remove_store(pack.root, entry)
+
+
+def is_as_packed(pack: Pack, entry: Entry) -> bool:
+    """Tell whether a session and its store are at their places as they were packed, and nothing more of a store is."""
+    path, members = pack.place(entry), {pack.root / each.path: each for each in entry.members}
+    store = store_in(path)
+    there = {each for each in (path, store.originals, store.journal) if os.path.lexists(each)}
+    return there == members.keys() and all(is_same(each, member) for each, member in members.items())
 
 
 def _refuse_if_unseen(session: OpenSession) -> None:

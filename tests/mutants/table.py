@@ -1056,8 +1056,8 @@ MUTANTS = (
     Mutant(
         "a packed session is not compared before it goes",
         "store/packing.py",
-        "if not same or not all(is_same(each, member) for each, member in members.items()):",
-        "if not same:",
+        "return there == members.keys() and all(is_same(each, member) for each, member in members.items())",
+        "return there == members.keys()",
         _PACKING,
     ),
     Mutant(

@@ -173,6 +173,43 @@ def test_a_store_is_that_of_its_session(tmp_path: Path, bad: str) -> None:
         read_index(path)
 
 
+TWICE = [
+    ["s.jsonl", ".sessioncompress/s.refs.jsonl", ".sessioncompress/s.refs.jsonl"],
+    ["s.jsonl", "s.jsonl"],
+]
+
+
+@pytest.mark.parametrize("names", TWICE)
+def test_a_session_has_no_file_twice(tmp_path: Path, names: list[str]) -> None:
+    """Of which one would be lost."""
+    path = tmp_path / "p.index"
+    path.write_bytes(Index(5, (entry(members=tuple(map(member, names))),)).written())
+    with pytest.raises(Damaged, match="names a file that no pack holds"):
+        read_index(path)
+
+
+def test_an_index_names_a_session_once(tmp_path: Path) -> None:
+    """Of two, both would be noted as back where one is."""
+    path = tmp_path / "p.index"
+    path.write_bytes(Index(5, (entry(members=(member("s.jsonl"),)),) * 2).written())
+    with pytest.raises(Damaged, match="names a session that another line does"):
+        read_index(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("mtimeNs", 1 << 63), ("mtimeNs", -(1 << 70)), ("size", 1 << 63), ("start", -1)]
+)
+def test_a_number_that_no_system_takes_is_damage(tmp_path: Path, key: str, value: int) -> None:
+    """It would raise where it is used."""
+    path = tmp_path / "p.index"
+    head, row = Index(5, (entry(members=(member("s.jsonl"),)),)).written().splitlines()
+    read = json.loads(row)
+    read["members"][0][key] = value
+    path.write_bytes(head + b"\n" + json.dumps(read).encode() + b"\n")
+    with pytest.raises(Damaged, match="none of an index"):
+        read_index(path)
+
+
 @pytest.mark.parametrize(
     "content",
     [
