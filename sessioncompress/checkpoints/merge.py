@@ -76,6 +76,11 @@ def head(entries: int, prompts: int, root: str) -> str:
     )
 
 
+def is_ours(text: str) -> bool:
+    """Tell whether a summary is one of ours."""
+    return _head(text) >= 0
+
+
 def _head(text: str) -> int:
     """Find where a summary of ours begins; -1 where it is none. A quoted head has something else before it."""
     at = text.find(HEAD, 0, _HEAD_WITHIN)

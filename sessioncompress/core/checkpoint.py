@@ -20,13 +20,17 @@ EXTRACTIVE = "extractive"
 
 
 class Say(StrEnum):
-    """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it."""
+    """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it.
+
+    A prompt that a checkpoint repeats is `carried`: it was said before it.
+    """
 
     PROMPT = "prompt"
     ANSWER = "answer"
     CALL = "call"
     RESULT = "result"
     SUMMARY = "summary"
+    CARRIED = "carried"
 
 
 class Said(NamedTuple):

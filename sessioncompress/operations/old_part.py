@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
 from sessioncompress.checkpoints.notes import NOTHING, Besides, gather
 from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.checkpoints.quote import clean
 from sessioncompress.core.checkpoint import Said, Summary
+from sessioncompress.operations.conversation import said
 from sessioncompress.operations.draft import Opened
 
 
@@ -17,7 +18,7 @@ class Unfit(Exception):
 
 
 class OldPart:
-    """Lines of a session for which a summary of at most `budget` tokens is to stand; see gather() for the rest.
+    """Lines of a session for which a summary of at most `budget` tokens is to stand; see said() and gather().
 
     `extract` is the one of the session's own words, whose facts are those of any other.
     """
@@ -30,15 +31,16 @@ class OldPart:
         budget: int,
         splits: bool = False,
         besides: Besides = NOTHING,
+        apart: Container[int] = (),
     ) -> None:
         self.session, self.budget = session, budget
-        self._lines = lines
+        self._lines, self._apart = lines, apart
         self.notes = gather(self.said(), splits=splits, besides=besides)
         self.extract = extract(self.notes, budget)
 
     def said(self) -> Iterator[tuple[int, Said]]:
         """Yield what was said in it, each with the number of its line."""
-        return self.session.said(self._lines)
+        return said(self.session, self._lines, self._apart)
 
     def add(self, context: Sequence[str]) -> None:
         """Add what a command of the user's says besides."""

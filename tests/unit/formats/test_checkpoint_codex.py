@@ -94,9 +94,13 @@ SUMMARIES: list[tuple[str, dict[str, Any], list[Said]]] = [
     (
         "the agent's own, with the prompts that it keeps",
         {"message": framed("So."), "replacement_history": [words("user", "Fix it."), words("user", framed("So."))]},
-        [Said(Say.SUMMARY, "So."), Said(Say.PROMPT, "Fix it.")],
+        [Said(Say.SUMMARY, "So."), Said(Say.CARRIED, "Fix it.")],
     ),
-    ("a sealed one", {"message": "", "replacement_history": [words("user", "Fix it."), {"type": "compaction"}]}, []),
+    (
+        "a sealed one",
+        {"message": "", "replacement_history": [words("user", "Fix it."), {"type": "compaction"}]},
+        [Said(Say.CARRIED, "Fix it.")],
+    ),
 ]
 
 
