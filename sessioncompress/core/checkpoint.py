@@ -76,11 +76,11 @@ class Cut(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A summary: its text, one short line of it, the files that were only read and those that were changed.
+    """A summary: its text, one short line of it, and files: those that were read, and those that were changed.
 
-    `refs` are the references in it. The tokens are those of what the model reads, without and with the checkpoint.
-    `by` is who wrote it: taken from the session's own words, or a command, an endpoint with its `model`, or the command
-    that is asked before, of which `preserved` is the JSON of an object that it wants kept.
+    A file is not among both. `refs` are the references in it. The tokens are those of what the model reads, without
+    and with the checkpoint. `by` is who wrote it: taken from the session's own words, or a command, an endpoint with
+    its `model`, or the command that is asked before, of which `preserved` is the JSON of an object that it wants kept.
     """
 
     text: str
