@@ -98,8 +98,8 @@ MEANINGS: Mapping[str, str] = {
     "compact.keepTurns": "`turns`: so many turns of the user are kept.",
     "compact.summaryTokens": "The most tokens of a summary. It takes at most a twentieth of what it stands for, but "
     "1,000 tokens in any case.",
-    "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this.",
-    "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this.",
+    "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this, of 4 characters each.",
+    "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this, of 4 characters each.",
     "compact.ask": "`false`: `compact --ask` asks only where the rule `deliberate` acts by `safetyPercent`.",
     "compact.askSeconds": "Seconds that `compact --ask` waits for an answer.",
     "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt "

@@ -25,7 +25,7 @@ from sessioncompress.operations.old_part import OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
-from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
+from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 from sessioncompress.store.runs import written_by
@@ -45,6 +45,8 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
+    `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded nothing
+    since the last run or compaction.
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
@@ -63,6 +65,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     tokens_before: int = 0
     tokens_after: int = 0
     tokens_summary: int = 0
+    tokens_recorded: int | None = None
     messages_before: int = 0
     messages_kept: int = 0
     messages_compacted: int = 0
@@ -237,9 +240,10 @@ class _Compaction:
                 splits_turn=found.splits,
                 summary=summary.text,
             )
-            if (saved := stats.tokens_before - stats.tokens_after) < self._rules.min_saved_tokens:
+            # As all numbers of the policy, by four characters a token.
+            if (saved := before - tokens) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
-                return self._unchanged(f"it would save {saved:,} tokens, less than {least}")
+                return self._unchanged(f"it would save {saved:,} tokens of 4 characters, less than {least}")
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -331,6 +335,7 @@ class _Compaction:
             size_after=size,
             tokens_before=tokens,
             tokens_after=tokens,
+            tokens_recorded=recorded_now(session.part.known.newest, session.part.journal),
             messages_before=messages,
             messages_kept=messages,
             strategy=self._rules.keep,

@@ -78,8 +78,11 @@ def arrow(stats: CompressionStats) -> str:
 
 def tokens(stats: CompressionStats) -> str:
     """Format the tokens before and after a run, and what the agent recorded."""
-    recorded = "" if stats.tokens_recorded is None else f"; {stats.tokens_recorded:,} recorded before"
-    return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} (estimated{recorded})"
+    return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} ({_estimated(stats)})"
+
+
+def _estimated(stats: CompressionStats | CompactStats) -> str:
+    return "estimated" + ("" if stats.tokens_recorded is None else f"; {stats.tokens_recorded:,} recorded before")
 
 
 def compact_line(stats: CompactStats) -> str:
@@ -91,7 +94,8 @@ def compact_line(stats: CompactStats) -> str:
         inside = " from inside a turn on" if stats.splits_turn else ""
         said = (
             f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
-            f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+            f"{stats.tokens_summary:,} of them the summary; {_estimated(stats)}); "
+            f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
         )
         if stats.lines_dropped:
             said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"

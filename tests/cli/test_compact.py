@@ -31,6 +31,7 @@ FIELDS = {
     "tokensBefore",
     "tokensAfter",
     "tokensSummary",
+    "tokensRecorded",
     "messagesBefore",
     "messagesKept",
     "messagesCompacted",
@@ -217,7 +218,7 @@ def test_only_where_a_summary_is_due(here: Path) -> None:
     lines = result.stdout.splitlines()
     assert re.fullmatch(rf"{due}: [\d,]+ -> [\d,]+ tokens \(-\d+ %\)", lines[0])
     assert lines[1].startswith("1 skipped: ")
-    assert lines[1].endswith(" tokens are not over the threshold of 10,000 (rule omp)")
+    assert lines[1].endswith(" tokens in use are not over the threshold of 10,000 (rule omp)")
     assert lines[2].startswith("total: 1 session compacted: ")
     assert lines[2].endswith("; 1 skipped")
     assert run("budget", here).exit_code == 0
