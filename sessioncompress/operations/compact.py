@@ -11,12 +11,13 @@ import orjson
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.cut import NoCut, find_cut
+from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
 from sessioncompress.checkpoints.goals import NO_GOAL, Goal
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
+from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
@@ -183,7 +184,7 @@ class _Compaction:
         self._goal = goals.found_in(session, self._goal)
         found = self._cut()
         if isinstance(found, NoCut):
-            return self._unchanged(found.reason)
+            return self._unchanged(self._too_little(found.reason))
         besides = Besides(self._goal.text, self._goal.instructions)
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
         told: Told | None = Told(old.extract)
@@ -198,6 +199,14 @@ class _Compaction:
         if told is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
         return self._write(found, told, dry_run=dry_run)
+
+    def _too_little(self, reason: str) -> str:
+        """Say besides what to do where there is more to sum up than the model reads by now."""
+        order = for_the_model(self._session.read)
+        is_compacted = bool(order) and self._session.read.lines.roles[order[0]] is Role.CHECKPOINT
+        if is_compacted or self._session.part.known.rewritten.rows.keys().isdisjoint(order):
+            return reason
+        return f"{reason}; compress has replaced what was long: restore it first, compact it, then compress it again"
 
     def _went_on(self) -> bool:
         """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
@@ -243,7 +252,8 @@ class _Compaction:
             # As all numbers of the policy, by four characters a token.
             if (saved := before - tokens) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
-                return self._unchanged(f"it would save {saved:,} tokens of 4 characters, less than {least}")
+                reason = f"it would save {saved:,} tokens of 4 characters, less than {least}"
+                return self._unchanged(self._too_little(reason))
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -263,7 +273,12 @@ class _Compaction:
                 made = session.form.dropping(session.written, found, made)
         if made is None:
             what = f"compact writes no checkpoint for sessions of {session.form.name} yet"
-            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
+            raise Refused(
+                what,
+                where=session.where,
+                state=NOT_CHANGED,
+                remedy="Run 'sessioncompress compress' instead, which makes it smaller.",
+            )
         return made
 
     def _cut(self) -> Cut | NoCut:

@@ -153,9 +153,9 @@ class Opened:
                 sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
                 entered.enter_context(sink)
             if (document is not None or made.removed) and not self.policy.keep_backup:
-                going, remedy = "messages", "Run with originals."
+                going, remedy = "messages", "Set keepBackup to true in its policy, and run again."
                 if document is None:
-                    going, remedy = "lines", "Run with originals, or without --drop-dead."
+                    going, remedy = "lines", "Set keepBackup to true in its policy, or run without --drop-dead."
                 what = f"{going} would go from it, and the policy keeps no originals (keepBackup: false)"
                 raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
             if document is None:
@@ -166,7 +166,12 @@ class Opened:
                     what = (
                         f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, and no document of that size is read"
                     )
-                    raise Refused(what, where=self.where, state=NOT_CHANGED, remedy="It stays as it is.")
+                    raise Refused(
+                        what,
+                        where=self.where,
+                        state=NOT_CHANGED,
+                        remedy="Begin a new session with what 'sessioncompress handoff' writes.",
+                    )
             draft.check(self._known, cut, self.where)
             yield draft
 

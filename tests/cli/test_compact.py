@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -255,3 +258,26 @@ def test_a_session_that_may_be_cached_is_left(here: Path) -> None:
     os.utime(path, (time.time(),) * 2)
     assert "may still have it in its cache" in run("compact", "--idle-seconds", "600", path).stdout
     assert path.read_bytes() == pi(8)
+
+
+def test_a_refusal_fits_a_terminal(here: Path) -> None:
+    """It says what, where, in what state the session is and what to do, in lines of its width."""
+    made = Rollout(ordinals=True)
+    for turn in range(8):
+        made.user(f"Part {turn}: look at the logs.")
+        made.run(f"cat {turn}.log", "The gauge fell silent.\n" * 2_000)
+        made.end("Seen.")
+    (here / "numbered.jsonl").write_bytes(made.bytes())
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "sessioncompress", "compact", "numbered.jsonl"]
+    environment = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, cwd=here, env=environment, check=False)
+    lines = os.read(ours, 1 << 16).decode().splitlines()
+    for each in (ours, theirs):
+        os.close(each)
+    assert done.returncode == 4
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines).split()) == (
+        "refused: numbered.jsonl: Codex numbered the lines of this rollout, and none can be put between them. "
+        "The session is not changed. Resume it with Codex, and compact it there with /compact."
+    )

@@ -458,3 +458,20 @@ def test_the_policys_numbers_count_four_characters_a_token_whatever_the_model(tm
     assert "tokens of 4 characters, less than minSavedTokens 100,000" in reason
     assert one.messages_kept == other.messages_kept
     assert other.tokens_before > 1.2 * one.tokens_before
+
+
+def test_of_a_session_that_was_compressed_it_says_what_to_do_first(tmp_path: Path) -> None:
+    """Where too little is left to sum up; with a summary in it a restore would take that out."""
+    path = write(tmp_path, LONG["pi"](8))
+    much = replace(SMALL, compact=replace(SMALL.compact, min_dead_tokens=100_000))
+    plain = compact_session(path, much).reason
+    compress(path, SMALL)
+    reason = compact_session(path, much).reason
+    assert "restore" not in plain
+    assert reason.endswith(
+        "; compress has replaced what was long: restore it first, compact it, then compress it again"
+    )
+    restore_session(path)
+    assert compact_session(path, SMALL).status is Status.COMPACTED
+    compress(path, SMALL)
+    assert "restore" not in compact_session(path, much).reason
