@@ -105,8 +105,8 @@ def _changed(draft: Draft) -> Sequence[str]:
     return done.files(draft.notes.deeds, draft.notes.root, draft.room)
 
 
-def _read_only(draft: Draft) -> Sequence[str]:
-    return done.read_only(draft.notes.deeds, draft.notes.root, draft.room)
+def _read_files(draft: Draft) -> Sequence[str]:
+    return done.read_files(draft.notes.deeds, draft.notes.root, draft.room)
 
 
 def _searches(draft: Draft) -> Sequence[str]:
@@ -158,7 +158,7 @@ _SECTIONS = (
     Shown(Title.CONTEXT, 0.15, _context),
     Shown(Title.TODO, 0.07, _todo),
     Shown(Title.CHANGED, 0.14, _changed),
-    Shown(Title.READ_ONLY, 0.05, _read_only),
+    Shown(Title.READ_FILES, 0.05, _read_files),
     Shown(Title.SEARCHES, 0.10, _searches),
     Shown(Title.COMMANDS, 0.14, _commands),
     Shown(Title.FAILURES, 0.05, _failures),
@@ -168,7 +168,7 @@ _SECTIONS = (
 _NAMED = {section.title: section for section in _SECTIONS}
 _ORDER = (
     *(Title.GOAL, Title.CONTEXT, Title.CHANGED, Title.COMMANDS, Title.PROGRESS, Title.SO_FAR, Title.REQUESTS),
-    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_ONLY, Title.SEARCHES),
+    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
     *(Title.REPORTS, Title.WROTE, Title.READ),
 )
 """In the order in which they get their room: what no model can find out again before all others."""
@@ -177,7 +177,7 @@ _REST = (Title.REPORTS, Title.WROTE, Title.READ)
 _RESERVED = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
 """And so much at least."""
 _FACTS = (
-    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_ONLY, Title.SEARCHES),
+    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
     Title.PROGRESS,
 )
 """They are taken from the session whoever sums up; the next step depends on the words of the request in progress."""

@@ -41,7 +41,7 @@ def line(stats: BudgetStats) -> str:
     elif stats.recorded_is_stale:
         parts.append(f"estimated, {stats.tokens_recorded:,} recorded before the last run or compaction")
     else:
-        parts.append(f"recorded, {stats.tokens_estimated:,} estimated")
+        parts.append(f"{stats.tokens_recorded:,} recorded, {stats.tokens_estimated:,} estimated")
     parts.append(counted(stats.messages, "message", "messages"))
     if stats.messages_since is not None:
         seconds = stats.seconds_since

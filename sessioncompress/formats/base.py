@@ -261,7 +261,7 @@ class Format(ABC):
 
     def _no_branches(self) -> CannotCheckpoint:
         what = f"branch-summary writes no summary of a branch for sessions of {self.name}"
-        return CannotCheckpoint(what, "compact sums up what is old in it.")
+        return CannotCheckpoint(what, "Run 'sessioncompress compact' instead, which sums up what is old in it.")
 
     def is_subagent(self, session: Written) -> bool:
         """Tell whether the session is one that another session of the agent began for a task."""

@@ -171,7 +171,8 @@ def dropping(session: Written, live: Sequence[int], cut: Cut, made: Checkpoint) 
             above = None if step is None else lines.ids[step]
             changed[number] = splice(session.raw(number), session.entry(number), {("parentId",): above})[0]
         except CannotSplice as error:
-            raise base.CannotCheckpoint("an entry cannot be hung elsewhere", "Run without --drop-dead.") from error
+            what = "an entry that stays hangs on one that would go, and cannot be hung elsewhere"
+            raise base.CannotCheckpoint(what, "Run without --drop-dead: the lines stay.") from error
     return made._replace(removed=gone, changed=changed)
 
 

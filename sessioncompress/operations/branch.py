@@ -163,7 +163,8 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
     if not any(lines.roles[number] in SPOKEN for number in left.old):
         return replace(stats, reason=f"nothing was said behind {lines.ids[target]} that would be left")
     _refuse_inside_step(session, left.path, target)
-    old = OldPart(session, left.old, budget=session.budget(left.old))
+    stays = frozenset(left.path.shape.live)
+    old = OldPart(session, left.old, budget=session.budget(left.old), apart=stays)
     cut = Cut(left.old, for_the_model(left.path), splits=False)
 
     def made(summary: Summary) -> Checkpoint:

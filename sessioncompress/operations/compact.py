@@ -10,12 +10,13 @@ import orjson
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.cut import NoCut, find_cut
+from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
 from sessioncompress.checkpoints.goals import NO_GOAL, Goal
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
+from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
@@ -24,7 +25,7 @@ from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
-from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
+from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 from sessioncompress.store.runs import written_by
@@ -53,6 +54,8 @@ class CompactStats(Struct, frozen=True, rename="camel"):
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
     `tokens_sent` are those that a model is given to sum up, or would be.
+    `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded nothing
+    since the last run or compaction.
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
@@ -73,6 +76,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     tokens_after: int = 0
     tokens_summary: int = 0
     tokens_sent: int = 0
+    tokens_recorded: int | None = None
     messages_before: int = 0
     messages_kept: int = 0
     messages_compacted: int = 0
@@ -194,7 +198,7 @@ class _Compaction:
         self._goal = goals.found_in(session, self._goal)
         found = self._cut()
         if isinstance(found, NoCut):
-            return self._unchanged(found.reason)
+            return self._unchanged(self._too_little(found.reason))
         besides = Besides(self._goal.text, self._goal.instructions)
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
         told: Told | None = Told(old.extract)
@@ -209,6 +213,14 @@ class _Compaction:
         if told is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
         return self._write(found, old, told, dry_run=dry_run)
+
+    def _too_little(self, reason: str) -> str:
+        """Say besides what to do where there is more to sum up than the model reads by now."""
+        order = for_the_model(self._session.read)
+        is_compacted = bool(order) and self._session.read.lines.roles[order[0]] is Role.CHECKPOINT
+        if is_compacted or self._session.part.known.rewritten.rows.keys().isdisjoint(order):
+            return reason
+        return f"{reason}; compress has replaced what was long: restore it first, compact it, then compress it again"
 
     def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""
@@ -247,9 +259,11 @@ class _Compaction:
                 goal=old.notes.goal,
                 unheeded=tuple(self._unheeded(old, summary)),
             )
-            if (saved := stats.tokens_before - stats.tokens_after) < self._rules.min_saved_tokens:
+            # As all numbers of the policy, by four characters a token.
+            if (saved := before - tokens) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
-                return self._unchanged(f"it would save {saved:,} tokens, less than {least}")
+                reason = f"it would save {saved:,} tokens of 4 characters, less than {least}"
+                return self._unchanged(self._too_little(reason))
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -278,7 +292,12 @@ class _Compaction:
                 made = session.form.dropping(session.written, found, made)
         if made is None:
             what = f"compact writes no checkpoint for sessions of {session.form.name} yet"
-            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
+            raise Refused(
+                what,
+                where=session.where,
+                state=NOT_CHANGED,
+                remedy="Run 'sessioncompress compress' instead, which makes it smaller.",
+            )
         return made
 
     def _cut(self) -> Cut | NoCut:
@@ -350,6 +369,7 @@ class _Compaction:
             size_after=size,
             tokens_before=tokens,
             tokens_after=tokens,
+            tokens_recorded=recorded_now(session.part.known.newest, session.part.journal),
             messages_before=messages,
             messages_kept=messages,
             strategy=self._rules.keep,

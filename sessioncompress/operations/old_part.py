@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 
@@ -12,6 +12,7 @@ from sessioncompress.checkpoints.notes import NOTHING, Besides, gather
 from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.checkpoints.quote import clean
 from sessioncompress.core.checkpoint import Said, Summary
+from sessioncompress.operations.conversation import said
 from sessioncompress.operations.draft import Opened
 
 WENT_ON = "its agent went on while it was summed up"
@@ -23,7 +24,7 @@ class Unfit(Exception):
 
 
 class OldPart:
-    """Lines of a session for which a summary of at most `budget` tokens is to stand; see gather() for the rest.
+    """Lines of a session for which a summary of at most `budget` tokens is to stand; see said() and gather().
 
     `extract` is the one of the session's own words, whose facts are those of any other.
     """
@@ -36,15 +37,16 @@ class OldPart:
         budget: int,
         splits: bool = False,
         besides: Besides = NOTHING,
+        apart: Container[int] = (),
     ) -> None:
         self.session, self.budget = session, budget
-        self._lines = lines
+        self._lines, self._apart = lines, apart
         self.notes = gather(self.said(), splits=splits, besides=besides)
         self.extract = extract(self.notes, budget)
 
     def said(self) -> Iterator[tuple[int, Said]]:
         """Yield what was said in it, each with the number of its line."""
-        return self.session.said(self._lines)
+        return said(self.session, self._lines, self._apart)
 
     def went_on(self) -> bool:
         """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""

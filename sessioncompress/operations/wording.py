@@ -79,8 +79,11 @@ def arrow(stats: CompressionStats) -> str:
 
 def tokens(stats: CompressionStats) -> str:
     """Format the tokens before and after a run, and what the agent recorded."""
-    recorded = "" if stats.tokens_recorded is None else f"; {stats.tokens_recorded:,} recorded before"
-    return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} (estimated{recorded})"
+    return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} ({_estimated(stats)})"
+
+
+def _estimated(stats: CompressionStats | CompactStats) -> str:
+    return "estimated" + ("" if stats.tokens_recorded is None else f"; {stats.tokens_recorded:,} recorded before")
 
 
 def compact_line(stats: CompactStats) -> str:
@@ -92,7 +95,7 @@ def compact_line(stats: CompactStats) -> str:
         inside = " from inside a turn on" if stats.splits_turn else ""
         said = (
             f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
-            f"summary {stats.tokens_summary:,} tokens{author(stats.by, stats.model)}); "
+            f"{stats.tokens_summary:,} of them the summary{author(stats.by, stats.model)}; {_estimated(stats)}); "
             f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
         )
         if stats.lines_dropped:
