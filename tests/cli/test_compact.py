@@ -31,6 +31,7 @@ FIELDS = {
     "tokensBefore",
     "tokensAfter",
     "tokensSummary",
+    "tokensSent",
     "messagesBefore",
     "messagesKept",
     "messagesCompacted",
