@@ -34,6 +34,7 @@ FIELDS = {
     "tokensBefore",
     "tokensAfter",
     "tokensSummary",
+    "tokensSent",
     "tokensRecorded",
     "messagesBefore",
     "messagesKept",
