@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessioncompress.cli.help import OneScreen
-from sessioncompress.cli.kinds import AGE, Agent, PathKind, PathOrUrl, amount
+from sessioncompress.cli.kinds import AGE, Agent, PackedOrUrl, PathKind, PathOrPacked, PathOrUrl, amount
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
@@ -57,6 +57,8 @@ ANY_PATH = PathKind(path_type=Path)
 PATH_OR_URL = PathOrUrl(path_type=Path)
 EXISTING_OR_URL = PathOrUrl(path_type=Path, exists=True, readable=False)
 EXISTING = PathKind(path_type=Path, exists=True, readable=False)
+EXISTING_OR_PACKED = PathOrPacked(path_type=Path, exists=True, readable=False)
+EXISTING_PACKED_OR_URL = PackedOrUrl(path_type=Path, exists=True, readable=False)
 FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=True, dir_okay=False, readable=False))
 """For files that a program such as pre-commit hands over."""
 CONFIG = click.option(

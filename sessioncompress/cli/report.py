@@ -45,7 +45,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress report --all -o report.html")
-@choosing(options.JOBS)
+@choosing(options.JOBS, packed=True)
 @click.option(
     "-o",
     "target",

@@ -19,7 +19,7 @@ SCHEMA = "sessioncompress.search/1"
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress search 'rate limit' ~/.claude/projects")
 @click.argument("text")
-@choosing(options.JSON, urls=True, or_all=lambda _: True)
+@choosing(options.JSON, urls=True, packed=True, or_all=lambda _: True)
 def search(chosen: Chosen, text: str) -> None:
     """Find a text in what was said in sessions, packed ones too."""
     if not text:

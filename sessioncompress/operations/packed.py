@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -83,6 +84,23 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
                 if entry.state is State.PACKED and is_meant and key not in seen:
                     seen.add(key)
                     yield Packed(pack, entry)
+
+
+def packed_at(path: Path) -> Packed | None:
+    """Find a packed session that was at a path, or below it."""
+    # A name that no file can have is none of a session's.
+    with suppress(ValueError):
+        for each in packed_in([path]):
+            if isinstance(each, Packed) and each.pack.holds(each.entry):
+                return each
+    return None
+
+
+def way_back(path: Path) -> str:
+    """Say where the session is packed that was at a path, and what brings it back; nothing where none is."""
+    packed = packed_at(path)
+    back = f"'sessioncompress unpack {quote(str(path))}' brings it back."
+    return f"It is packed, in {packed.pack.archive}: {back}" if packed else ""
 
 
 def packed_anywhere() -> Iterator[Packed | SessionCompressError]:

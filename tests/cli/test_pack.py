@@ -235,3 +235,45 @@ def test_report_tells_what_is_packed(work: Path) -> None:
     index.write_bytes(b"[]\n")
     assert run("report", work).exit_code == 5
     assert "What is packed" not in Path("report.html").read_text()
+
+
+PACKED_PATHS = [
+    (("stats", "{}"), 0, "3 turns"),
+    (("verify", "{}"), 0, "originals read and right"),
+    (("search", "at part 0", "{}"), 0, "in 1 of 1 session"),
+    (("show", "{ref}", "{}"), 0, "Look at part 0. 0"),
+    (("report", "{}"), 0, "1 session packed"),
+    (("compress", "{}"), 2, "does not exist. It is packed, in "),
+    (("compact", "{}"), 2, "does not exist. It is packed, in "),
+    (("restore", "{}"), 2, "does not exist. It is packed, in "),
+    (("diff", "{}"), 2, "does not exist. It is packed, in "),
+    (("budget", "{}"), 2, "does not exist. It is packed, in "),
+    (("forget", "{}"), 2, "it has no store. It is packed, in "),
+    (("clean", "{}"), 2, "it has no store. Nothing was done. It is packed, in "),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), PACKED_PATHS, ids=[row[0][0] for row in PACKED_PATHS])
+def test_the_path_of_a_packed_session(work: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+    """Who reads packs reads it there; the others say what brings it back, and that works."""
+    path = work / "one.jsonl"
+    records = store_in(path).journal.read_text().splitlines()
+    ref = next(json.loads(line)["ref"] for line in records if '"block"' in line)
+    was = packs.state(work)
+    run("pack", path)
+    result = run(*(each.format(path, ref=ref) for each in arguments))
+    assert result.exit_code == code, result.output
+    assert said in result.output
+    if code:
+        command = f"unpack {path}"
+        assert f"'sessioncompress {command}' brings it back" in result.stderr
+        assert run(*command.split()).exit_code == 0
+        assert packs.state(work) == was
+
+
+def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
+    """Also beside a pack."""
+    run("pack", work / "one.jsonl")
+    result = run("stats", work / "none.jsonl")
+    assert result.exit_code == 2
+    assert "none.jsonl' does not exist. Nothing was done." in result.stderr
