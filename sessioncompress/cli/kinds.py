@@ -18,7 +18,7 @@ from sessioncompress.errors import UsageError
 class PathKind(click.Path):
     """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder.
 
-    Where it must exist and a session that was there is packed, the user is told so, or the command reads it in its pack.
+    Where it must exist and a session that was there is packed, the user is told so, or the command reads it there.
     """
 
     takes_urls = False

@@ -102,8 +102,53 @@ def test_a_name_of_several(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
     result = run("unpack", "look at part")
     assert result.exit_code == 2
-    assert "means 3 packed sessions" in result.stderr
-    assert "Look at part 2." in result.stderr
+    head, *rows = result.stderr.splitlines()
+    assert head == "'look at part' means 3 packed sessions. Nothing was done. Name one by its id or path:"
+    cells = [row.split("\t") for row in rows]
+    assert cells[0] == ["session", "agent", "changed", "title"]
+    assert [row[3] for row in cells[1:]] == ["Look at part 1.", "Look at part 0.", "Look at part 2."]
+    for name, agent, changed, title in cells[1:]:
+        assert (agent, len(changed)) == ("pi", 10)
+        # What is printed means that session alone.
+        assert f"{title.rstrip('.')}" in run("unpack", name, "--json").stdout
+
+
+def test_a_name_of_very_many(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten are listed, one a line."""
+    for number in range(13):
+        write(here, claude("The same."), f"{number}.jsonl")
+    run("pack", here)
+    monkeypatch.chdir(here)
+    lines = run("unpack", "the same").stderr.splitlines()
+    assert len(lines) == 1 + 1 + 10 + 1
+    assert lines[-1] == "and 3 more, see 'sessioncompress sessions'"
+
+
+@pytest.mark.parametrize("name", ["id", "path"])
+def test_what_is_back_already(here: Path, name: str) -> None:
+    """There is nothing to do, and it is said where the session is."""
+    path = here.parent / "home/.pi/agent/sessions/x/old.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(packs.session("Look.").bytes())
+    run("pack", path.parents[1])
+    called = packed_id(here.parent / "home") if name == "id" else str(path)
+    told = run("show", called).stderr
+    assert (
+        f"It names a packed session: 'sessioncompress unpack {called}' brings it back" in told or name == "path"
+    )
+    assert "total: unpacked 1 session" in run("unpack", called).stdout
+    result = run("unpack", called)
+    assert result.exit_code == 0
+    assert f"{path}: unchanged: it is at its place, and not packed, " in result.stdout
+    assert result.stdout.endswith("total: unpacked 0 sessions, 0 KB; 1 unchanged\n")
+    (file,) = document("unpack", called)["files"]
+    assert (file["path"], file["status"]) == (str(path), "unchanged")
+
+
+def packed_id(home: Path) -> str:
+    """Return the id of the one session that is packed below a folder."""
+    (index,) = home.rglob("*.index")
+    return str(json.loads(index.read_text().splitlines()[1])["id"])
 
 
 def test_all_older_sessions(here: Path) -> None:
