@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 _COMMANDS = (
     "sessions",
-    "search",
     "compress",
+    "compact",
     "restore",
     "history",
+    "pack",
+    "unpack",
+    "search",
     "stats",
     "report",
     "diff",
     "show",
     "verify",
-    "pack",
-    "unpack",
     "clean",
     "forget",
-    "compact",
     "budget",
     "handoff",
     "branch-summary",
@@ -40,7 +40,11 @@ _COMMANDS = (
     "pre-commit",
     "completion",
 )
-"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported."""
+"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported.
+
+Those of every day come first, and have their rows in a screen of help: what makes sessions smaller and takes that back,
+what moves them, what looks at them.
+"""
 
 
 @contextmanager
@@ -118,4 +122,4 @@ class _Commands(OneScreen, click.Group):
 )
 @click.version_option(VERSION, prog_name="sessioncompress")
 def main() -> None:
-    """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""
+    """Make coding agents' sessions smaller in place; every original is kept."""

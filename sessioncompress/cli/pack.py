@@ -25,7 +25,7 @@ SCHEMA = "sessioncompress.pack/1"
 @options.CONFIG
 @options.QUIET_SECONDS
 def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
-    """Put sessions that nobody resumes into archives, one for each project."""
+    """Put sessions that nobody resumes into archives; one for each project."""
     from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import with_packed
 

@@ -22,12 +22,12 @@ _OPTIONS = (
     click.option(
         "--summarizer",
         metavar="COMMAND",
-        help="Let this command write the summary: it reads a prompt on stdin and prints the text. No shell runs it.",
+        help="Let this command write the summary; it reads a prompt on stdin and prints the text. No shell runs it.",
     ),
     click.option(
         "--endpoint",
         metavar="URL",
-        help="Let a model behind this URL write the summary, as in https://host/v1; needs sessioncompress[llm].",
+        help="Let a model behind this URL write it; as in https://host/v1, with sessioncompress[llm].",
     ),
     click.option(
         "--model",

@@ -26,7 +26,7 @@ _MOST_LISTED = 10
 @options.DRY_RUN
 @options.JSON
 def unpack(what: Sequence[str], dry_run: bool, as_json: bool) -> None:
-    """Bring packed sessions back byte for byte, by their ids, titles or paths; in object stores by URLs."""
+    """Bring packed sessions back byte for byte; by ids, titles or paths, in object stores by URLs."""
     if "" in what:
         raise click.UsageError("a name is empty; '.' is the working folder. Nothing was done")
 
