@@ -14,7 +14,7 @@ import click
 from sessioncompress.cli import cluster, goals, options, output, summarizing
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.choosing import Chosen, choosing
-from sessioncompress.cli.tables import file_line
+from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.text import less, printable
 from sessioncompress.operations import batch
@@ -127,7 +127,10 @@ def compact(
         summarizing.tell(stats.path, stats.model_failure)
         if prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
-            click.echo(summary, err=not stats.summary)
+            if stats.summary:
+                click.echo(summary)
+            else:
+                echo_wrapped(summary, err=True)
         elif stats.is_compacted:
             lines.changed(compact_line(stats), partial(_short, stats))
         else:

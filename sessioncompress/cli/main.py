@@ -46,6 +46,8 @@ Those of every day come first, and have their rows in a screen of help: what mak
 what moves them, what looks at them.
 """
 
+_ERROR = "Error: "
+
 
 @contextmanager
 def _said_printably() -> Iterator[None]:
@@ -56,9 +58,16 @@ def _said_printably() -> Iterator[None]:
         if isinstance(error, click.MissingParameter):
             # Its text is ours, and has several lines.
             said = " ".join(said.split())
-        if said.isprintable() or (error.ctx and said == error.ctx.get_help()):
+        if error.ctx and said == error.ctx.get_help():
             raise
-        raise click.UsageError(printable(said), error.ctx) from error
+        # Imported here, as below.
+        from sessioncompress.cli.tables import wrapped_for
+
+        # Click says first that it is an error.
+        fitting = wrapped_for(f"{_ERROR}{printable(said)}", err=True).removeprefix(_ERROR)
+        if said == fitting:
+            raise
+        raise click.UsageError(fitting, error.ctx) from error
 
 
 class _Commands(OneScreen, click.Group):

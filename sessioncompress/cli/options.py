@@ -34,7 +34,10 @@ class Command(OneScreen):
             with process.raised():
                 return super().invoke(ctx)
         except SessionCompressError as error:
-            click.echo(str(error), err=True)
+            # Imported here: most runs end without.
+            from sessioncompress.cli.tables import echo_wrapped
+
+            echo_wrapped(str(error), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
@@ -177,7 +180,9 @@ def policies_of(
 
 def warn(said: str) -> None:
     """Print a warning on stderr."""
-    click.echo(printable(f"warning: {said}"), err=True)
+    from sessioncompress.cli.tables import echo_wrapped
+
+    echo_wrapped(printable(f"warning: {said}"), err=True)
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:

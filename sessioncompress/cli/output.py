@@ -32,6 +32,7 @@ class Done(NamedTuple):
 
 def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _: None) -> Done:
     """Collect the outcomes of files; say each result, with the path as the user typed it; print errors as they come."""
+    from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.operations import batch, wording
 
     done = Done([], [], dict.fromkeys(("failed", "refused", wording.PASSED_OVER), 0), 0)
@@ -49,7 +50,7 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
             if (text := f"{status}: {outcome.error}") not in said:
                 # What is wrong with a policy file is the same for all its sessions.
                 said.add(text)
-                click.echo(text, err=True)
+                echo_wrapped(text, err=True)
         elif outcome.result is not None:
             done.results.append(replace(outcome.result, path=path))
             say(done.results[-1])
@@ -81,13 +82,22 @@ class Lines:
 
     def changed(self, whole: str, short: Callable[[], str]) -> None:
         """Print the line of a file that was changed."""
-        if not self._silent:
-            click.echo(whole if self._all else short())
+        from sessioncompress.cli.tables import echo_wrapped
+
+        if self._silent:
+            return
+        if self._all:
+            echo_wrapped(whole)
+        else:
+            # It is as wide as the terminal.
+            click.echo(short())
 
     def left(self, whole: str, status: str = "", reason: str = "") -> None:
         """Print the line of a file that stays as it is, or count it by its reason if it has one."""
+        from sessioncompress.cli.tables import echo_wrapped
+
         if self._all and not self._silent:
-            click.echo(whole)
+            echo_wrapped(whole)
         elif status:
             self._left.append((status, reason))
 

@@ -11,7 +11,8 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import Chosen, choosing
-from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
+from sessioncompress.cli.tables import echo_wrapped, shown
+from sessioncompress.core.text import OBJECT_STORES, counted, kb
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_sessions
 from sessioncompress.pipeline.discover import is_folder
@@ -58,13 +59,13 @@ def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
     else:
         for archive, (sessions, size) in archives.items():
             packed = _size_of(archive)
-            click.echo(printable(f"{archive}: {counted(sessions, 'session', 'sessions')}, {_sizes(size, packed)}"))
+            echo_wrapped(f"{shown(archive)}: {counted(sessions, 'session', 'sessions')}, {_sizes(size, packed)}")
         size = sum(each.size for each in done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
         into = sum(_size_of(archive) for archive in archives)
         said = kb(size) if dry_run or not size else _sizes(size, into)
-        click.echo(output.with_others(f"{head}, {said}", done.others))
+        echo_wrapped(output.with_others(f"{head}, {said}", done.others))
     sys.exit(done.exit_code)
 
 

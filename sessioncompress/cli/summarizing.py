@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.kinds import PathKind
+from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import UsageError
 from sessioncompress.policy.model import Policy
@@ -107,7 +108,7 @@ def asked(
         sessions = f"each of {number:,} sessions" if number > 1 else "the session"
         models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
         whom = summarizer.destination(rules)
-        click.echo(f"sends up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
+        echo_wrapped(f"sends up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
     if yes or not _is_seen() or not (given.get("summarizer") or given.get("endpoint")):
         return True
     goes = output.confirmed("Send it?", None, _STATE, err=True)

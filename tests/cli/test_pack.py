@@ -133,9 +133,7 @@ def test_what_is_back_already(here: Path, name: str) -> None:
     run("pack", path.parents[1])
     called = packed_id(here.parent / "home") if name == "id" else str(path)
     told = run("show", called).stderr
-    assert (
-        f"It names a packed session: 'sessioncompress unpack {called}' brings it back" in told or name == "path"
-    )
+    assert f"It names a packed session: 'sessioncompress unpack {called}' brings it back" in told or name == "path"
     assert "total: unpacked 1 session" in run("unpack", called).stdout
     result = run("unpack", called)
     assert result.exit_code == 0
@@ -322,3 +320,34 @@ def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
     result = run("stats", work / "none.jsonl")
     assert result.exit_code == 2
     assert "none.jsonl' does not exist. Nothing was done." in result.stderr
+
+
+AT_EIGHTY = [
+    ("compress", "a.jsonl"),
+    ("compact", "a.jsonl", "--keep-tokens", "2000"),
+    ("compact", "a.jsonl", "--keep-tokens", "1000"),
+    ("budget", "a.jsonl"),
+    ("verify", "a.jsonl"),
+    ("search", "nightly", "."),
+    ("stats", "none.jsonl"),
+    ("restore", "--run", "nope", "a.jsonl"),
+    ("restore", "a.jsonl"),
+    ("pack", "."),
+    ("show", "nothing"),
+    ("unpack", "nothing"),
+    ("search", "nightly", "."),
+    ("unpack", "."),
+]
+
+
+def test_lines_fit_a_terminal_of_80_columns(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual output of each command, and its refusals, but for commands that are there to be copied."""
+    monkeypatch.setattr("sessioncompress.cli.tables._is_terminal", lambda stream: stream is not None)
+    monkeypatch.setenv("COLUMNS", "80")
+    write(here, fixture("pi-anthropic.jsonl"), "a.jsonl")
+    for arguments in AT_EIGHTY:
+        result = run(*arguments)
+        lines = result.output.splitlines()
+        assert lines
+        long = [line for line in lines if len(line) > 80 and " " in line.strip() and "undo with:" not in line]
+        assert long == [], arguments
