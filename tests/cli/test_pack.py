@@ -53,11 +53,15 @@ def test_usage_errors(here: Path, arguments: tuple[str, ...], said: str) -> None
 def test_there_and_back(work: Path) -> None:
     """The whole way, in the words of the commands."""
     was = packs.state(work)
-    assert "total: would pack 3 sessions" in run("pack", "--dry-run", work).stdout
+    rehearsed = run("pack", "--dry-run", work)
+    assert "/packs/tmp-1.tar.zst: 3 sessions, " in rehearsed.stdout
+    assert "total: would pack 3 sessions" in rehearsed.stdout
+    assert "undo with" not in rehearsed.stderr
     assert packs.state(work) == was
     result = run("pack", work)
     assert result.exit_code == 0
     assert "/packs/tmp-1.tar.zst: 3 sessions, " in result.stdout
+    assert result.stderr == f"undo with: sessioncompress unpack {work}/.sessioncompress/packs/tmp-1.tar.zst\n"
     assert "total: packed 3 sessions" in result.stdout
     assert packs.state(work) == {}
     assert "total: packed 0 sessions, 0 KB" in run("pack", work).stdout
@@ -65,6 +69,29 @@ def test_there_and_back(work: Path) -> None:
     assert packs.state(work) == {}
     assert "total: unpacked 3 sessions" in run("unpack", work).stdout
     assert packs.state(work) == was
+
+
+def test_what_pack_says_takes_it_back(work: Path) -> None:
+    """And names what else comes back with it, where small packs became one."""
+    was = packs.state(work)
+    command = run("pack", work).stderr.partition("undo with: sessioncompress ")[2]
+    assert "total: unpacked 3 sessions" in run(*command.split()).stdout
+    assert packs.state(work) == was
+    for number in range(9):
+        path = write(work / "below", packs.session("Anew."), f"{number}.jsonl")
+        told = run("pack", path.parent).stderr
+        assert ("which brings back 9 sessions packed before, too\n" in told) == (number == 8), number
+    assert run("pack", work / "below").stderr == ""
+
+
+def test_more_archives_than_a_line_has_room_for(here: Path) -> None:
+    """Each was named above."""
+    for number in range(4):
+        folder = here / str(number)
+        folder.mkdir()
+        write(folder, packs.session("Look."), "one.jsonl")
+    told = run("pack", *sorted(here.glob("[0-9]"))).stderr
+    assert told == "undo with: sessioncompress unpack ARCHIVE, for each of the 4 above\n"
 
 
 def test_json(work: Path) -> None:
