@@ -1098,7 +1098,7 @@ def test_a_wrong_value(session: Path, text: str, said: str) -> None:
     (session.parent / "compression.json").write_text(text)
     result = run("compress", session)
     assert result.exit_code == 2
-    assert "compression.json: " in result.stderr
+    assert "compression.json:" in result.stderr
     assert said in result.stderr
 
 
@@ -1159,7 +1159,7 @@ def test_a_file_that_is_no_json_is_an_error(session: Path, text: str) -> None:
     before = snapshot(session)
     result = run("compress", session)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"{file}: the policy is no JSON: ")
+    assert result.stderr.startswith(f"{file}:1: the policy is no JSON: ")
     assert result.stderr.count("\n") == 1
     assert snapshot(session) == before
 
