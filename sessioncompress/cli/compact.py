@@ -14,7 +14,7 @@ import click
 from sessioncompress.cli import cluster, goals, options, output, summarizing
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.choosing import Chosen, choosing
-from sessioncompress.cli.tables import file_line
+from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import less, printable
@@ -31,13 +31,17 @@ SCHEMA = "sessioncompress.compact/1"
 _NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
+@click.command(
+    cls=options.Command,
+    epilog="Example: sessioncompress compact session.jsonl --dry-run",
+    first=("--dry-run", "--print", "--if-due", "--goal", "--ask", "--summarizer", "--endpoint", "--model", "--all"),
+)
 @choosing(
     options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
 )
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
-    "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
+    "--if-due", is_flag=True, help="Only where the budget's rule asks for it; compress would not be enough there."
 )
 @options.RULE
 @options.CONFIG
@@ -78,7 +82,7 @@ def compact(
     form: str | None,
     **overrides: Any,
 ) -> None:
-    """Replace the old part of sessions by a summary; in their agent's own form, and for the model alone."""
+    """Sum up the old part of sessions; for the model alone, as their agent does."""
     rehearse = chosen.rehearses or prints
     policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
     run_id = text.run_id(time.time())
@@ -125,7 +129,10 @@ def compact(
         _tell(stats, goal_from, quiet=chosen.quiet)
         if prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
-            click.echo(summary, err=not stats.summary)
+            if stats.summary:
+                click.echo(summary)
+            else:
+                echo_wrapped(summary, err=True)
         elif stats.is_compacted:
             lines.changed(compact_line(stats), partial(_short, stats))
         else:

@@ -82,13 +82,22 @@ class Lines:
 
     def changed(self, whole: str, short: Callable[[], str]) -> None:
         """Print the line of a file that was changed."""
-        if not self._silent:
-            click.echo(whole if self._all else short())
+        from sessioncompress.cli.tables import echo_wrapped
+
+        if self._silent:
+            return
+        if self._all:
+            echo_wrapped(whole)
+        else:
+            # It is as wide as the terminal.
+            click.echo(short())
 
     def left(self, whole: str, status: str = "", reason: str = "") -> None:
         """Print the line of a file that stays as it is, or count it by its reason if it has one."""
+        from sessioncompress.cli.tables import echo_wrapped
+
         if self._all and not self._silent:
-            click.echo(whole)
+            echo_wrapped(whole)
         elif status:
             self._left.append((status, reason))
 

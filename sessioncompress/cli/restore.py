@@ -148,7 +148,7 @@ def _taken_back(
         if one.run != run if run else not these:
             continue
         if not (chosen.as_json or chosen.quiet):
-            click.echo(_head(one), err=True)
+            echo_wrapped(_head(one), err=True)
         done = done_with(these, one.run)
         tried.append((one.run, done))
         if run or done.exit_code == process.EXIT_CODE or any(each.is_restored for each in done.results):

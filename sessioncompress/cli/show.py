@@ -18,7 +18,7 @@ _SHOWN_BYTES = 20 * 1024
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
-@click.argument("path", required=False, type=options.EXISTING)
+@click.argument("path", required=False, type=options.EXISTING_OR_PACKED)
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
 @click.option("--lines", metavar="A:B", help="Print lines A to B only, counted from 1.")
 @options.CONFIG

@@ -11,6 +11,7 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.kinds import PathKind
+from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import UsageError
 from sessioncompress.policy.model import Policy
@@ -21,12 +22,12 @@ _OPTIONS = (
     click.option(
         "--summarizer",
         metavar="COMMAND",
-        help="Let this command write the summary: it reads a prompt on stdin and prints the text. No shell runs it.",
+        help="Let this command write the summary; it reads a prompt on stdin and prints the text. No shell runs it.",
     ),
     click.option(
         "--endpoint",
         metavar="URL",
-        help="Let a model behind this URL write the summary, as in https://host/v1; needs sessioncompress[llm].",
+        help="Let a model behind this URL write it; as in https://host/v1, with sessioncompress[llm].",
     ),
     click.option(
         "--model",
@@ -101,7 +102,7 @@ def asked(
         models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
         whom = summarizer.destination(rules)
         verb = "sends" if sends else "nothing is sent now; a run would send"
-        click.echo(f"{verb} up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
+        echo_wrapped(f"{verb} up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
     if not (used and sends):
         return True
     if yes or not _is_seen() or not (given.get("summarizer") or given.get("endpoint")):

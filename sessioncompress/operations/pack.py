@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import Entry, PackReader, State, not_utf8, source_of
+from sessioncompress.store.pack import ARCHIVE, Entry, PackReader, State, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 
@@ -91,9 +90,12 @@ def pack_sessions(
             head = outcome.result
             projects_in.setdefault(head.root, {}).setdefault(head.project, []).append(head)
     if dry_run:
-        for projects in projects_in.values():
-            for head in chain.from_iterable(map(_by_family, projects.values())):
-                yield Outcome(head.found, _stats(head, "", "would pack"))
+        for root, projects in projects_in.items():
+            names: list[str] = []
+            for heads in map(_by_family, projects.values()):
+                names.append(packing.free_name(root, _name_of(heads[0]), names))
+                archive = str(packing.packs_of(root) / f"{names[-1]}{ARCHIVE}")
+                yield from (Outcome(head.found, _stats(head, archive, "would pack")) for head in heads)
         return
     # Where nothing is left to pack, what a killed run left is put right all the same.
     for root in sorted(root for root in real if packing.packs_of(root).is_dir()):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
@@ -126,25 +127,29 @@ def is_below(root: Path, path: Path) -> bool:
     return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
 
 
+def free_name(root: Path, name: str, taken: Collection[str] = ()) -> str:
+    """Number the name of a new pack of a folder, so that none is of that name, nor `taken`."""
+    for number in count(1):
+        free = f"{name}-{number}"
+        files = (packs_of(root) / f"{free}{end}" for end in (ARCHIVE, INDEX, NEW, TEMP))
+        if free not in taken and not any(map(os.path.lexists, files)):
+            break
+    return free
+
+
 class NewPack:
     """A pack that is being made; leaves no trace unless committed. Use it as a context manager, alone()."""
 
     def __init__(self, root: Path, name: str, content: int) -> None:
         self._root = root
         self._folder = packs_of(root)
-        self.name = self._free(name)
+        self.name = free_name(root, name)
         self._path = self._folder / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
         self._writer: PackWriter | None = PackWriter(self._fd, content)
         self.is_broken = False
         """A failed write has left the archive so that nothing more can be added, nor can it be committed."""
-
-    def _free(self, name: str) -> str:
-        number = 1
-        while any(os.path.lexists(self._folder / f"{name}-{number}{end}") for end in (ARCHIVE, INDEX, NEW, TEMP)):
-            number += 1
-        return f"{name}-{number}"
 
     def __enter__(self) -> Self:
         return self
