@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -190,7 +191,9 @@ def echo_json(document: Any) -> None:
 def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
     """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
     try:
-        return click.confirm(question, err=err)
+        # Where one of both was never open, nobody can be asked.
+        if None not in (sys.stdin, sys.stdout):
+            return click.confirm(question, err=err)
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             raise KeyboardInterrupt from None

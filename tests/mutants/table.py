@@ -693,8 +693,22 @@ MUTANTS = (
     Mutant(
         "what is rewritten again stays a run's that was taken back",
         "pipeline/rewrite.py",
-        "self._claimed.update(each for each in same if not self._journal.stands(each))",
+        "self._claimed.add(row)",
         "pass",
+        _UNDO,
+    ),
+    Mutant(
+        "a run makes its own what stands there as another one left it",
+        "pipeline/rewrite.py",
+        "if was not in self._there and (self._journal.stands(row)",
+        "if (self._journal.stands(row)",
+        _UNDO,
+    ),
+    Mutant(
+        "an equal line of which no block is known is not recorded",
+        "pipeline/rewrite.py",
+        " or before.rewritten in self._there",
+        "",
         _UNDO,
     ),
     Mutant(
