@@ -229,6 +229,7 @@ def opened(root: str, name: str) -> Iterator[tuple[Pack, Object]]:
 
 
 def _fetch_index(root: str, folder: Path, name: str) -> Object:
+    cloud.refuse_unless_file(pack_url(root, name), name + INDEX, name + ARCHIVE)
     path = packing.packs_of(folder) / f"{name}{INDEX}"
     index = objects.fetched(f"{pack_url(root, name)}{INDEX}", path, _LONGEST_INDEX)
     if index.found is None:

@@ -99,6 +99,8 @@ def _packed(
         while size < cloud_packed.BATCH and (some := list(_some(left))):
             for outcome in pool.map(lambda each: outcome_of(_there(each), lambda: _fetch(root, folder, each)), some):
                 if outcome.result is None:
+                    if outcome.error:
+                        objects.tell(outcome.error, root, folder)
                     yield Outcome(outcome.found, error=outcome.error, passed_over=outcome.passed_over)
                 else:
                     fetched[outcome.result.path] = outcome.result
