@@ -120,6 +120,37 @@ def test_forks_take_little(tmp_path: Path) -> None:
     assert together.stat().st_size < 1.2 * alone.stat().st_size
 
 
+@pytest.mark.slow
+def test_forks_of_a_large_session_take_little(tmp_path: Path) -> None:
+    """Fifty of one of 20 MB: more than a gigabyte."""
+    parent = random.Random(1).randbytes(20 << 20)
+    source = tmp_path / "s"
+    sizes = []
+    for children in (0, 50):
+        archive = tmp_path / f"{children}.tar.zst"
+        with disk.closing(disk.create(archive)) as fd:
+            writer = PackWriter(fd, (children + 1) * len(parent))
+            for number in range(children + 1):
+                source.write_bytes(parent + random.Random(number).randbytes(2000))
+                with source.open("rb") as file:
+                    writer.add([source_of(f"{number}.jsonl", file.fileno())], "one")
+            writer.finish()
+        sizes.append(archive.stat().st_size)
+    assert sizes[1] <= 1.2 * sizes[0]
+
+
+@pytest.mark.slow
+def test_one_session_is_read_without_the_others(tmp_path: Path) -> None:
+    """Of a large pack at most a twentieth, and of one of a gigabyte far less: frames do not grow with it."""
+    archive, entries = packed(
+        tmp_path, {f"{number}.jsonl": random.Random(number).randbytes(1 << 20) for number in range(120)}
+    )
+    for each in entries:
+        with PackReader(archive) as reader:
+            reader.check(each)
+            assert reader.bytes_read <= archive.stat().st_size / 20
+
+
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.9])
 def test_a_damaged_archive_is_noticed(tmp_path: Path, at: float) -> None:
     """Wherever a bit is wrong, and where the end is missing."""
