@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from functools import cached_property
 
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
 from sessioncompress.checkpoints.notes import NOTHING, Besides, gather
@@ -48,9 +49,9 @@ class OldPart:
             self.notes.besides = self.notes.besides._replace(context=context)
             self.extract = extract(self.notes, self.budget)
 
-    @property
+    @cached_property
     def room(self) -> int:
-        """The characters that a text may have which stands for what was said."""
+        """The characters that a text may have which stands for what was said: nothing that is added takes of them."""
         return room_for_prose(self.notes, self.budget)
 
     def holding(self, text: str, *, by: str, model: str = "", known: str = "") -> Summary:

@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.digest import room_for_prose
+from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
 from sessioncompress.operations.branch import summarize_branch
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.draft import opened
 from sessioncompress.operations.handoff import handoff_session
+from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.search import search_session
 from sessioncompress.pipeline.summary import Status
 from tests.support.claude import ClaudeSession
@@ -212,3 +217,21 @@ def test_a_branch_that_is_left_has_its_own_requests_alone(tmp_path: Path) -> Non
     assert of_the_user(text) == 2
     assert "The other way." in text
     assert "Begin with the gauges." not in text
+
+
+def test_the_room_for_prose_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a command of the user's adds takes none of it."""
+    measured: list[int] = []
+
+    def measuring(notes: Notes, budget: int) -> int:
+        measured.append(budget)
+        return room_for_prose(notes, budget)
+
+    monkeypatch.setattr("sessioncompress.operations.old_part.room_for_prose", measuring)
+    with opened(write(tmp_path, pi()), SMALL, writing=False, form=None, named=True) as session:
+        old = OldPart(session, for_the_model(session.read), budget=1_000)
+        before = old.room
+        old.add(["The pier is closed."])
+        assert "The pier is closed." in old.holding("All is published.", by="command").text
+        assert old.room == before == room_for_prose(old.notes, 1_000)
+    assert measured == [1_000]
