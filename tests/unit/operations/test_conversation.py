@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.digest import room_for_prose
@@ -235,3 +236,17 @@ def test_the_room_for_prose_is_measured_once(tmp_path: Path, monkeypatch: pytest
         assert "The pier is closed." in old.holding("All is published.", by="command").text
         assert old.room == before == room_for_prose(old.notes, 1_000)
     assert measured == [1_000]
+
+
+def test_a_summary_of_somebody_else_stands_there_however_much_was_asked(tmp_path: Path) -> None:
+    made = PiSession()
+    for number in range(60):
+        made.user(f"Part {number}: look at the gauge, and then at the levels, and tell me what you see of both.")
+        kept = made.assistant("Seen.")
+    made.compaction("The pier is closed. " + "And the gauges were looked at. " * 40, kept)
+    made.user("Go on.\n" + "Look at the levels once more.\n" * 80)
+    for step in STEPS:
+        made.step("bash", {"command": f"make {step} && echo {'x' * 90}"}, LOG)
+    small = replace(SMALL, compact=replace(SMALL.compact, summary_tokens=1_000))
+    text = handoff_session(write(tmp_path, made), small).text
+    assert "The pier is closed." in section(text, "Summary before this one")
