@@ -17,6 +17,8 @@ from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 _SHORT = 120
+_FINER = 40
+"""Characters by which a quote is made shorter until it fits."""
 
 
 class Draft(NamedTuple):
@@ -50,9 +52,12 @@ def _context(draft: Draft) -> Sequence[str]:
 def _quoted(text: str, room: int) -> str:
     """Quote a text as far as newest() takes it; what stands before each line counts, too."""
     most = room - len(more(10**6)) - 1
-    lines = excerpt(text, room)
-    row = quoted("-", clip(lines, most))
-    return row if len(row) <= most else quoted("-", clip(lines, 2 * most - len(row)))
+    lines, row = excerpt(text, room), ""
+    for size in range(most, 0, -_FINER):
+        row = quoted("-", clip(lines, size))
+        if len(row) <= most:
+            break
+    return row
 
 
 def _carried(draft: Draft, title: Title) -> tuple[list[str], int]:
