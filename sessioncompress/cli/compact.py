@@ -143,8 +143,7 @@ def compact(
 
     done = output.told(batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
     written = [stats for stats in done.results if stats.is_compacted]
-    if chosen.by_options and not chosen.quiet:
-        output.tell_of_opencode(chosen.agent)
+    output.tell_of_others(chosen)
     if chosen.as_json:
         output.echo_json(_document(done, dry_run=rehearse))
     left = [stats.status for stats in done.results]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
 
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
@@ -68,9 +69,9 @@ class OldPart:
         lines = (line for _, line, *_ in chain(excerpts.written(), excerpts.readings()))
         return any(not words.isdisjoint(stems_in(each)) for each in chain(self.notes.story.decisions, lines))
 
-    @property
+    @cached_property
     def room(self) -> int:
-        """The characters that a text may have which stands for what was said."""
+        """The characters that a text may have which stands for what was said: nothing that is added takes of them."""
         return room_for_prose(self.notes, self.budget)
 
     def holding(self, text: str, *, by: str, model: str = "", known: str = "") -> Summary:

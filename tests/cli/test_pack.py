@@ -275,6 +275,8 @@ def test_what_codex_has_packed_is_named_and_left(here: Path) -> None:
         ["compress", "--all"],
         ["verify", path.parent],
         ["verify", "--all"],
+        ["budget", "--all"],
+        ["compact", "--all"],
     ):
         result = run(*command)
         assert "1 session that Codex has packed itself (rollout-*.jsonl.zst): not read, not changed" in result.stderr

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.digest import room_for_prose
+from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
 from sessioncompress.operations.branch import summarize_branch
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.draft import opened
 from sessioncompress.operations.handoff import handoff_session
+from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.search import search_session
 from sessioncompress.pipeline.summary import Status
 from tests.support.claude import ClaudeSession
@@ -212,3 +218,35 @@ def test_a_branch_that_is_left_has_its_own_requests_alone(tmp_path: Path) -> Non
     assert of_the_user(text) == 2
     assert "The other way." in text
     assert "Begin with the gauges." not in text
+
+
+def test_the_room_for_prose_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a command of the user's adds takes none of it."""
+    measured: list[int] = []
+
+    def measuring(notes: Notes, budget: int) -> int:
+        measured.append(budget)
+        return room_for_prose(notes, budget)
+
+    monkeypatch.setattr("sessioncompress.operations.old_part.room_for_prose", measuring)
+    with opened(write(tmp_path, pi()), SMALL, writing=False, form=None, named=True) as session:
+        old = OldPart(session, for_the_model(session.read), budget=1_000)
+        before = old.room
+        old.add(["The pier is closed."])
+        assert "The pier is closed." in old.holding("All is published.", by="command").text
+        assert old.room == before == room_for_prose(old.notes, 1_000)
+    assert measured == [1_000]
+
+
+def test_a_summary_of_somebody_else_stands_there_however_much_was_asked(tmp_path: Path) -> None:
+    made = PiSession()
+    for number in range(60):
+        made.user(f"Part {number}: look at the gauge, and then at the levels, and tell me what you see of both.")
+        kept = made.assistant("Seen.")
+    made.compaction("The pier is closed. " + "And the gauges were looked at. " * 40, kept)
+    made.user("Go on.\n" + "Look at the levels once more.\n" * 80)
+    for step in STEPS:
+        made.step("bash", {"command": f"make {step} && echo {'x' * 90}"}, LOG)
+    small = replace(SMALL, compact=replace(SMALL.compact, summary_tokens=1_000))
+    text = handoff_session(write(tmp_path, made), small).text
+    assert "The pier is closed." in section(text, "Summary before this one")
