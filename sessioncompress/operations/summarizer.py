@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import stat
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.prompt import Conversation, Prompt
@@ -30,6 +30,8 @@ from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
+_SHORT = 1_600
+"""Characters of room for a text below which a model is asked for a paragraph: sections would take half of it."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -60,7 +62,7 @@ def check(rules: Summarizer) -> None:
 
 def _find_program(command: str) -> None:
     program = _words(command)[0]
-    if shutil.which(program) is not None:
+    if which(program) is not None:
         return
     # What stands behind the name of a variable may be secret.
     name, sets, _ = program.partition("=")
@@ -185,7 +187,7 @@ class Told(NamedTuple):
 def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
     """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
 
-    `kind` names the prompt, where an earlier summary is brought up to date, "first" is "update"; `system` takes its
+    `kind` names the prompt, but for "update", of an earlier summary, and "short", of little room; `system` takes its
     place. Gives the extract where no model could, and unless it `sends`. Raises FileFailed where the policy
     wants none then, UsageError.
     """
@@ -196,7 +198,9 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     conversation = Conversation(rules.input_tokens, _redaction(rules))
     for _, said in old.said():
         conversation.take(said)
-    if kind == "first" and conversation.has_before:
+    if kind in ("first", "split-turn") and old.room < _SHORT:
+        kind = "short"
+    elif kind == "first" and conversation.has_before:
         kind = "update"
     notes = old.notes
     system = system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md"))
