@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -133,6 +133,7 @@ class Run(NamedTuple):
 def read_runs(journal: Path) -> list[Run]:
     """Read the runs of the journal at a path, the oldest first; of all other records nothing.
 
+    A run that died before the session was put in place is none: what it added counts for the one that came after it.
     What is no record of a run is passed over: whether the journal is whole, `verify` tells. Raises
     SessionCompressError where the system fails.
     """
@@ -169,10 +170,23 @@ def written_by(name: str, command: Command, journal: Path) -> Run | None:
     return None
 
 
-def _told(found: Iterable[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
+def _told(found: Sequence[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
+    left = 0
+    """What runs added that died."""
     for number, (run, added) in enumerate(found):
-        if not _restores(run):
-            command = run.command or (Command.COMPACT if _is_checkpoint(run) else Command.COMPRESS)
-            saved = run.original_size - run.compressed_size
-            restored, touched = number not in standing, standing.touched(number)
-            yield Run(run.name, run.at, command, saved, added, restored, touched)
+        if _restores(run):
+            continue
+        if number + 1 < len(found) and _is_made_anew(run, found[number + 1][0]):
+            left += added
+            continue
+        command = run.command or (Command.COMPACT if _is_checkpoint(run) else Command.COMPRESS)
+        saved = run.original_size - run.compressed_size
+        restored, touched = number not in standing, standing.touched(number)
+        yield Run(run.name, run.at, command, saved, left + added, restored, touched)
+        left = 0
+
+
+def _is_made_anew(run: RunRecord, follows: RunRecord) -> bool:
+    """Tell whether the next run met the session as this one had: it was never put in place."""
+    as_it_was = run.modified == follows.modified > 0 or run.id == follows.id != ""
+    return as_it_was and run.original_size == follows.original_size and not _restores(follows)

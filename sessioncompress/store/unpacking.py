@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+from shutil import disk_usage
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, failing
 from sessioncompress.store import disk
@@ -55,7 +55,7 @@ def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Pa
 
 def _refuse_if_no_room(session: Path, folder: Path, size: int) -> None:
     """Raise FileFailed where a disk has not so many bytes left: a stranger's pack may hold zeros that fill any."""
-    free = shutil.disk_usage(folder).free
+    free = disk_usage(folder).free
     if size > free:
         what = f"it takes {size:,} bytes, and there is room for {free:,}"
         remedy = f"Make room on the disk of {folder}."

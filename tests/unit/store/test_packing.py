@@ -213,7 +213,7 @@ def test_a_session_without_room_does_not_come_back(folder: Path, monkeypatch: py
     """Nor is it copied to be read: a stranger's pack may be small and hold terabytes of zeros."""
     pack(folder)
     with monkeypatch.context() as patched:
-        patched.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+        patched.setattr("sessioncompress.store.unpacking.disk_usage", lambda _: SimpleNamespace(free=1000))
         outcomes = unpack(folder)
         copied = list(each_packed(packed_in([folder]), lambda place, copy: None))
     assert [type(each.error) for each in outcomes] == [FileFailed] * 3

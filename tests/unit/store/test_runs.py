@@ -72,3 +72,39 @@ def test_a_strangers_journal_takes_no_longer_than_its_length(restores: list[RunR
     begun = time.process_time()
     assert len(read_runs(journal)) == MANY
     assert time.process_time() - begun < SECONDS
+
+
+def sized(was: int, modified: int = 0, number: int = 1, command: str = COMPRESS) -> RunRecord:
+    """Make the record of a run that took 40 bytes from a session, and added 10 to the originals so far."""
+    return record(command, named(number))._replace(
+        original_size=was, compressed_size=was - 40, modified=modified, store_size=10
+    )
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        # Left alone: the next run met another session.
+        ((sized(100, 7), sized(60, 7, 2)), [1, 2]),
+        ((sized(100, 7), sized(100, 8, 2)), [1, 2]),
+        ((sized(100), sized(100, number=2)), [1, 2]),
+        ((sized(100), sized(60)), [1, 1]),
+        ((sized(100, 7), sized(100, 7, command=Command.RESTORE)), [1]),
+        # It met the same one: the first run died when it had written its record, and no more.
+        ((sized(100, 7), sized(100, 7, 2)), [2]),
+        ((sized(100, 7), sized(100, 7)), [1]),
+        ((sized(100, command=COMPACT), sized(100, command=COMPACT)), [1]),
+        ((sized(100, 7), sized(100, 7), sized(100, 7, 2), sized(60, 7, 3)), [2, 3]),
+    ],
+)
+def test_a_run_that_died_before_the_session_changed_is_none(
+    runs: tuple[RunRecord, ...], told: list[int], tmp_path: Path
+) -> None:
+    """What it added to the store counts for the run that came after it."""
+    journal = tmp_path / "journal"
+    journal.write_bytes(b"".join(each.encode() for each in runs))
+    found = read_runs(journal)
+    assert [each.name for each in found] == [*map(named, told)]
+    assert {each.saved for each in found} == {40}
+    if not any(each.command == Command.RESTORE for each in runs):
+        assert sum(each.added for each in found) == 10 + journal.stat().st_size
