@@ -74,12 +74,8 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
         document = orjson.loads(data)
         json.loads(data, object_pairs_hook=_once)
     except orjson.JSONDecodeError as error:
-        lines = error.doc.split("\n")
-        text = lines[error.lineno - 1].strip() if error.lineno <= len(lines) else ""
-        shown = f": {_shortened(text)}" if text else ""
-        raise wrong(
-            f"the policy is no JSON: {error.msg}, at column {error.colno}{shown}", file, error.lineno
-        ) from error
+        # Nothing of its text is shown: in a clone it may be a link to what only the user may read.
+        raise wrong(f"the policy is no JSON: {error.msg}, at column {error.colno}", file, error.lineno) from error
     except (ValueError, RecursionError) as error:
         raise wrong(f"the policy is no JSON: {error}", file) from error
     if not isinstance(document, dict):
