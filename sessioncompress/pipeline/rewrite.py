@@ -163,6 +163,8 @@ class Applied:
         self._known_numbers: dict[bytes, set[int]] = {}
         self._claimed: set[int] = set()
         """The rows of records of earlier runs that say what this one does."""
+        self._asked: set[tuple[bytes, bytes]] = set()
+        """The changes for which they were looked for: many lines may be equal, and each of them has a row."""
         self.lines = Lines(view.lines)
         self.ours = Ours(view.ours.recorded)
         self.changed: list[int] = []
@@ -273,6 +275,9 @@ class Applied:
 
         A restore took that back, or somebody who put the originals back by other means, of which no record tells.
         """
+        if (original, rewritten) in self._asked:
+            return
+        self._asked.add((original, rewritten))
         for row in self._journal.originals(original):
             was = self._journal.line(row).rewritten
             if was not in self._there and (self._journal.stands(row) or was == rewritten.hex()):

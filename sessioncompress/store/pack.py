@@ -117,6 +117,8 @@ class Entry(Struct, frozen=True, rename="camel", tag="session"):
 class _Head(Struct, frozen=True, rename="camel", tag="pack"):
     version: Literal[1]
     size: Count
+    rows_sha256: str = ""
+    """Of all that stands behind the head: an archive goes by what its index says, so no row may get lost unseen."""
 
 
 class Index(NamedTuple):
@@ -127,8 +129,8 @@ class Index(NamedTuple):
 
     def written(self) -> bytes:
         """Write it as JSON lines."""
-        rows: list[Struct] = [_Head(VERSION, self.size), *self.entries]
-        return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        rows = b"".join(msgspec.json.encode(row) + b"\n" for row in self.entries)
+        return msgspec.json.encode(_Head(VERSION, self.size, sha256(rows).hexdigest())) + b"\n" + rows
 
 
 def read_index(path: Path) -> Index:
@@ -138,11 +140,11 @@ def read_index(path: Path) -> Index:
         if size > _LONGEST_INDEX:
             raise _bad_index(path, f"it is larger than {_LONGEST_INDEX:,} bytes")
         with disk.reader(fd, 0, size) as file:
-            rows = file.read().splitlines()
+            data = file.read()
     head: _Head | None = None
     entries: list[Entry] = []
     places: set[str] = set()
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(data.splitlines(), 1):
         try:
             if head is None:
                 head = msgspec.json.decode(row, type=_Head)
@@ -160,6 +162,9 @@ def read_index(path: Path) -> Index:
             raise _bad_index(path, "this line names a session that another line does", number)
     if head is None:
         raise _bad_index(path, "it is empty")
+    # Indexes of versions before 1.0 have none.
+    if head.rows_sha256 and head.rows_sha256 != sha256(data.partition(b"\n")[2]).hexdigest():
+        raise _bad_index(path, "lines of it are missing, or are not as they were written")
     return Index(head.size, tuple(entries))
 
 

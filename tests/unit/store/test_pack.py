@@ -6,6 +6,7 @@ import json
 import os
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,35 @@ def test_an_index_reads_back(tmp_path: Path) -> None:
     path = tmp_path / "p.index"
     index = Index(5, (entry(title="é", members=(member("a/s.jsonl"), member("a/.sessioncompress/s.jsonl.zst"))),))
     path.write_bytes(index.written())
+    assert read_index(path) == index
+
+
+LOSSES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "the last row": lambda rows: rows[:-1],
+    "all rows": lambda rows: rows[:1],
+    "a row within": lambda rows: [rows[0], *rows[2:]],
+    "one twice for another": lambda rows: [rows[0], rows[1], rows[1]],
+    "in another order": lambda rows: [rows[0], rows[2], rows[1]],
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_row_of_an_index_gets_lost_unseen(tmp_path: Path, loss: str) -> None:
+    """By an index that does not name all that is in an archive, the archive would go with the others."""
+    path = tmp_path / "p.index"
+    index = Index(5, (entry(members=(member("a.jsonl"),)), entry(members=(member("b.jsonl"),))))
+    rows = index.written().splitlines(keepends=True)
+    path.write_bytes(b"".join(LOSSES[loss](rows)))
+    with pytest.raises(Damaged, match="lines of it are missing|that another line does"):
+        read_index(path)
+
+
+def test_an_index_without_a_digest_reads(tmp_path: Path) -> None:
+    """An older version wrote none."""
+    path = tmp_path / "p.index"
+    index = Index(5, (entry(members=(member("a.jsonl"),)),))
+    rows = index.written().partition(b"\n")[2]
+    path.write_bytes(b'{"type":"pack","version":1,"size":5}\n' + rows)
     assert read_index(path) == index
 
 
