@@ -188,7 +188,7 @@ def test_no_row_of_an_index_gets_lost_unseen(tmp_path: Path, loss: str) -> None:
     index = Index(5, (entry(members=(member("a.jsonl"),)), entry(members=(member("b.jsonl"),))))
     rows = index.written().splitlines(keepends=True)
     path.write_bytes(b"".join(LOSSES[loss](rows)))
-    with pytest.raises(Damaged, match="lines of it are missing|that another line does"):
+    with pytest.raises(Damaged, match=r"lines of it are missing|that another line does"):
         read_index(path)
 
 
