@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent))
 import click  # noqa: E402
 import msgspec  # noqa: E402
 
-from sessioncompress import PRESETS, compact_session  # noqa: E402
+from sessioncompress import PRESETS  # noqa: E402
 from sessioncompress.cli.main import main as command_line  # noqa: E402
 from sessioncompress.core import VERSION  # noqa: E402
 from sessioncompress.formats.table import AGENTS, TABLE  # noqa: E402
@@ -29,12 +29,10 @@ from sessioncompress.policy.model import Policy  # noqa: E402
 COMMANDS = HERE / "reference" / "commands.md"
 CONFIGURATION = HERE / "reference" / "configuration.md"
 FORMATS = HERE / "reference" / "formats.md"
-COMPACT = HERE / "how-to" / "compact.md"
 README = HERE.parent / "README.md"
-PAGES = (COMMANDS, CONFIGURATION, FORMATS, COMPACT, README)
+PAGES = (COMMANDS, CONFIGURATION, FORMATS, README)
 SCHEMA = HERE.parent / "sessioncompress" / "policy" / "compression.schema.json"
 MAN = HERE / "man" / "sessioncompress.1"
-EXAMPLE = HERE.parent / "fixtures" / "pi-anthropic.jsonl"
 _PART = re.compile(r"(?<=^<!-- generated: )([\w-]+)( -->\n)(.*?)(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 
 MEANINGS: Mapping[str, str] = {
@@ -98,8 +96,8 @@ MEANINGS: Mapping[str, str] = {
     "compact.keepTurns": "`turns`: so many turns of the user are kept.",
     "compact.summaryTokens": "The most tokens of a summary. It takes at most a twentieth of what it stands for, but "
     "1,000 tokens in any case.",
-    "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this.",
-    "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this.",
+    "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this, of 4 characters each.",
+    "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this, of 4 characters each.",
     "compact.ask": "`false`: `compact --ask` asks only where the rule `deliberate` acts by `safetyPercent`.",
     "compact.askSeconds": "Seconds that `compact --ask` waits for an answer.",
     "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt "
@@ -286,19 +284,12 @@ def folders_part() -> str:
     return "\n".join([*lines, "", ""])
 
 
-def summary_part() -> str:
-    """Return the summary of a session of the fixtures."""
-    return f"\n```text\n{compact_session(EXAMPLE, dry_run=True).summary}\n```\n\n"
-
-
 def parts(page: Path) -> Mapping[str, Callable[[], str]]:
     """Return what makes each generated part of a page."""
     if page == CONFIGURATION:
         return {"keys": keys_part, "presets": presets_part}
     if page == README:
         return {"agents": lambda: f"\nA session is one of {AGENTS}.\n\n"}
-    if page == COMPACT:
-        return {"summary": summary_part}
     if page == FORMATS:
         return {"formats": formats_part, "folders": folders_part}
     return {name: lambda name=name: command_part(name) for name in commands()}  # type: ignore[misc]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.outcomes import Outcome, outcome
-from sessioncompress.checkpoints.paths import AT_ROOT, Paths, below, is_whole, names_of
+from sessioncompress.checkpoints.paths import Paths, below, by_folder, is_whole, names_of
 from sessioncompress.checkpoints.quote import code, more, newest, one_line, reference
-from sessioncompress.checkpoints.shell import Script, alike, commands_in, grade, patched, script
+from sessioncompress.checkpoints.shell import REVERTED, Script, alike, commands_in, grade, patched, script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
 
@@ -35,19 +35,21 @@ _WRITING = frozenset({"write", "write_file", "create", "create_file"})
 _READING = frozenset({"read", "view", "open", "cat", "read_file"})
 _PLANS = frozenset({"todowrite", "todo", "todo_write", "update_plan", "write_todos", "set_todos"})
 _TASK_MADE, _TASK_SET = "taskcreate", "taskupdate"
-
-
 _NO_SCRIPT = Script("", "", hides=False)
 
 
 class Change(NamedTuple):
-    """What became of a file: how and how often it was changed, whether the last call failed, the last content."""
+    """What became of a file: how and how often it was changed, whether the last call failed, the last content.
+
+    `reverted`: a command of git took the changes back.
+    """
 
     how: str
     times: int = 1
     lines: int = 0
     failed: bool = False
     ref: str = ""
+    reverted: bool = False
 
 
 class Wrote(NamedTuple):
@@ -74,6 +76,7 @@ class Waiting(NamedTuple):
     commands: Sequence[Script]
     tool: str
     words: str
+    reverts: Sequence[str] = ()
 
 
 class Deeds:
@@ -111,15 +114,16 @@ class Deeds:
             elif said.purpose is Purpose.READ or tool in _READING:
                 self.note_read(path)
         folder = next((said.given[key] for key in _FOLDER_KEYS if isinstance(said.given.get(key), str)), "")
-        for each in scripts:
-            shell = self._shell(each, folder)
-            touched += [path for path, _ in shell]
-            texts += [Wrote(path, "", whole=True) for path, how in shell if how == "deleted"]
-            texts.append(Wrote("", each.text))
+        shell = [each for script in scripts for each in self._shell(script, folder)]
+        touched += [path for path, how in shell if how != REVERTED]
+        texts += [Wrote(path, "", whole=True) for path, how in shell if how in ("deleted", REVERTED)]
+        texts += [Wrote("", each.text) for each in scripts]
+        # What is written again behind that is no longer as it was.
+        reverts = [path for path, how in dict(shell).items() if how == REVERTED]
         words = next((each.line for each in scripts), "") or path
         if not words:
             words = next((one_line(each, _COMMAND) for each in written if each.strip()), "")
-        self._waiting[said.call] = Waiting(touched, scripts, said.tool, words)
+        self._waiting[said.call] = Waiting(touched, scripts, said.tool, words, reverts)
         if len(self._waiting) > _MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         for each in scripts:
@@ -148,6 +152,8 @@ class Deeds:
         for path in waiting.files:
             if path in self.changed:
                 self.changed[path] = self.changed[path]._replace(failed=ended.failed)
+        for path in self.changed.keys() & waiting.reverts if not ended.failed else ():
+            self.changed[path] = self.changed[path]._replace(failed=False, reverted=True)
         keys = [alike(each.line) for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
         for key in keys:
             self.failures.pop(key, None)
@@ -191,7 +197,8 @@ class Deeds:
     def _shell(self, ran: Script, folder: str) -> list[tuple[str, str]]:
         touched = script(ran.text, folder)
         for path, how in touched.changed:
-            self.note_change(path, how)
+            if how != REVERTED:
+                self.note_change(path, how)
         for path in touched.read:
             self.note_read(path)
         return [(self.paths.key(path), how) for path, how in touched.changed]
@@ -305,7 +312,7 @@ def merged(deeds: Deeds, root: str) -> dict[str, Change]:
 
 
 def unchanged(deeds: Deeds, root: str) -> list[str]:
-    """Name the files that were read and not changed by their paths below the root."""
+    """Name the files that were read and of which no change was seen by their paths below the root."""
     found = _whole_paths(deeds)
     changed = {found.get(path, path) for path in deeds.changed}
     read = dict.fromkeys(found.get(path, path) for path in deeds.read)
@@ -333,22 +340,15 @@ def _file(path: str, change: Change) -> str:
     parts = change.how + (f" {change.times}x" if change.times > 1 else "")
     if change.lines > 1:
         parts += f", {change.lines} lines"
+    if change.reverted:
+        parts += ", then reverted"
     if change.failed:
         parts += ", the last call failed"
     return f"- {code(one_line(path, 160))}: {parts}" + (f" [{change.ref}]" if change.ref else "")
 
 
-def by_folder(names: Iterable[str]) -> list[str]:
-    """Write names of files in a row for each folder."""
-    folders: dict[str, list[str]] = {}
-    for path in names:
-        folder, slash, name = one_line(path, 160).rpartition("/")
-        folders.setdefault(folder + slash, []).append(name)
-    return [f"- {code(f'{folder or AT_ROOT}: ' + ', '.join(inside))}" for folder, inside in folders.items()]
-
-
-def read_only(deeds: Deeds, root: str, room: int) -> list[str]:
-    """Write the files that were read and not changed, as many of the newest as fit."""
+def read_files(deeds: Deeds, root: str, room: int) -> list[str]:
+    """Write the files that were read and of which no change was seen, as many of the newest as fit."""
     names = unchanged(deeds, root)
     while names:
         rows = by_folder(names)

@@ -12,11 +12,13 @@ from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.excerpts import stems_in
 from sessioncompress.checkpoints.notes import NOTHING, Besides, Notes, Title, gather
 from sessioncompress.checkpoints.prose import rows
-from sessioncompress.checkpoints.quote import clip, excerpt, newest, one_line, quoted
+from sessioncompress.checkpoints.quote import clip, excerpt, more, newest, one_line, quoted
 from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 _SHORT = 120
+_FINER = 40
+"""Characters by which a quote is made shorter until it fits."""
 
 
 class Draft(NamedTuple):
@@ -42,9 +44,20 @@ def _goal(draft: Draft) -> Sequence[str]:
 
 def _context(draft: Draft) -> Sequence[str]:
     if context := draft.notes.besides.context:
-        return newest([quoted("-", clip(excerpt(each, draft.room), draft.room - 40)) for each in context], draft.room)
+        return newest([_quoted(each, draft.room) for each in context], draft.room)
     rows, gone = _carried(draft, Title.CONTEXT)
     return newest(rows, draft.room, gone)
+
+
+def _quoted(text: str, room: int) -> str:
+    """Quote a text as far as newest() takes it; what stands before each line counts, too."""
+    most = room - len(more(10**6)) - 1
+    lines, row = excerpt(text, room), ""
+    for size in range(most, 0, -_FINER):
+        row = quoted("-", clip(lines, size))
+        if len(row) <= most:
+            break
+    return row
 
 
 def _carried(draft: Draft, title: Title) -> tuple[list[str], int]:
@@ -55,7 +68,7 @@ def _carried(draft: Draft, title: Title) -> tuple[list[str], int]:
 
 def _foreign(draft: Draft) -> Sequence[str]:
     carried, gone = _carried(draft, Title.BEFORE)
-    new = (quoted("-", clip(excerpt(each, draft.room), draft.room - 40)) for each in draft.notes.foreign)
+    new = (_quoted(each, draft.room) for each in draft.notes.foreign)
     return newest([*carried, *new], draft.room, gone)
 
 
@@ -105,8 +118,8 @@ def _changed(draft: Draft) -> Sequence[str]:
     return done.files(draft.notes.deeds, draft.notes.root, draft.room)
 
 
-def _read_only(draft: Draft) -> Sequence[str]:
-    return done.read_only(draft.notes.deeds, draft.notes.root, draft.room)
+def _read_files(draft: Draft) -> Sequence[str]:
+    return done.read_files(draft.notes.deeds, draft.notes.root, draft.room)
 
 
 def _searches(draft: Draft) -> Sequence[str]:
@@ -158,7 +171,7 @@ _SECTIONS = (
     Shown(Title.CONTEXT, 0.15, _context),
     Shown(Title.TODO, 0.07, _todo),
     Shown(Title.CHANGED, 0.14, _changed),
-    Shown(Title.READ_ONLY, 0.05, _read_only),
+    Shown(Title.READ_FILES, 0.05, _read_files),
     Shown(Title.SEARCHES, 0.10, _searches),
     Shown(Title.COMMANDS, 0.14, _commands),
     Shown(Title.FAILURES, 0.05, _failures),
@@ -168,7 +181,7 @@ _SECTIONS = (
 _NAMED = {section.title: section for section in _SECTIONS}
 _ORDER = (
     *(Title.GOAL, Title.CONTEXT, Title.CHANGED, Title.COMMANDS, Title.PROGRESS, Title.SO_FAR, Title.REQUESTS),
-    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_ONLY, Title.SEARCHES),
+    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
     *(Title.REPORTS, Title.WROTE, Title.READ),
 )
 """In the order in which they get their room: what no model can find out again before all others."""
@@ -176,8 +189,10 @@ _REST = (Title.REPORTS, Title.WROTE, Title.READ)
 """They get what the others leave."""
 _RESERVED = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
 """And so much at least."""
+_FOR_BEFORE = 0.15
+"""So much at least a summary of somebody else gets where there is one: nothing else has what it says."""
 _FACTS = (
-    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_ONLY, Title.SEARCHES),
+    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
     Title.PROGRESS,
 )
 """They are taken from the session whoever sums up; the next step depends on the words of the request in progress."""
@@ -200,6 +215,8 @@ def extract(notes: Notes, budget: int) -> Summary:
     """Write the summary from the session's own words alone."""
     page = _Page(notes, budget)
     reserved = dict(_RESERVED)
+    if notes.foreign or notes.carried.get(Title.BEFORE, merge.Section()).rows:
+        reserved[Title.BEFORE] = _FOR_BEFORE
     for title in _ORDER:
         reserved.pop(title, None)
         page.add(title, page.left - int(page.total * sum(reserved.values())))

@@ -76,6 +76,11 @@ def head(entries: int, prompts: int, root: str) -> str:
     )
 
 
+def is_ours(text: str) -> bool:
+    """Tell whether a summary is one of ours."""
+    return _head(text) >= 0
+
+
 def _head(text: str) -> int:
     """Find where a summary of ours begins; -1 where it is none. A quoted head has something else before it."""
     at = text.find(HEAD, 0, _HEAD_WITHIN)
@@ -107,8 +112,8 @@ def _rows(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 _FILE_ROW = re.compile(
-    r"(written|edited|deleted|moved here|moved)(?: ([0-9]{1,9})x)?(?:, ([0-9]{1,9}) lines)?(, the last call failed)?"
-    r"(?: \[([0-9a-f]{12,16})\])?"
+    r"(written|edited|deleted|moved here|moved)(?: ([0-9]{1,9})x)?(?:, ([0-9]{1,9}) lines)?(, then reverted)?"
+    r"(, the last call failed)?(?: \[([0-9a-f]{12,16})\])?"
 )
 
 
@@ -121,6 +126,7 @@ class FileRow(NamedTuple):
     lines: int = 0
     failed: bool = False
     ref: str = ""
+    reverted: bool = False
 
 
 def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
@@ -131,8 +137,9 @@ def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
             folder = "" if folder == AT_ROOT else folder
             yield from (FileRow(_absolute(folder + name, root)) for name in names.split(", ") if name)
         elif found := _FILE_ROW.fullmatch(rest):
-            how, times, lines, failed, ref = found.groups()
-            yield FileRow(_absolute(path, root), how, int(times or 1), int(lines or 0), bool(failed), ref or "")
+            how, times, lines, reverted, failed, ref = found.groups()
+            whole = _absolute(path, root)
+            yield FileRow(whole, how, int(times or 1), int(lines or 0), bool(failed), ref or "", bool(reverted))
 
 
 def _absolute(path: str, root: str) -> str:

@@ -32,7 +32,7 @@ class Title(StrEnum):
     CONTEXT = "What the user's command adds"
     TODO = goals.TODO
     CHANGED = "Files changed (newest last)"
-    READ_ONLY = "Files read only"
+    READ_FILES = "Files read, no change to them seen"
     SEARCHES = "Searches (newest last)"
     COMMANDS = "Commands and how they ended (newest last)"
     FAILURES = "Failures that nothing mended"
@@ -126,8 +126,8 @@ class Notes:
         for each in merge.files(earlier.section(Title.CHANGED).rows, earlier.root):
             deeds.note_change(each.path, each.how, each.ref, each.lines, each.times)
             key = deeds.paths.key(each.path)
-            deeds.changed[key] = deeds.changed[key]._replace(failed=each.failed)
-        for each in merge.files(earlier.section(Title.READ_ONLY).rows, earlier.root):
+            deeds.changed[key] = deeds.changed[key]._replace(failed=each.failed, reverted=each.reverted)
+        for each in merge.files(earlier.section(Title.READ_FILES).rows, earlier.root):
             deeds.note_read(each.path)
         for command, verdict, line in merge.commands(earlier.section(Title.COMMANDS).rows):
             worth = grade(command) + 3 * (verdict == "failed")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
-from sessioncompress.checkpoints.quote import one_line
+from sessioncompress.checkpoints.quote import code, one_line
 
 _PART = re.compile(r":[0-9]{1,9}(?:[-+][0-9]{1,9})?\Z")
 """The lines that some agents write behind a file's name."""
@@ -78,3 +79,12 @@ def below(path: str, root: str) -> str:
 def names_of(root: str) -> list[str]:
     """Name a root in all ways: a drive's letter is a folder to the shells of Windows. Nothing without a root."""
     return [root, f"/{root[0].lower()}{root[2:]}"] if root[1:2] == ":" else [root] if root else []
+
+
+def by_folder(names: Iterable[str]) -> list[str]:
+    """Write names of files in a row for each folder."""
+    folders: dict[str, list[str]] = {}
+    for path in names:
+        folder, slash, name = one_line(path, 160).rpartition("/")
+        folders.setdefault(folder + slash, []).append(name)
+    return [f"- {code(f'{folder or AT_ROOT}: ' + ', '.join(inside))}" for folder, inside in folders.items()]

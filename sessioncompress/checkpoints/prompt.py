@@ -76,14 +76,14 @@ class Conversation:
         """Whether an earlier summary is among it."""
         return bool(self._before)
 
-    def data(self, budget: int, besides: Besides = NOTHING) -> str:
-        """Write what a model is given besides its prompt, for a summary of so many tokens."""
+    def data(self, budget: int, besides: Besides = NOTHING, *, system: str = "") -> str:
+        """Write what a model is given besides its prompt `system`, for a summary of so many tokens."""
         words = int(budget * _PROSE * CHARACTERS_PER_TOKEN) // _CHARACTERS_PER_WORD
         wanted = f"Sum this up in at most {words:,} words."
         most = int(self._room * _FOR_WORDS)
         given = (besides.goal, besides.instructions, "\n\n".join(besides.context))
         goal, instructions, context = (self._shortened(each, most) for each in given)
-        fixed = len(self._before) + len(goal) + len(instructions) + len(context) + 400
+        fixed = len(self._before) + len(goal) + len(instructions) + len(context) + len(system) + 400
         said, gone = list(self._said), self._gone
         size = self._size
         while said and size + fixed > self._room and len(said) > 1:

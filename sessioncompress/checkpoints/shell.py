@@ -49,7 +49,11 @@ _HEADER = re.compile(
 _HOW = {"Add": "written", "Update": "edited", "Delete": "deleted"}
 _PLACE = re.compile(r"[\w@.~+/:\\-]{1,300}\Z")
 _NOWHERE = ("/dev/", "/tmp/", "/var/tmp/", "/proc/")  # noqa: S108 - nothing is written there
+REVERTED = "reverted"
+"""What becomes of a file that git puts back as it was."""
 _WORD = 2
+_LEAVES = frozenset({"-b", "-B", "--staged", "-S"})
+"""With these git makes a branch, or leaves the files as they are."""
 _READERS = frozenset({"cat", "nl", "head", "tail", "sed", "less", "bat"})
 _ENDS = frozenset({";", "|", "&", "&&", "||", "\n", "(", ")"})
 
@@ -125,7 +129,10 @@ def grade(command: str) -> int:
 
 
 def script(command: str, folder: str = "") -> Touched:
-    """Find the files that a command, run in a folder, changes by redirection or by name, and those that it shows."""
+    """Find the files that a command, run in a folder, changes by redirection or by name, and those that it shows.
+
+    Only some of them: a program may change any file, and names none.
+    """
     changed: list[tuple[str, str]] = []
     read: list[str] = []
     for words, target in _parts(_without_documents(command[:_LOOKED_AT])):
@@ -135,6 +142,7 @@ def script(command: str, folder: str = "") -> Touched:
             continue
         if words[0] == "git" and len(words) > _WORD and words[1] in ("mv", "rm"):
             words = words[1:]  # noqa: PLW2901
+        changed += [(joined(folder, each), REVERTED) for each in _put_back(words)]
         name, rest = words[0].rpartition("/")[2], words[1:]
         places = [each for each in rest if not each.startswith("-")]
         if name == "cd" and places:
@@ -153,6 +161,17 @@ def script(command: str, folder: str = "") -> Touched:
             read += [joined(folder, each) for each in places if _is_file(each)]
     good = [(path, how) for path, how in changed if _is_place(path)]
     return Touched(good, [path for path in read if _is_place(path)])
+
+
+def _put_back(words: Sequence[str]) -> list[str]:
+    """Find the files that a command of git names to put them back as they were."""
+    by = words[1:_WORD] if words[0] == "git" else []
+    stashes = by == ["stash"] and words[_WORD : _WORD + 1] in (["push"], ["--"])
+    if not (stashes or by in (["checkout"], ["restore"])) or not _LEAVES.isdisjoint(words):
+        return []
+    # Without the dashes a word may name a branch.
+    named = words[words.index("--") + 1 :] if "--" in words else [each for each in words if _is_file(each)]
+    return [each for each in named if not each.startswith("-")]
 
 
 def _is_file(word: str) -> bool:

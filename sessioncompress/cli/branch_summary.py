@@ -10,6 +10,7 @@ import click
 from sessioncompress.cli import options, output, summarizing
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations.branch import BranchStats, Place, places, summarize_branch
+from sessioncompress.operations.wording import author, sending
 from sessioncompress.pipeline.summary import Status, to_json
 
 SCHEMA = "sessioncompress.branch-summary/1"
@@ -53,11 +54,10 @@ def branch_summary(
         return
     if not summarizing.asked([policy], overrides, sends=not dry_run, yes=yes):
         return
-    policy = summarizing.allowed(policy, sends=not dry_run)
     if policy.commit_originals and not dry_run:
         options.show_originals(session, policy)
-    stats = summarize_branch(session, policy, to=to or "", dry_run=dry_run, form=form)
-    summarizing.tell(str(session), stats.model_failure)
+    stats = summarize_branch(session, policy, to=to or "", dry_run=dry_run, sends=not dry_run, form=form)
+    summarizing.tell(str(session), stats.model_failure, author(stats.by, stats.model))
     if as_json:
         told = {key: value for key, value in to_json(stats).items() if key != "summary"}
         output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})
@@ -77,8 +77,10 @@ def _said(stats: BranchStats) -> str:
         return f"{stats.status}: {printable(stats.reason)}"
     would = "would go" if stats.status is Status.WOULD_SUMMARIZE else "goes"
     left = counted(stats.messages_left, "message", "messages")
+    sent = f"; {sending(stats.tokens_sent)}" if stats.status is Status.WOULD_SUMMARIZE and stats.tokens_sent else ""
     return printable(
         f"{would} on behind {stats.to}; {left} behind {stats.fork or 'its beginning'} left (summary "
-        f"{stats.tokens_summary:,} tokens); {stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
-        f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+        f"{stats.tokens_summary:,} tokens{author(stats.by, stats.model)}); "
+        f"{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
+        f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk{sent}"
     )

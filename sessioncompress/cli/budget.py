@@ -41,7 +41,7 @@ def line(stats: BudgetStats) -> str:
     elif stats.recorded_is_stale:
         parts.append(f"estimated, {stats.tokens_recorded:,} recorded before the last run or compaction")
     else:
-        parts.append(f"recorded, {stats.tokens_estimated:,} estimated")
+        parts.append(f"{stats.tokens_recorded:,} recorded, {stats.tokens_estimated:,} estimated")
     parts.append(counted(stats.messages, "message", "messages"))
     if stats.messages_since is not None:
         seconds = stats.seconds_since
@@ -83,8 +83,7 @@ def budget(
             lines.changed(line(stats), lambda: f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}")
 
     done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
-    if chosen.by_options and not chosen.quiet:
-        output.tell_of_opencode(chosen.agent)
+    output.tell_of_others(chosen)
     if chosen.as_json:
         files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in done.results]
         output.echo_json({"schema": SCHEMA, "files": files})

@@ -55,6 +55,7 @@ class Chosen(NamedTuple):
     quiet: bool = False
     verbose: bool = False
     places: Places | None = None
+    reads_packed: bool = False
 
     @property
     def urls(self) -> Sequence[str]:
@@ -112,7 +113,7 @@ class Chosen(NamedTuple):
 
             selection = Selection(self.agent, self.project, self.older_than, globs)
             return or_projects_told(sessions(selection, search), selection)
-        found = search(self.paths, globs)
+        found = search([each for each in self.paths if not (self.reads_packed and _is_packed(each))], globs)
         return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
 
     def packed(self) -> Iterator[Packed | SessionCompressError]:
@@ -134,6 +135,15 @@ class Chosen(NamedTuple):
         from sessioncompress.operations.packed import each_packed
 
         return each_packed(self.packed(), work)
+
+
+def _is_packed(path: Path) -> bool:
+    """Tell whether nothing is at a path but what was there is packed: who reads packs finds it there."""
+    if os.path.lexists(path):
+        return False
+    from sessioncompress.operations.packed import packed_at
+
+    return packed_at(path) is not None
 
 
 def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:
@@ -158,19 +168,22 @@ def choosing(
     *more: Callable[[Any], Any],
     gone: bool = False,
     urls: bool = False,
+    packed: bool = False,
     older_than: Callable[[Any], Any] = options.OLDER_THAN,
     or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command PATHS, the options that choose sessions, and `more` for what Chosen has; it takes one Chosen.
 
-    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. Where the other options
-    are such that `or_all` says so, no choice is that of all sessions.
+    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. With `packed` they may be
+    packed, and the command reads them there. Where the other options are such that `or_all` says so, no choice is that
+    of all sessions.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_chosen(**values: Any) -> None:
             chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
+            chosen = chosen._replace(reads_packed=packed)
             remote: tuple[Any, ...] = tuple(path for path in chosen.paths if isinstance(path, str))
             if remote and len(remote) < len(chosen.paths):
                 raise click.UsageError("name sessions in object stores and those on a disk in different runs")
@@ -184,8 +197,13 @@ def choosing(
             _refuse_unless_plain(chosen)
             command(chosen, **values)
 
-        kinds = (options.EXISTING_OR_URL, options.PATH_OR_URL) if urls else (options.EXISTING, options.ANY_PATH)
-        paths = click.argument("paths", nargs=-1, type=kinds[gone])
+        if gone:
+            kind = options.PATH_OR_URL if urls else options.ANY_PATH
+        elif packed:
+            kind = options.EXISTING_PACKED_OR_URL if urls else options.EXISTING_OR_PACKED
+        else:
+            kind = options.EXISTING_OR_URL if urls else options.EXISTING
+        paths = click.argument("paths", nargs=-1, type=kind)
         given: Callable[..., None] = with_chosen
         for option in reversed(
             (
@@ -230,8 +248,7 @@ def with_stores(chosen: Chosen, policies: Policies, *, gone_too: bool = False) -
     context = click.get_current_context()
     for path in () if gone_too else chosen.paths:
         if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
-            options.EXISTING.convert(
-                path, next(each for each in context.command.params if each.name == "paths"), context
-            )
+            kind = options.EXISTING_OR_PACKED if chosen.reads_packed else options.EXISTING
+            kind.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
     found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=gone_too))
     return options.all_governed(found, policies)

@@ -14,12 +14,13 @@ import click
 from sessioncompress.cli import cluster, goals, options, output, summarizing
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.choosing import Chosen, choosing
-from sessioncompress.cli.tables import file_line
+from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
+from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import less, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.wording import compact_line, status_of
+from sessioncompress.operations.wording import author, compact_line, sending, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
@@ -27,16 +28,20 @@ from sessioncompress.policy.sources import Policies
 
 SCHEMA = "sessioncompress.compact/1"
 
-_NOT_IN_JSON = frozenset({"summary", "budget"})
+_NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress compact session.jsonl --dry-run")
+@click.command(
+    cls=options.Command,
+    epilog="Example: sessioncompress compact session.jsonl --dry-run",
+    first=("--dry-run", "--print", "--if-due", "--goal", "--ask", "--summarizer", "--endpoint", "--model", "--all"),
+)
 @choosing(
     options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
 )
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
-    "--if-due", is_flag=True, help="Only where the budget's rule asks for a summary, and compress would not be enough."
+    "--if-due", is_flag=True, help="Only where the budget's rule asks for it; compress would not be enough there."
 )
 @options.RULE
 @options.CONFIG
@@ -77,7 +82,7 @@ def compact(
     form: str | None,
     **overrides: Any,
 ) -> None:
-    """Replace the old part of sessions by a summary; in their agent's own form, and for the model alone."""
+    """Sum up the old part of sessions; for the model alone, as their agent does."""
     rehearse = chosen.rehearses or prints
     policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
     run_id = text.run_id(time.time())
@@ -97,13 +102,14 @@ def compact(
         wanted = goals.ask(goals.Asked(listed[0].path, policies), wanted, if_due=if_due, form=form)
 
     def prepare(each: Found) -> Callable[[], CompactStats]:
-        policy = summarizing.allowed(options.policy_of(each, policies), sends=sends)
+        policy = options.policy_of(each, policies)
         if policy.commit_originals and not rehearse:
             options.show_originals(each.path, policy)
         work = partial(
             compact_session,
             policy=policy,
             dry_run=rehearse,
+            sends=sends,
             if_due=if_due,
             drop_dead=drop_dead,
             form=form,
@@ -120,10 +126,13 @@ def compact(
     lines = output.Lines(chosen)
 
     def say(stats: CompactStats) -> None:
-        summarizing.tell(stats.path, stats.model_failure)
+        _tell(stats, goal_from, quiet=chosen.quiet)
         if prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
-            click.echo(summary, err=not stats.summary)
+            if stats.summary:
+                click.echo(summary)
+            else:
+                echo_wrapped(summary, err=True)
         elif stats.is_compacted:
             lines.changed(compact_line(stats), partial(_short, stats))
         else:
@@ -134,8 +143,7 @@ def compact(
 
     done = output.told(batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
     written = [stats for stats in done.results if stats.is_compacted]
-    if chosen.by_options and not chosen.quiet:
-        output.tell_of_opencode(chosen.agent)
+    output.tell_of_others(chosen)
     if chosen.as_json:
         output.echo_json(_document(done, dry_run=rehearse))
     left = [stats.status for stats in done.results]
@@ -144,6 +152,15 @@ def compact(
     runs = (stats.run for stats in written)
     output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
     sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
+
+
+def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
+    """Tell on stderr who has not summed up, and what became of the goal and the instructions."""
+    summarizing.tell(stats.path, stats.model_failure, author(stats.by, stats.model))
+    for each in stats.unheeded:
+        options.warn(f"{stats.path}: {each}")
+    if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
+        click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
 
 
 def _governing(listed: Sequence[Found], policies: Policies) -> list[Policy]:
@@ -182,7 +199,8 @@ def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
     if not written:
         return ""
     verb = "would be compacted" if rehearse else "compacted"
-    return f" {verb}: {before:,} -> {after:,} tokens for the model"
+    sent = sum(each.tokens_sent for each in written if each.by == EXTRACTIVE) if rehearse else 0
+    return f" {verb}: {before:,} -> {after:,} tokens for the model" + (f"; {sending(sent)}" if sent else "")
 
 
 def _document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:

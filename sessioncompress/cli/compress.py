@@ -59,6 +59,7 @@ def compress(
     **overrides: Any,
 ) -> None:
     """Make sessions smaller, in place."""
+    from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.operations import wording
 
     rehearse = chosen.rehearses
@@ -103,13 +104,13 @@ def compress(
         stats = wording.stats_of(outcome)
         done.append(stats)
         if outcome.error is not None:
-            click.echo(wording.line(stats), err=True)
+            echo_wrapped(wording.line(stats), err=True)
         elif stats.is_smaller:
             lines.changed(wording.line(stats), partial(_short, stats))
         else:
             lines.left(wording.line(stats), stats.status.value, stats.reason)
         for warning in wording.warnings(stats):
-            click.echo(warning, err=True)
+            echo_wrapped(warning, err=True)
     output.tell_of_others(chosen)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -11,6 +10,7 @@ from shutil import get_terminal_size
 import click
 
 from sessioncompress.cli import options
+from sessioncompress.cli.tables import is_seen
 from sessioncompress.core.marker import amount
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import counted, printable, written_time
@@ -38,7 +38,7 @@ def diff(session: Path, stat: bool, config: Path | None, backup_dir: Path | None
         if stat:
             for line in _table(session, found):
                 click.echo(line)
-        elif sys.stdout.isatty():
+        elif is_seen():
             click.echo_via_pager(f"{line}\n" for line in _shown(session, found))
         else:
             for line in _shown(session, found):

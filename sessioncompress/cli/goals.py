@@ -15,6 +15,7 @@ import click
 
 from sessioncompress.checkpoints.goals import Goal, Method, Source, written
 from sessioncompress.cli import options
+from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.operations.goals import THRESHOLDS, Question, less_often, question, setting, write
@@ -27,7 +28,7 @@ _OPTIONS = (
     click.option(
         "--goal-from",
         type=click.Choice([each.value for each in Source]),
-        help="Take the goal from the session: its last or first request, or what is open of its todo list.",
+        help="Take the goal from the session, and say it: its last or first request, or what is open of its todo list.",
     ),
     click.option(
         "--instructions",
@@ -169,7 +170,7 @@ def _changes(found: Question, asked: Asked) -> dict[str, tuple[str, dict[str, An
 
 
 def _show(found: Question, asked: Asked, changes: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
-    click.echo(printable(f"{asked.path}: what matters next? It heads the summary."), err=True)
+    echo_wrapped(printable(f"{asked.path}: what matters next? It heads the summary."), err=True)
     rows = [(str(at + 1), goal) for at, goal in enumerate(found.goals)]
     rows += [(_AUTO, "auto: no goal"), (_OTHER, "another goal: type it")]
     if _LESS in changes:
@@ -178,7 +179,7 @@ def _show(found: Question, asked: Asked, changes: Mapping[str, tuple[str, dict[s
     if _NEVER in changes:
         rows.append((_NEVER, "never ask again"))
     for key, words in rows:
-        click.echo(printable(f"  {key}  {words}"), err=True)
+        echo_wrapped(printable(f"  {key}  {words}"), err=True)
     click.echo(f"Answer (auto after {asked.policy.compact.ask_seconds} seconds): ", nl=False, err=True)
 
 
@@ -187,7 +188,7 @@ def _write(asked: Asked, section: str, values: dict[str, Any]) -> None:
     file = asked.policies.writable
     assert file is not None
     change = setting(file, section, values)
-    click.echo(printable(f"{file}: {json.dumps({section: values})}"), err=True)
+    echo_wrapped(printable(f"{file}: {json.dumps({section: values})}"), err=True)
     write(change)
     for other in _others(asked, section, values):
         options.warn(f"{other}: it says this too, and wins for this session")

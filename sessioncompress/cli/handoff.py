@@ -10,6 +10,7 @@ import click
 from sessioncompress.cli import goals, options, summarizing
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.operations.handoff import Handoff, handoff_session, refuse_taken, write_new
+from sessioncompress.operations.wording import author
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")
@@ -44,7 +45,7 @@ def handoff(
     if not summarizing.asked([policy], overrides, sends=True, yes=yes):
         return
     made = handoff_session(session, policy, new=new, goal=text, form=form)
-    summarizing.tell(str(session), made.model_failure)
+    summarizing.tell(str(session), made.model_failure, author(made.by, made.model))
     if output is not None:
         write_new(output, utf8(made.text).encode())
     if output is not None or new:
@@ -56,4 +57,4 @@ def handoff(
 def _said(made: Handoff, session: Path, target: str) -> str:
     of = counted(made.messages, "message", "messages")
     written = f"{of}, {made.tokens_before:,} tokens for the model -> {made.tokens_summary:,} tokens in {target}"
-    return printable(f"{session}: {written}")
+    return printable(f"{session}: {written}{author(made.by, made.model)}")

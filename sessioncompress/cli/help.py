@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -27,7 +27,14 @@ class Row(NamedTuple):
 
 
 class OneScreen(click.Command):
-    """A command or a group whose help fits a screen: its options or commands are declared in the order of their use."""
+    """A command or a group whose help fits a screen: its options or commands are declared in the order of their use.
+
+    Options that are declared elsewhere and yet used most are `first`.
+    """
+
+    def __init__(self, *arguments: Any, first: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self._first = first
 
     def rows(self, ctx: click.Context) -> Iterator[Row]:
         """List what help has a row for."""
@@ -42,6 +49,8 @@ class OneScreen(click.Command):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write as many rows as find room."""
         rows = list(self.rows(ctx))
+        by_use = {name: place for place, name in enumerate(self._first)}
+        rows.sort(key=lambda row: by_use.get(row.name.split()[0], len(by_use)))
         for number in range(len(rows), -1, -1):
             trial = ctx.make_formatter()
             self._write(ctx, trial, [row._replace(said=row.short) for row in rows[:number]], rows[number:])

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -15,9 +16,13 @@ from sessioncompress.errors import UsageError
 
 
 class PathKind(click.Path):
-    """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder."""
+    """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder.
+
+    Where it must exist and a session that was there is packed, the user is told so, or the command reads it there.
+    """
 
     takes_urls = False
+    takes_packed = False
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -30,6 +35,15 @@ class PathKind(click.Path):
                 return value
             commands = "compress, compact, history, pack, restore, search, stats, unpack and verify"
             self.fail(f"in object stores sessions are named to {commands}.", param, ctx)
+        if self.exists and not os.path.lexists(value):
+            # Imported here: few paths lead nowhere.
+            from sessioncompress.operations.packed import way_back
+
+            path = Path(os.fsdecode(value))
+            if back := way_back(path):
+                if self.takes_packed:
+                    return self.coerce_path_result(str(path))
+                self.fail(f"'{path}' does not exist. {back}", param, ctx)
         return super().convert(value, param, ctx)
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
@@ -41,6 +55,16 @@ class PathOrUrl(PathKind):
     """A path, or a URL of an object store."""
 
     takes_urls = True
+
+
+class PathOrPacked(PathKind):
+    """A path that exists, or that of a packed session: for a command that reads it where it is."""
+
+    takes_packed = True
+
+
+class PackedOrUrl(PathOrUrl, PathOrPacked):
+    """Any of these."""
 
 
 class Agent(click.types.StringParamType):

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 _COMMANDS = (
     "sessions",
-    "search",
     "compress",
+    "compact",
     "restore",
     "history",
+    "pack",
+    "unpack",
+    "search",
     "stats",
     "report",
     "diff",
     "show",
     "verify",
-    "pack",
-    "unpack",
     "clean",
     "forget",
-    "compact",
     "budget",
     "handoff",
     "branch-summary",
@@ -40,7 +40,13 @@ _COMMANDS = (
     "pre-commit",
     "completion",
 )
-"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported."""
+"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported.
+
+Those of every day come first, and have their rows in a screen of help: what makes sessions smaller and takes that back,
+what moves them, what looks at them.
+"""
+
+_ERROR = "Error: "
 
 
 @contextmanager
@@ -52,9 +58,16 @@ def _said_printably() -> Iterator[None]:
         if isinstance(error, click.MissingParameter):
             # Its text is ours, and has several lines.
             said = " ".join(said.split())
-        if said.isprintable() or (error.ctx and said == error.ctx.get_help()):
+        if error.ctx and said == error.ctx.get_help():
             raise
-        raise click.UsageError(printable(said), error.ctx) from error
+        # Imported here, as below.
+        from sessioncompress.cli.tables import wrapped_for
+
+        # Click says first that it is an error.
+        fitting = wrapped_for(f"{_ERROR}{printable(said)}", err=True).removeprefix(_ERROR)
+        if said == fitting:
+            raise
+        raise click.UsageError(fitting, error.ctx) from error
 
 
 class _Commands(OneScreen, click.Group):
@@ -118,4 +131,4 @@ class _Commands(OneScreen, click.Group):
 )
 @click.version_option(VERSION, prog_name="sessioncompress")
 def main() -> None:
-    """Rewrite coding-agent sessions in place into smaller ones; every original stays recoverable."""
+    """Make coding agents' sessions smaller in place; every original is kept."""

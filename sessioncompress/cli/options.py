@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessioncompress.cli.help import OneScreen
-from sessioncompress.cli.kinds import AGE, Agent, PathKind, PathOrUrl, amount
+from sessioncompress.cli.kinds import AGE, Agent, PackedOrUrl, PathKind, PathOrPacked, PathOrUrl, amount
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
@@ -34,7 +34,10 @@ class Command(OneScreen):
             with process.raised():
                 return super().invoke(ctx)
         except SessionCompressError as error:
-            click.echo(str(error), err=True)
+            # Imported here: most runs end without.
+            from sessioncompress.cli.tables import echo_wrapped
+
+            echo_wrapped(str(error), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
@@ -57,6 +60,8 @@ ANY_PATH = PathKind(path_type=Path)
 PATH_OR_URL = PathOrUrl(path_type=Path)
 EXISTING_OR_URL = PathOrUrl(path_type=Path, exists=True, readable=False)
 EXISTING = PathKind(path_type=Path, exists=True, readable=False)
+EXISTING_OR_PACKED = PathOrPacked(path_type=Path, exists=True, readable=False)
+EXISTING_PACKED_OR_URL = PackedOrUrl(path_type=Path, exists=True, readable=False)
 FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=True, dir_okay=False, readable=False))
 """For files that a program such as pre-commit hands over."""
 CONFIG = click.option(
@@ -175,7 +180,9 @@ def policies_of(
 
 def warn(said: str) -> None:
     """Print a warning on stderr."""
-    click.echo(printable(f"warning: {said}"), err=True)
+    from sessioncompress.cli.tables import echo_wrapped
+
+    echo_wrapped(printable(f"warning: {said}"), err=True)
 
 
 def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:

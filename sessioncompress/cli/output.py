@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ class Done(NamedTuple):
 
 def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _: None) -> Done:
     """Collect the outcomes of files; say each result, with the path as the user typed it; print errors as they come."""
+    from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.operations import batch, wording
 
     done = Done([], [], dict.fromkeys(("failed", "refused", wording.PASSED_OVER), 0), 0)
@@ -49,7 +51,7 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
             if (text := f"{status}: {outcome.error}") not in said:
                 # What is wrong with a policy file is the same for all its sessions.
                 said.add(text)
-                click.echo(text, err=True)
+                echo_wrapped(text, err=True)
         elif outcome.result is not None:
             done.results.append(replace(outcome.result, path=path))
             say(done.results[-1])
@@ -81,13 +83,22 @@ class Lines:
 
     def changed(self, whole: str, short: Callable[[], str]) -> None:
         """Print the line of a file that was changed."""
-        if not self._silent:
-            click.echo(whole if self._all else short())
+        from sessioncompress.cli.tables import echo_wrapped
+
+        if self._silent:
+            return
+        if self._all:
+            echo_wrapped(whole)
+        else:
+            # It is as wide as the terminal.
+            click.echo(short())
 
     def left(self, whole: str, status: str = "", reason: str = "") -> None:
         """Print the line of a file that stays as it is, or count it by its reason if it has one."""
+        from sessioncompress.cli.tables import echo_wrapped
+
         if self._all and not self._silent:
-            click.echo(whole)
+            echo_wrapped(whole)
         elif status:
             self._left.append((status, reason))
 
@@ -180,7 +191,9 @@ def echo_json(document: Any) -> None:
 def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
     """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
     try:
-        return click.confirm(question, err=err)
+        # Where one of both was never open, nobody can be asked.
+        if None not in (sys.stdin, sys.stdout):
+            return click.confirm(question, err=err)
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             raise KeyboardInterrupt from None

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli.choosing import MOST_TYPED, Chosen, choosing
+from sessioncompress.cli.tables import echo_wrapped, shown
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_sessions
+from sessioncompress.operations.packed import packed_in
 from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.pack/1"
+_MEASURED = "would leave their places, for an archive of a tenth to a fifth of that"
+"""What real sessions came to; see docs/how-to/archive.md."""
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress pack --all --older-than 30d")
@@ -25,7 +30,7 @@ SCHEMA = "sessioncompress.pack/1"
 @options.CONFIG
 @options.QUIET_SECONDS
 def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
-    """Put sessions that nobody resumes into archives, one for each project."""
+    """Put sessions that nobody resumes into archives; one for each project."""
     from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import with_packed
 
@@ -57,14 +62,15 @@ def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
         output.echo_json(_document(done, archives, dry_run=dry_run))
     else:
         for archive, (sessions, size) in archives.items():
-            packed = _size_of(archive)
-            click.echo(printable(f"{archive}: {counted(sessions, 'session', 'sessions')}, {_sizes(size, packed)}"))
+            sizes = f"{kb(size)} {_MEASURED}" if dry_run else _sizes(size, _size_of(archive))
+            echo_wrapped(f"{shown(archive)}: {counted(sessions, 'session', 'sessions')}, {sizes}")
         size = sum(each.size for each in done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
-        into = sum(_size_of(archive) for archive in archives)
-        said = kb(size) if dry_run or not size else _sizes(size, into)
-        click.echo(output.with_others(f"{head}, {said}", done.others))
+        said = kb(size) if dry_run or not size else _sizes(size, sum(map(_size_of, archives)))
+        echo_wrapped(output.with_others(f"{head}, {said}", done.others))
+    if not dry_run:
+        _tell_of_undo(archives)
     sys.exit(done.exit_code)
 
 
@@ -78,13 +84,28 @@ def _archives(results: Sequence[PackStats]) -> dict[str, tuple[int, int]]:
     return found
 
 
+def _tell_of_undo(archives: Mapping[str, tuple[int, int]]) -> None:
+    """Tell what brings the sessions back, and what else that would bring."""
+    if not archives:
+        return
+    if len(archives) > MOST_TYPED:
+        click.echo(f"undo with: sessioncompress unpack ARCHIVE, for each of the {len(archives):,} above", err=True)
+        return
+    # Never broken: it is there to be copied.
+    click.echo(printable(f"undo with: sessioncompress unpack {' '.join(map(quote, archives))}"), err=True)
+    held = sum(1 for each in packed_in(Path(name) for name in archives if not name.startswith(OBJECT_STORES)))
+    if (before := held - sum(sessions for sessions, _ in archives.values())) > 0:
+        echo_wrapped(f"which brings back {counted(before, 'session', 'sessions')} packed before, too", err=True)
+
+
 def _size_of(archive: str) -> int:
     if archive.startswith(OBJECT_STORES):
         from sessioncompress.operations.objects import looked_up
 
         found = looked_up(archive)
         return found["size"] if found else 0
-    return Path(archive).stat().st_size
+    # In a rehearsal none is there.
+    return Path(archive).stat().st_size if Path(archive).exists() else 0
 
 
 def _sizes(before: int, after: int) -> str:

@@ -45,7 +45,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress report --all -o report.html")
-@choosing(options.JOBS)
+@choosing(options.JOBS, packed=True)
 @click.option(
     "-o",
     "target",
@@ -93,10 +93,10 @@ def report(
     done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
     stored = output.told(packed_sizes(chosen.packed()))
     output.tell_of_others(chosen)
-    if done.exit_code and not (done.results or stored.results):
+    if not (done.results or stored.results):
         # An older page tells more than one about nothing.
-        click.echo(printable(f"{target}: not written: there is no session to tell of"), err=True)
-        sys.exit(done.exit_code)
+        echo_wrapped(printable(f"{target}: not written: there is no session to tell of"), err=True)
+        sys.exit(batch.worst((done.exit_code, stored.exit_code)))
     found = overview.overview(done.results)._replace(packed=overview.packed_rows(stored.results))
     samples = [
         sample

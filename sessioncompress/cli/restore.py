@@ -29,12 +29,12 @@ SCHEMA = "sessioncompress.restore/1"
 
 
 def _takes_a_run(values: Mapping[str, Any]) -> bool:
-    return bool(values["last"] or values["run"])
+    return bool(values["last"] or values["run"] is not None)
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
 @click.option("--last", is_flag=True, help="Take the newest run back; without PATHS only in the agents' folders.")
-@click.option("--run", metavar="ID", default="", help="Take this run back; 'history' lists them.")
+@click.option("--run", metavar="ID", help="Take this run back; 'history' lists them.")
 @choosing(
     options.JOBS,
     options.DRY_RUN,
@@ -55,7 +55,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 def restore(
     chosen: Chosen,
     last: bool,
-    run: str,
+    run: str | None,
     from_markers: bool,
     keep_checkpoints: bool,
     originals: Path | None,
@@ -68,6 +68,9 @@ def restore(
         raise click.UsageError("--from-markers leaves checkpoints anyway: it goes without --keep-checkpoints")
     if originals and not from_markers:
         raise click.UsageError("--originals goes with --from-markers")
+    if run == "":
+        # A script's variable may be empty: that is not to restore all.
+        raise click.UsageError("--run is empty; 'sessioncompress history' lists the runs")
     if last and run:
         raise click.UsageError("--last names the newest run: it goes without --run")
     if (last or run) and (from_markers or keep_checkpoints):
@@ -91,7 +94,7 @@ def restore(
         one = batch.Archive(these, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
         return output.told(one, partial(_say, lines))
 
-    tried = _taken_back(chosen, found, policies, run, done_with) if last or run else [("", done_with(found, ""))]
+    tried = _taken_back(chosen, found, policies, run or "", done_with) if last or run else [("", done_with(found, ""))]
     done = reduce(output.both, (each for _, each in tried), output.Done([], [], {}, 0))
     if chosen.as_json:
         output.echo_json(_document(tried, dry_run=chosen.dry_run))
@@ -148,7 +151,7 @@ def _taken_back(
         if one.run != run if run else not these:
             continue
         if not (chosen.as_json or chosen.quiet):
-            click.echo(_head(one), err=True)
+            echo_wrapped(_head(one), err=True)
         done = done_with(these, one.run)
         tried.append((one.run, done))
         if run or done.exit_code == process.EXIT_CODE or any(each.is_restored for each in done.results):

@@ -9,6 +9,7 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli.tables import echo_wrapped, is_seen, shown
 from sessioncompress.core.text import counted, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.search import SearchStats, search_session
@@ -19,7 +20,7 @@ SCHEMA = "sessioncompress.search/1"
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress search 'rate limit' ~/.claude/projects")
 @click.argument("text")
-@choosing(options.JSON, urls=True, or_all=lambda _: True)
+@choosing(options.JSON, urls=True, packed=True, or_all=lambda _: True)
 def search(chosen: Chosen, text: str) -> None:
     """Find a text in what was said in sessions, packed ones too."""
     if not text:
@@ -29,10 +30,15 @@ def search(chosen: Chosen, text: str) -> None:
         if chosen.as_json:
             return
         packed = " (packed)" if stats.packed else ""
+        # In a terminal the path stands once, above what was found.
+        path, begins = f"{printable(stats.path)}{packed}: ", ""
+        if is_seen() and stats.hits:
+            click.echo(shown(f"{stats.path}{packed}"))
+            path, begins = "", "  "
         for hit in stats.hits:
-            click.echo(printable(f"{stats.path}{packed}: turn {hit.turn:,}, {hit.said}: {hit.line}"))
+            echo_wrapped(f"{begins}{path}turn {hit.turn:,}, {hit.said}: {printable(hit.line)}")
         if stats.cut:
-            click.echo(printable(f"{stats.path}{packed}: more lines hold it"))
+            echo_wrapped(f"{begins}{path}more lines hold it")
 
     plain = output.told(
         batch.each(chosen.sessions(), lambda found: options.on(found, partial(search_session, text=text))()), say
@@ -45,5 +51,5 @@ def search(chosen: Chosen, text: str) -> None:
     else:
         hits = sum(len(each.hits) for each in found)
         head = f"total: {counted(hits, 'line', 'lines')} in {len(found):,} of "
-        click.echo(output.with_others(head + counted(len(done.results), "session", "sessions"), done.others))
+        echo_wrapped(output.with_others(head + counted(len(done.results), "session", "sessions"), done.others))
     sys.exit(done.exit_code)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from sessioncompress.cli import options
+from sessioncompress.cli.tables import is_seen
 from sessioncompress.core.text import kb, printable
 from sessioncompress.errors import UsageError
 
@@ -18,7 +19,7 @@ _SHOWN_BYTES = 20 * 1024
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
-@click.argument("path", required=False, type=options.EXISTING)
+@click.argument("path", required=False, type=options.EXISTING_OR_PACKED)
 @click.option("--all", "everything", is_flag=True, help="Print all of it, not only the first 20 KB.")
 @click.option("--lines", metavar="A:B", help="Print lines A to B only, counted from 1.")
 @options.CONFIG
@@ -43,11 +44,11 @@ def show(
     content = first.content if lines is None else _lines(first.content, lines)
     rest = 0 if everything or lines is not None else max(0, len(content) - _SHOWN_BYTES)
     content = content[: len(content) - rest]
-    if sys.stdout.isatty():
+    if is_seen():
         # The bytes as they are, but for control characters, which are made visible.
         text = content.decode(errors="backslashreplace").removesuffix("\n")
         click.echo("\n".join(printable(each.replace("\t", "    ")) for each in text.split("\n")))
-    else:
+    elif sys.stdout is not None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     if rest:

@@ -20,7 +20,7 @@ from sessioncompress.pipeline.discover import Found
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress stats session.jsonl")
-@choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True)
+@choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True, packed=True)
 @options.CONFIG
 @options.PRESET
 @options.BACKUP_DIR

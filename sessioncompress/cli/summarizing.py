@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.kinds import PathKind
+from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import UsageError
 from sessioncompress.policy.model import Policy
@@ -22,12 +22,12 @@ _OPTIONS = (
     click.option(
         "--summarizer",
         metavar="COMMAND",
-        help="Let this command write the summary: it reads a prompt on stdin and prints the text. No shell runs it.",
+        help="Let this command write the summary; it reads a prompt on stdin and prints the text. No shell runs it.",
     ),
     click.option(
         "--endpoint",
         metavar="URL",
-        help="Let a model behind this URL write the summary, as in https://host/v1; needs sessioncompress[llm].",
+        help="Let a model behind this URL write it; as in https://host/v1, with sessioncompress[llm].",
     ),
     click.option(
         "--model",
@@ -67,15 +67,11 @@ def MODEL(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - 
     return command
 
 
-def allowed(policy: Policy, *, sends: bool) -> Policy:
-    """Take out of a policy who writes the summary, where nothing is to be sent."""
-    return policy if sends else replace(policy, summarizer=Summarizer())
-
-
-def tell(path: str, failure: str) -> None:
-    """Warn on stderr that a summary is no model's, where one was asked."""
+def tell(path: str, failure: str, author: str) -> None:
+    """Warn on stderr of models that were asked and have not summed up; `author` says who has, in words, if anybody."""
     if failure:
-        options.warn(f"{path}: summed up without a model: {failure}")
+        said = f"{failure}; summed up{author}" if author else f"summed up without a model: {failure}"
+        options.warn(f"{path}: {said}")
 
 
 def asked(
@@ -98,16 +94,17 @@ def asked(
     if used and given.get("no_network"):
         what, remedy = "a model is named, and --no-network", "Leave out one of them."
         raise UsageError(what, state=_STATE, remedy=remedy)
-    if not (used and sends):
-        return True
-    if engine is not None:
+    if used and engine is not None:
         what, remedy = "a model is asked from this machine alone", "Leave out --engine dask."
         raise UsageError(what, state=_STATE, remedy=remedy)
     for rules, number in used.items():
         sessions = f"each of {number:,} sessions" if number > 1 else "the session"
         models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
         whom = summarizer.destination(rules)
-        click.echo(f"sends up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
+        verb = "sends" if sends else "nothing is sent now; a run would send"
+        echo_wrapped(f"{verb} up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
+    if not (used and sends):
+        return True
     if yes or not _is_seen() or not (given.get("summarizer") or given.get("endpoint")):
         return True
     goes = output.confirmed("Send it?", None, _STATE, err=True)

@@ -96,7 +96,12 @@ def wrapped(text: str, spare: int = 0) -> str:
 
 def echo_wrapped(text: str, *, err: bool = False) -> None:
     """Print a line; broken where it goes to a terminal."""
-    click.echo(wrapped(text) if _is_seen_on(err) else text, err=err)
+    click.echo(wrapped_for(text, err=err), err=err)
+
+
+def wrapped_for(text: str, *, err: bool) -> str:
+    """Break a line where it goes to a terminal."""
+    return wrapped(text) if _is_seen_on(err) else text
 
 
 def _is_seen_on(err: bool) -> bool:

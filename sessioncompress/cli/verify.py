@@ -17,7 +17,7 @@ from sessioncompress.pipeline.discover import Found
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress verify session.jsonl")
-@choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True, urls=True)
+@choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE, gone=True, urls=True, packed=True)
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT

@@ -20,13 +20,17 @@ EXTRACTIVE = "extractive"
 
 
 class Say(StrEnum):
-    """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it."""
+    """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it.
+
+    A prompt that a checkpoint repeats is `carried`: it was said before it.
+    """
 
     PROMPT = "prompt"
     ANSWER = "answer"
     CALL = "call"
     RESULT = "result"
     SUMMARY = "summary"
+    CARRIED = "carried"
 
 
 class Said(NamedTuple):
@@ -72,11 +76,11 @@ class Cut(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A summary: its text, one short line of it, the files that were only read and those that were changed.
+    """A summary: its text, one short line of it, and files: those that were read, and those that were changed.
 
-    `refs` are the references in it. The tokens are those of what the model reads, without and with the checkpoint.
-    `by` is who wrote it: taken from the session's own words, or a command, an endpoint with its `model`, or the command
-    that is asked before, of which `preserved` is the JSON of an object that it wants kept.
+    A file is not among both. `refs` are the references in it. The tokens are those of what the model reads, without
+    and with the checkpoint. `by` is who wrote it: taken from the session's own words, or a command, an endpoint with
+    its `model`, or the command that is asked before, of which `preserved` is the JSON of an object that it wants kept.
     """
 
     text: str

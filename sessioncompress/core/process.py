@@ -5,9 +5,11 @@ While ours starts and ends an interrupt ends it quietly, while it works the work
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +17,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    import subprocess
+    from typing import IO
+
     from _typeshed import ReadableBuffer
 
 EXIT_CODE: Final = 130
@@ -86,9 +91,13 @@ class _Raw(io.FileIO):
         """Write the bytes, or drop them where the reader has gone."""
         try:
             return super().write(data)
-        except BrokenPipeError:
-            if self.ends_with_its_reader:
+        except OSError as error:
+            # A terminal that is gone, where its hangup is ignored, is no broken pipe.
+            is_gone = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(self.fileno()).st_mode)
+            if not (is_gone or isinstance(error, BrokenPipeError)):
                 raise
+            if self.ends_with_its_reader:
+                raise BrokenPipeError from error
             return memoryview(data).nbytes
 
 
@@ -120,23 +129,93 @@ def outlive_their_readers() -> None:
 
 
 class Ran(NamedTuple):
-    """What a program printed, and why that does not count: empty where it ended well."""
+    """What a program printed, and why that does not count: empty where it ended well.
+
+    `ended`: a signal to us ended it, so that nothing is to be done in its place.
+    """
 
     output: bytes
     failure: str = ""
+    ended: bool = False
 
 
 _PIPED = 1 << 16
 _LOOK = 0.05
 """Seconds between two looks whether a program has ended that prints nothing."""
+GRACE: Final = 2.0
+"""Seconds that the processes of a program have to end by themselves, after a signal that ends us."""
+
+
+@contextmanager
+def _noted() -> Iterator[list[int]]:
+    """Only note the signals that end us in a block, and heed the first one behind it; those that are ignored stay so.
+
+    What was begun in the block has to be ended first: nobody else would. Only a main thread gets signals.
+    """
+    import threading
+
+    noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    heeded = {each: handler for each, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
+    for each in heeded:
+        signal.signal(each, lambda number, _: noted.append(number))
+    # A process that works for another one has interrupts blocked.
+    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)
+    try:
+        yield noted
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for each, handler in heeded.items():
+            signal.signal(each, handler)
+    if noted and not (noted[0] == signal.SIGINT and signal.SIGINT in mask):
+        signal.raise_signal(noted[0])
+
+
+def _must_end(noted: list[int]) -> bool:
+    """Tell whether a signal ends us, or the process for which this one works is gone, which is like one."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if not noted and parent is not None and parent.pid != os.getppid():
+        noted.append(signal.SIGTERM)
+    return bool(noted)
+
+
+def _end_group(leader: subprocess.Popen[bytes], noted: Sequence[int]) -> None:
+    """Ask a group of processes to end, and wait for that; not for long, and not if a signal comes once more."""
+    import time
+
+    said, until = len(noted), time.monotonic() + GRACE
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader.pid, signal.SIGTERM)
+        while time.monotonic() < until and len(noted) == said:
+            leader.poll()
+            os.killpg(leader.pid, 0)
+            time.sleep(_LOOK)
 
 
 def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> Ran:
     """Run a program with something on its stdin; nobody sees its stderr, which may quote what is secret.
 
     It has a process group of its own, which is killed after so many seconds, after more than `most` bytes of output,
-    and when the program ends: what it began must not hold us up.
+    and when the program ends: what it began must not hold us up. A signal that ends us ends the group first.
     """
+    with _noted() as noted:
+        return _run(command, given, seconds, most, noted)
+
+
+def _given(pipe: IO[bytes], left: memoryview) -> memoryview:
+    """Write the next part of something into a pipe; return what is left of it, nothing where nobody reads it."""
+    try:
+        return left[pipe.write(left[:_PIPED]) or 0 :]
+    except BrokenPipeError:
+        return left[:0]
+
+
+def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted: list[int]) -> Ran:
     # Imported here: hardly any run needs them.
     import selectors
     import subprocess
@@ -164,6 +243,9 @@ def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> R
                 waiting.register(stream, event)
             left, is_open = memoryview(given), True
             while not failure:
+                if _must_end(noted):
+                    _end_group(child, noted)
+                    break
                 has_ended = child.poll() is not None
                 ready = waiting.select(0 if has_ended else _LOOK)
                 if has_ended and not (is_open and any(key.fileobj is sink for key, _ in ready)):
@@ -176,12 +258,9 @@ def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> R
                             is_open = False
                         output += read or b""
                         continue
-                    with suppress(BrokenPipeError):
-                        left = left[source.write(left[:_PIPED]) or 0 :]
-                        if left:
-                            continue
-                    waiting.unregister(source)
-                    source.close()
+                    if not (left := _given(source, left)):
+                        waiting.unregister(source)
+                        source.close()
                 if len(output) > most:
                     failure = f"it printed more than {most:,} bytes"
                 elif monotonic() > ends and child.poll() is None:
@@ -194,6 +273,12 @@ def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> R
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
                 pipe.close()
-    if code and not failure:
-        failure = f"it ended with exit status {code}" if code > 0 else f"a signal ended it ({-code})"
-    return Ran(bytes(output), failure)
+    if noted:
+        failure = "it was ended together with sessioncompress"
+    return Ran(bytes(output), failure or _ended(code), bool(noted))
+
+
+def _ended(code: int) -> str:
+    if not code:
+        return ""
+    return f"it ended with exit status {code}" if code > 0 else f"a signal ended it ({-code})"

@@ -261,7 +261,7 @@ class Format(ABC):
 
     def _no_branches(self) -> CannotCheckpoint:
         what = f"branch-summary writes no summary of a branch for sessions of {self.name}"
-        return CannotCheckpoint(what, "compact sums up what is old in it.")
+        return CannotCheckpoint(what, "Run 'sessioncompress compact' instead, which sums up what is old in it.")
 
     def is_subagent(self, session: Written) -> bool:
         """Tell whether the session is one that another session of the agent began for a task."""
@@ -271,10 +271,11 @@ class Format(ABC):
         """Read when an entry was written, in ms since 1970; 0 where it does not say."""
         return 0
 
-    def handoff(self, session: Written, path: str, text: str) -> NewSession:
+    def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
         """Make a session that begins with the handoff of this one, which lies at that path.
 
-        Raises CannotCheckpoint where none is made for the agent.
+        Its name and ids come of the `seed`, since a model's text is not known before it is asked. Raises
+        CannotCheckpoint where none is made for the agent.
         """
         what = f"handoff --new begins no session of {self.name}"
         raise CannotCheckpoint(what, "Use -o FILE, and give the agent that file in the first prompt of a new session.")

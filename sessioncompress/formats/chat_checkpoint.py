@@ -28,8 +28,8 @@ def chat(session: Written, cut: Cut, text: str) -> Checkpoint:
     """Put a message of the user in the place of those that it sums up."""
     if session.outer is None:
         raise CannotCheckpoint(
-            "its messages are lines of their own, and a summary would take the place of some",
-            "compress makes it smaller.",
+            "each of its messages is a line, and a summary would have to take the place of some of them",
+            "Run 'sessioncompress compress' instead, which makes it smaller.",
         )
     stays, gone = _old(session, cut)
     message = values.literal({"role": "user", "content": utf8(text)})

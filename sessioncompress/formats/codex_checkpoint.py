@@ -93,14 +93,13 @@ def _result(item: Mapping[str, Any]) -> Said:
 
 
 def _summary(payload: Mapping[str, Any]) -> Iterator[Said]:
-    """Read a summary, and the prompts that a compaction of Codex keeps beside it; of a sealed one nothing."""
+    """Read a summary, and the prompts that a compaction of Codex keeps beside it; of a sealed one these alone."""
     written = values.text(payload.get("message")).removeprefix(_PREFIX)
     if written.strip():
         yield Said(Say.SUMMARY, written)
-        for item in values.items(payload.get("replacement_history")):
-            kept = values.fields(item)
-            if not any(text.startswith(_PREFIX) for text in items.texts_of(kept)):
-                yield from (each for each in _message(kept) if each.say is Say.PROMPT)
+    for item in map(values.fields, values.items(payload.get("replacement_history"))):
+        if item.get("type") == "message" and not any(text.startswith(_PREFIX) for text in items.texts_of(item)):
+            yield from (each._replace(say=Say.CARRIED) for each in _message(item) if each.say is Say.PROMPT)
 
 
 def framed(text: str) -> str:
@@ -116,7 +115,8 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     following = session.entry(cut.kept[0])
     last = session.entry(cut.kept[-1])
     if "ordinal" in following or "ordinal" in last:
-        raise CannotCheckpoint("the lines of the rollout are numbered", "Compact it in Codex itself.")
+        what = "Codex numbered the lines of this rollout, and none can be put between them"
+        raise CannotCheckpoint(what, "Resume it with Codex, and compact it there with /compact.")
     text = framed(summary.text)
     history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
     compacted = _line(following, "compacted", {"message": text, "replacement_history": history})

@@ -69,11 +69,11 @@ class OhMyPi(pi.FamilyFormat):
         noted = {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
         return noted | {"preserveData": orjson.loads(summary.preserved)} if summary.preserved else noted
 
-    def handoff(self, session: Written, path: str, text: str) -> NewSession:
+    def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
         from sessioncompress.formats import pi_checkpoint
 
         live = self.shape(session.lines).live
-        return pi_checkpoint.handoff(session, live, path, text, attribution="agent")
+        return pi_checkpoint.handoff(session, live, path, text, seed, attribution="agent")
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         return {} if path == _ARGUMENTS else super().stand_in(path, value)

@@ -18,6 +18,7 @@ from sessioncompress.formats.base import CannotCheckpoint
 _ID = re.compile(r"msg_([0-9a-f]{12})[0-9A-Za-z]*+")
 """Such ids rise with the time, and the agent sorts by them."""
 
+_AGAIN = "Export the session once more with 'opencode export SESSION > FILE', and run again."
 _TIMES = 1 << 48
 _LETTERS = digits + ascii_letters
 _AT_RANDOM = 14
@@ -37,7 +38,7 @@ def compaction(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     gone = _compactions(session, cut)
     first = next(number for number in cut.kept if number not in gone)
     if not lines.ids[first] or list(lines.ids).count(lines.ids[first]) > 1:
-        raise CannotCheckpoint("the first message that would be kept has no id of its own", "It stays as it is.")
+        raise CannotCheckpoint("the first message that would stay has no id of its own in the export", _AGAIN)
     whose = values.text(asked.get("sessionID")) or values.text(answered.get("sessionID"))
     at, time = _newest_id(lines.ids), _time(session)
     seed = "\n".join((lines.ids[first], summary.text))
@@ -108,7 +109,7 @@ def _info(session: Written, role: Role) -> Mapping[str, Any]:
     for number in range(len(roles) - 1, -1, -1):
         if roles[number] is role:
             return values.fields(session.entry(number).get("info"))
-    raise CannotCheckpoint("it holds no message of the user, or none of the model", "It stays as it is.")
+    raise CannotCheckpoint("the export holds no message of the user, or none of the model", _AGAIN)
 
 
 def _compactions(session: Written, cut: Cut) -> frozenset[int]:
@@ -125,7 +126,7 @@ def _compactions(session: Written, cut: Cut) -> frozenset[int]:
     for number in behind:
         if roles[number] is Role.ASSISTANT and _parent(session, number) in asked:
             raise CannotCheckpoint(
-                "an answer hangs on the compaction before", "Go on with it in the agent, and run this again then."
+                "an answer hangs on the compaction before it", "Send it one more request with OpenCode, and run again."
             )
     return frozenset((*summaries, *(number for number in behind if ids[number] in asked)))
 
@@ -144,7 +145,7 @@ def _newest_id(ids: Sequence[str]) -> int:
     """Read the time in the newest id. Raises CannotCheckpoint where none can follow it."""
     newest = _ID.fullmatch(max(ids, default=""))
     if newest is None or int(newest[1], 16) >= _TIMES - 2:
-        raise CannotCheckpoint("its messages have ids of another form", "It stays as it is.")
+        raise CannotCheckpoint("the ids of its messages do not rise with the time, as OpenCode's do", _AGAIN)
     return int(newest[1], 16)
 
 

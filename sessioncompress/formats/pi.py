@@ -317,7 +317,7 @@ def _refuse_list(lines: Lines) -> None:
     if _is_list(lines):
         raise CannotCheckpoint(
             "its entries have no ids, as in the first version of pi's sessions",
-            "Resume it once with pi, which gives them some, then run this again.",
+            "Resume it once with pi, which gives them some, and run again.",
         )
 
 
@@ -346,10 +346,10 @@ class Pi(FamilyFormat):
 
         return pi_checkpoint.dropping(session, self.shape(session.lines).live, cut, made)
 
-    def handoff(self, session: Written, path: str, text: str) -> NewSession:
+    def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
         from sessioncompress.formats import pi_checkpoint
 
-        return pi_checkpoint.handoff(session, self.shape(session.lines).live, path, text)
+        return pi_checkpoint.handoff(session, self.shape(session.lines).live, path, text, seed)
 
 
 class OpenClawReader(PiReader):

@@ -171,7 +171,8 @@ def dropping(session: Written, live: Sequence[int], cut: Cut, made: Checkpoint) 
             above = None if step is None else lines.ids[step]
             changed[number] = splice(session.raw(number), session.entry(number), {("parentId",): above})[0]
         except CannotSplice as error:
-            raise base.CannotCheckpoint("an entry cannot be hung elsewhere", "Run without --drop-dead.") from error
+            what = "an entry that stays hangs on one that would go, and cannot be hung elsewhere"
+            raise base.CannotCheckpoint(what, "Run without --drop-dead: the lines stay.") from error
     return made._replace(removed=gone, changed=changed)
 
 
@@ -194,14 +195,13 @@ def branch_summary(
     return Checkpoint((Addition(len(session.lines), _line(entry)),))
 
 
-def handoff(session: Written, live: Sequence[int], path: str, text: str, **beside: Any) -> NewSession:
-    """Write a session of a header and one entry; its name and ids come of the source, and so does its time."""
+def handoff(session: Written, live: Sequence[int], path: str, text: str, seed: str, **beside: Any) -> NewSession:
+    """Write a session of a header and one entry; its name and ids come of the source and a seed."""
     headers = (number for number, role in enumerate(session.lines.roles) if role is Role.HEADER)
     source = session.entry(next(headers, 0))
     at = base.moment(_time(session, live))
     written = (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    seed = f"{values.text(source.get('id'))}\n{text}".encode(errors="backslashreplace")
-    digits = xxh3_128_hexdigest(seed)
+    digits = xxh3_128_hexdigest(f"{values.text(source.get('id'))}\n{seed}".encode(errors="backslashreplace"))
     name = str(UUID(f"{at:012x}7{digits[:3]}8{digits[3:18]}"))
     header = {"type": "session", "version": _VERSION, "id": name, "timestamp": written}
     header |= {"cwd": values.text(source.get("cwd")), "parentSession": path}

@@ -200,7 +200,7 @@ def results(
     """Do the tasks in that order in other processes. If one dies, only the file that it worked on fails.
 
     Yield each task's index and outcome when it is done, and None after idle `seconds`. When the order ends, the running
-    tasks are finished. Closing the generator kills the processes, which a commit survives. Neither pool of the standard
+    tasks are finished. Closing the generator ends the processes, which a commit survives. Neither pool of the standard
     library will do: one waits forever for the task of a dead process, the other kills all processes with it, whatever
     they were writing.
     """
@@ -246,8 +246,11 @@ def results(
                 yield number, done
     except BaseException:
         for worker, _ in workers.values():
-            worker.kill()
+            worker.terminate()
         for pipe, (worker, _) in workers.items():
+            # A program that it runs for the user has its time to end.
+            worker.join(process.GRACE + 1)
+            worker.kill()
             worker.join()
             pipe.close()
         raise

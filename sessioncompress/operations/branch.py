@@ -19,7 +19,7 @@ from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import tree_shape
 from sessioncompress.operations.draft import Opened, opened
-from sessioncompress.operations.old_part import OldPart
+from sessioncompress.operations.old_part import WENT_ON, OldPart
 from sessioncompress.operations.summarizer import is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.summary import Status
@@ -40,7 +40,7 @@ class BranchStats(Struct, frozen=True, rename="camel"):
 
     The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
     where they have none. `messages_left` are those that the model no longer reads. `run` is the id of a run that wrote.
-    `by`, `model`, `model_failure` and `cost` are as in CompactStats.
+    `tokens_sent`, `by`, `model`, `model_failure` and `cost` are as in CompactStats.
     """
 
     path: str
@@ -52,6 +52,7 @@ class BranchStats(Struct, frozen=True, rename="camel"):
     tokens_before: int = 0
     tokens_after: int = 0
     tokens_summary: int = 0
+    tokens_sent: int = 0
     messages_left: int = 0
     leaf: str = ""
     to: str = ""
@@ -98,20 +99,21 @@ def summarize_branch(
     *,
     to: str = "",
     dry_run: bool = False,
+    sends: bool = True,
     form: str | None = None,
     named: bool = True,
 ) -> BranchStats:
     """Sum up the branch on which a session is, and go on behind the entry `to`, or else from the last other leaf.
 
-    With `dry_run` only find out what that would do; a model that `policy.summarizer` names is asked also then. `form`
-    and `named` as in compress_session(). Raises SessionCompressError with the session unchanged: Refused where the
-    agent sums up no branches, or the session has no such entry.
+    With `dry_run` only find out what that would do; a model that `policy.summarizer` names is asked also then, if it
+    `sends`. `form` and `named` as in compress_session(). Raises SessionCompressError with the session unchanged:
+    Refused where the agent sums up no branches, or the session has no such entry.
     """
     path = Path(path)
     if not policy.enabled:
         return BranchStats(str(path), status=Status.SKIPPED, reason=triage.SWITCHED_OFF)
     with opened(path, policy, writing=not dry_run, form=form, named=named) as session:
-        return _summarize(session, to, dry_run=dry_run)
+        return _summarize(session, to, dry_run=dry_run, sends=sends)
 
 
 def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True) -> list[Place]:
@@ -138,7 +140,7 @@ def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = No
         ]
 
 
-def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
+def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> BranchStats:
     form, read = session.form, session.read
     lines, live = read.lines, read.shape.live
     with session.refusing():
@@ -161,7 +163,8 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
     if not any(lines.roles[number] in SPOKEN for number in left.old):
         return replace(stats, reason=f"nothing was said behind {lines.ids[target]} that would be left")
     _refuse_inside_step(session, left.path, target)
-    old = OldPart(session, left.old, budget=session.budget(left.old))
+    stays = frozenset(left.path.shape.live)
+    old = OldPart(session, left.old, budget=session.budget(left.old), apart=stays)
     cut = Cut(left.old, for_the_model(left.path), splits=False)
 
     def made(summary: Summary) -> Checkpoint:
@@ -172,7 +175,9 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
         # Nothing is sent of a session that is refused.
         with session.draft(made(old.extract), cut, dry_run=True):
             pass
-    told = or_extract(old, "branch")
+    told = or_extract(old, "branch", sends=sends)
+    if is_used(session.policy.summarizer) and old.went_on():
+        return replace(stats, status=Status.SKIPPED, reason=WENT_ON)
     summary = told.summary
     with session.draft(made(summary), cut, dry_run=dry_run) as draft:
         after = tokens_of(draft.read)
@@ -182,6 +187,7 @@ def _summarize(session: Opened, to: str, *, dry_run: bool) -> BranchStats:
             size_after=draft.size,
             tokens_after=tokens_of(draft.read, session.each),
             tokens_summary=text.estimate(len(summary.text), session.each),
+            tokens_sent=told.sent,
             messages_left=messages_of(read, frozenset(left.old)),
             by=summary.by,
             model=summary.model,

@@ -140,8 +140,11 @@ def _holdings(sessions: Sequence[Found], policy_of: Callable[[Path], Policy]) ->
         if size or left_over:
             yield Holding(session, place in named, policy, store, exists, size, left_over)
         elif place in named and not exists:
+            # Imported here: few sessions that are gone are packed.
+            from sessioncompress.operations.packed import way_back
+
             what = "it does not exist, and it has no store"
-            raise UsageError(what, where=session, state="Nothing was done.")
+            raise UsageError(what, where=session, state="Nothing was done.", remedy=way_back(session))
 
 
 def _place(path: Path) -> Path:

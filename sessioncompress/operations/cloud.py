@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple, TypeVar
 
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, NotASession, Refused, UsageError
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, NotASession, Refused, UsageError, failed
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
 from sessioncompress.operations import objects
 from sessioncompress.operations.objects import MB, NOTHING, Object
@@ -90,7 +90,8 @@ def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
     store = store_in(folder / name)
     session = objects.fetched(remote.url, folder / name)
     if session.found is None:
-        raise FileFailed("it is gone", where=remote.url, remedy="Run again.")
+        remedy = "Run again. If it stays so, its key begins or ends with a slash, which cannot be read: rename it."
+        raise FileFailed("it is gone", where=remote.url, remedy=remedy)
     # The journal first: what originals there are more than it tells of is seen, however they were written.
     journal, originals = (
         objects.fetched(url, path) if remote.stored is None or path.name in remote.stored else Object(url, path)
@@ -110,15 +111,21 @@ def refuse_unless_file(url: str, *names: str) -> None:
 
 @contextmanager
 def temporary(url: str) -> Iterator[Path]:
-    """Make a folder for what is fetched from below a URL, which errors then name instead."""
+    """Make a folder for what is fetched from below a URL, which errors then name instead.
+
+    Raises FileFailed where it cannot be written.
+    """
     _sweep()
-    with TemporaryDirectory(prefix=_TEMPORARY) as made, disk.closing(disk.open_folder(Path(made))) as fd:
-        # What is locked is in use. Packs lock the folder that they are of, so that is another one.
-        lock(fd)
-        folder = Path(os.path.realpath(made), "at")
-        disk.make_folder(folder)
-        with objects.told_of(url, folder):
-            yield folder
+    try:
+        with TemporaryDirectory(prefix=_TEMPORARY) as made, disk.closing(disk.open_folder(Path(made))) as fd:
+            # What is locked is in use. Packs lock the folder that they are of, so that is another one.
+            lock(fd)
+            folder = Path(os.path.realpath(made), "at")
+            disk.make_folder(folder)
+            with objects.told_of(url, folder):
+                yield folder
+    except OSError as error:
+        raise failed(error, f"the temporary copy of {url}", objects.STATE) from error
 
 
 @cache

@@ -152,7 +152,7 @@ class _Meant(NamedTuple):
     root: str
     name: str = ""
     path: str = ""
-    changed_ns: int = 0
+    age: tuple[int, int] = (0, 0)
     is_there: bool = False
 
 
@@ -178,13 +178,12 @@ def _meant(
                             or root == meant
                             or pack_url(root, name) + ARCHIVE == meant
                         )
-                        changed = entry.members[0].mtime_ns
                         if not (entry.state is State.PACKED and is_meant and globs.takes(below)):
                             continue
-                        if older_than is not None and time.time() - changed / 1e9 < older_than:
+                        if older_than is not None and time.time() - entry.members[0].mtime_ns / 1e9 < older_than:
                             continue
-                        if there not in newest or newest[there].changed_ns < changed:
-                            newest[there] = _Meant(root, name, entry.path, changed, _is_there(places, url, there))
+                        if there not in newest or newest[there].age < entry.age:
+                            newest[there] = _Meant(root, name, entry.path, entry.age, _is_there(places, url, there))
             except SessionCompressError as error:
                 yield _Meant(root), error
     yield from ((each, None) for each in newest.values())
@@ -230,6 +229,7 @@ def opened(root: str, name: str) -> Iterator[tuple[Pack, Object]]:
 
 
 def _fetch_index(root: str, folder: Path, name: str) -> Object:
+    cloud.refuse_unless_file(pack_url(root, name), name + INDEX, name + ARCHIVE)
     path = packing.packs_of(folder) / f"{name}{INDEX}"
     index = objects.fetched(f"{pack_url(root, name)}{INDEX}", path, _LONGEST_INDEX)
     if index.found is None:

@@ -99,6 +99,8 @@ def _packed(
         while size < cloud_packed.BATCH and (some := list(_some(left))):
             for outcome in pool.map(lambda each: outcome_of(_there(each), lambda: _fetch(root, folder, each)), some):
                 if outcome.result is None:
+                    if outcome.error:
+                        objects.tell(outcome.error, root, folder)
                     yield Outcome(outcome.found, error=outcome.error, passed_over=outcome.passed_over)
                 else:
                     fetched[outcome.result.path] = outcome.result
@@ -182,9 +184,7 @@ def _taken_out(
                 objects.tell(outcome.error, root, folder)
             return outcome._replace(found=_there(here.found) if here else found_at(root))
         name = Path(outcome.result.archive).name.removesuffix(ARCHIVE)
-        result = (
-            replace(outcome.result, archive=pack_url(root, archives[name]) + ARCHIVE) if archives else outcome.result
-        )
+        result = replace(outcome.result, archive=pack_url(root, archives[name]) + ARCHIVE if archives else "")
         became = outcome_of(_there(here.found), lambda: _empty(here, result) if archives else result)
         if isinstance(became.error, InUse):
             left.setdefault(archives[name], {})[str(here.path.relative_to(folder))] = State.LEFT

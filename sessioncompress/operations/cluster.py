@@ -10,6 +10,7 @@ import logging
 import os
 import pickle
 import signal
+import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -36,6 +37,16 @@ _LOOK = 1.0
 """Seconds between two looks at the workers."""
 _FETCH = 10.0
 """Seconds to wait for a result that is there. One whose worker died meanwhile is made again, or never."""
+_SETTINGS: dict[str, Any] = {
+    "distributed.worker.http.routes": [],
+    "distributed.scheduler.http.routes": [],
+    # Nobody looks at what these measure, in each process and many times a second.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    # Here, too, a fork of a process without threads is safe. All workers then import the library once.
+    "distributed.worker.multiprocessing-method": "forkserver" if sys.platform == "linux" else "spawn",
+}
+"""What differs from dask's own in a cluster of this command's."""
 _WAITING = 2
 """Tasks given to a worker for each that it works on: the next one is there when it is done."""
 
@@ -61,8 +72,13 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         if scheduler is None:
-            client = stack.enter_context(_local(stack, workers or os.cpu_count() or 1))
             where = "the cluster on this machine"
+            try:
+                client = stack.enter_context(_local(stack, workers or os.cpu_count() or 1))
+            except (OSError, RuntimeError) as error:
+                what = f"its workers could not be started ({type(error).__name__})"
+                remedy = "Run again, where memory is short with fewer workers, or without --engine."
+                raise FileFailed(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
         else:
             where = scheduler
             remedy = "Check the address, as in tcp://host:8786, and that 'dask scheduler' runs there."
@@ -92,7 +108,7 @@ def _local(stack: ExitStack, workers: int) -> Client:
     # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits this.
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with dask.config.set({"distributed.worker.http.routes": [], "distributed.scheduler.http.routes": []}):
+        with dask.config.set(_SETTINGS):
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,

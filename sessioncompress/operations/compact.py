@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,22 @@ import orjson
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.cut import NoCut, find_cut
+from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
 from sessioncompress.checkpoints.goals import NO_GOAL, Goal
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Say, Summary
+from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
+from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
-from sessioncompress.operations.old_part import OldPart, Unfit
+from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
-from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, to_json
+from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 from sessioncompress.store.runs import written_by
@@ -35,7 +35,15 @@ MANUAL = "manual"
 
 _THRESHOLDS = ("idleSeconds", "budget", "compact")
 _TOLD = (
-    *("tokensBefore", "tokensAfter", "tokensSummary", "messagesBefore", "messagesKept", "messagesCompacted"),
+    *(
+        "tokensBefore",
+        "tokensAfter",
+        "tokensSummary",
+        "tokensSent",
+        "messagesBefore",
+        "messagesKept",
+        "messagesCompacted",
+    ),
     *("strategy", "goalMethod", "by", "model", "modelFailure", "cost"),
     *("trigger", "tokensSince", "messagesSince", "multiplier"),
 )
@@ -45,13 +53,17 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
+    `tokens_sent` are those that a model is given to sum up, or would be.
+    `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded nothing
+    since the last run or compaction.
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
     `messages_since` count what came since the last run, None without one. `run` is the id of a run that wrote.
     `warning` says what went wrong after it. `summary` is the text, where it was asked for; `by` is who wrote it,
-    "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why it is no model's,
-    though one was asked, and `cost` what the endpoint says that its answers cost.
+    "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why no model that was
+    asked has written it, or none of those before the one that has, and `cost` what the endpoint says that its answers
+    cost. `goal` is the one that heads it, and `unheeded` says what of the goal and the instructions found nothing.
     """
 
     path: str
@@ -63,6 +75,8 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     tokens_before: int = 0
     tokens_after: int = 0
     tokens_summary: int = 0
+    tokens_sent: int = 0
+    tokens_recorded: int | None = None
     messages_before: int = 0
     messages_kept: int = 0
     messages_compacted: int = 0
@@ -83,6 +97,8 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     warning: str = ""
     exit_code: int = 0
     summary: str = ""
+    goal: str = ""
+    unheeded: tuple[str, ...] = ()
     budget: BudgetStats | None = None
 
     @property
@@ -96,6 +112,7 @@ def compact_session(
     policy: Policy = BALANCED,
     *,
     dry_run: bool = False,
+    sends: bool = True,
     if_due: bool = False,
     drop_dead: bool = False,
     form: str | None = None,
@@ -110,8 +127,9 @@ def compact_session(
     With `drop_dead` the lines for which the summary stands leave the session, and are kept with the originals. A `goal`
     heads the summary. `form`, `named` and `run_id` as in compress_session(); what was found in a folder and cannot have
     a checkpoint is skipped. The policy's commands are asked before, and told after the session is closed. With
-    `dry_run` the model and the command before are asked, too. Raises SessionCompressError with the session unchanged:
-    Refused where the session's agent has no checkpoint that we write, UsageError where `if_due` has no rule to go by,
+    `dry_run` the model and the command before are asked, too; the model only if it `sends`. Raises
+    SessionCompressError with the session unchanged: Refused where the session's agent has no checkpoint that we write,
+    UsageError where `if_due` has no rule to go by,
     FileFailed where a command, or a model without which none is to be written, fails.
     """
     path = Path(path)
@@ -127,7 +145,7 @@ def compact_session(
         if if_due or policy.log_file is not None:
             budget = judge_open(session.part, session.store, policy, form, to_compact=if_due)
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
-        stats = replace(compaction.run(dry_run=dry_run), budget=budget)
+        stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
     if policy.after_command is not None and compaction.record:
         told = {"path": stats.path, "format": stats.format, "run": stats.run, "summary": stats.summary}
@@ -169,7 +187,7 @@ class _Compaction:
         self._session, self._budget, self._drop_dead, self._named = session, budget, drop_dead, named
         self._rules, self._goal = session.policy.compact, goal
 
-    def run(self, *, dry_run: bool) -> CompactStats:
+    def run(self, *, dry_run: bool, sends: bool) -> CompactStats:
         """Write the checkpoint, unless none is due, nothing is to go or too little is saved."""
         session = self._session
         if (done := written_by(session.run_id, Command.COMPACT, session.store.journal)) is not None:
@@ -180,30 +198,31 @@ class _Compaction:
         self._goal = goals.found_in(session, self._goal)
         found = self._cut()
         if isinstance(found, NoCut):
-            return self._unchanged(found.reason)
+            return self._unchanged(self._too_little(found.reason))
         besides = Besides(self._goal.text, self._goal.instructions)
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
         told: Told | None = Told(old.extract)
         if session.policy.before_command is not None or is_used(session.policy.summarizer):
             # Nobody is asked, and nothing sent, of a session that is refused or saves too little.
-            rehearsed = self._write(found, Told(old.extract), dry_run=True)
+            rehearsed = self._write(found, old, Told(old.extract), dry_run=True)
             if not rehearsed.is_compacted:
                 return rehearsed
-            told = self._asked(found, old, dry_run=dry_run)
-            if self._went_on():
-                return replace(self._unchanged("its agent went on while it was summed up"), status=Status.SKIPPED)
+            told = self._asked(found, old, dry_run=dry_run, sends=sends)
+            if old.went_on():
+                return replace(self._unchanged(WENT_ON), status=Status.SKIPPED)
         if told is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
-        return self._write(found, told, dry_run=dry_run)
+        return self._write(found, old, told, dry_run=dry_run)
 
-    def _went_on(self) -> bool:
-        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
-        session = self._session.session
-        with suppress(OSError):
-            return session.path.stat().st_size != session.size
-        return False
+    def _too_little(self, reason: str) -> str:
+        """Say besides what to do where there is more to sum up than the model reads by now."""
+        order = for_the_model(self._session.read)
+        is_compacted = bool(order) and self._session.read.lines.roles[order[0]] is Role.CHECKPOINT
+        if is_compacted or self._session.part.known.rewritten.rows.keys().isdisjoint(order):
+            return reason
+        return f"{reason}; compress has replaced what was long: restore it first, compact it, then compress it again"
 
-    def _write(self, found: Cut, told: Told, *, dry_run: bool) -> CompactStats:
+    def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""
         session, read = self._session, self._session.read
         before = tokens_of(read)
@@ -234,12 +253,17 @@ class _Compaction:
                 model=summary.model,
                 model_failure=told.failure,
                 cost=UNSET if told.cost is None else told.cost,
+                tokens_sent=told.sent,
                 splits_turn=found.splits,
                 summary=summary.text,
+                goal=old.notes.goal,
+                unheeded=tuple(self._unheeded(old, summary)),
             )
-            if (saved := stats.tokens_before - stats.tokens_after) < self._rules.min_saved_tokens:
+            # As all numbers of the policy, by four characters a token.
+            if (saved := before - tokens) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
-                return self._unchanged(f"it would save {saved:,} tokens, less than {least}")
+                reason = f"it would save {saved:,} tokens of 4 characters, less than {least}"
+                return self._unchanged(self._too_little(reason))
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -248,6 +272,15 @@ class _Compaction:
             )
             self.record = draft.record
             return replace(stats, size_after=size, run=session.run_id)
+
+    def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
+        """Say what of the goal and the instructions found nothing, and what stands instead."""
+        goal = self._goal
+        if goal.source is not None and not goal.text:
+            what = goals.NOT_FOUND[goal.source]
+            yield f"{what}: {'the goal of the summary before stays' if old.notes.goal else 'no goal heads the summary'}"
+        if goal.instructions and summary.by == EXTRACTIVE and not old.heeds:
+            yield "nothing shares a word with the instructions: the summary is the one without them"
 
     def _checkpoint(self, found: Cut, summary: Summary) -> Checkpoint:
         """Write a summary in the agent's own form. Raises Refused."""
@@ -259,7 +292,12 @@ class _Compaction:
                 made = session.form.dropping(session.written, found, made)
         if made is None:
             what = f"compact writes no checkpoint for sessions of {session.form.name} yet"
-            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="compress makes this session smaller.")
+            raise Refused(
+                what,
+                where=session.where,
+                state=NOT_CHANGED,
+                remedy="Run 'sessioncompress compress' instead, which makes it smaller.",
+            )
         return made
 
     def _cut(self) -> Cut | NoCut:
@@ -275,7 +313,7 @@ class _Compaction:
                 break
         return found
 
-    def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool) -> Told | None:
+    def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool, sends: bool) -> Told | None:
         """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels."""
         session, command = self._session, self._session.policy.before_command
         answer = user_commands.Before()
@@ -291,7 +329,7 @@ class _Compaction:
                 what = f"gives a summary that does not count: {why}"
                 raise user_commands.refused(command, what, session.where) from None
         else:
-            told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt)
+            told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt, sends=sends)
         return told._replace(summary=told.summary._replace(preserved=answer.preserved))
 
     def _given(self, cut: Cut, old: OldPart, *, dry_run: bool) -> Mapping[str, Any]:
@@ -331,6 +369,7 @@ class _Compaction:
             size_after=size,
             tokens_before=tokens,
             tokens_after=tokens,
+            tokens_recorded=recorded_now(session.part.known.newest, session.part.journal),
             messages_before=messages,
             messages_kept=messages,
             strategy=self._rules.keep,

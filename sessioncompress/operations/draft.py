@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
-from sessioncompress.core import VERSION, jsonl, marker, text
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core import VERSION, jsonl, text
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
-from sessioncompress.core.model import Role
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
@@ -37,7 +36,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.originals import OriginalsReader, Place
+from sessioncompress.store.originals import Place
 from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
@@ -98,37 +97,6 @@ class Opened:
         last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
         return last.preserved if last is not None and not last.ended else ""
 
-    def said(self, old: Sequence[int]) -> Iterator[tuple[int, Said]]:
-        """Yield what was said in some lines, each with the number of its line.
-
-        A checkpoint among them is the first. Previews count as their originals.
-        """
-        with ExitStack() as entered:
-            originals = None
-            if self._known.rewritten.rows and self._journal.store_size:
-                originals = entered.enter_context(OriginalsReader(self.store.originals))
-            yield from self._said(old, originals)
-
-    def _said(self, old: Sequence[int], originals: OriginalsReader | None) -> Iterator[tuple[int, Said]]:
-        reader, rewritten = self.form.reader(), self._known.rewritten
-        first = old[0] if len(old) > 1 and old[0] > old[1] else None
-        if first is not None:
-            yield from ((first, each) for each in reader.said(self.entry(first)))
-        wanted = frozenset(old[1:] if first is not None else old)
-        too_long = -1
-        for number, raw, whole in self._pieces():
-            if number not in wanted:
-                continue
-            if not whole:
-                if number != too_long and self.read.lines.roles[number] is Role.USER:
-                    size = marker.amount(self.read.lines[number].size)
-                    yield number, Said(Say.PROMPT, f"({size}, too long to be read)")
-                too_long = number
-                continue
-            if originals is not None and number in rewritten and (record := rewritten[number]).place:
-                raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
-            yield from ((number, each) for each in reader.said(jsonl.parse(raw) or {}))
-
     @cached_property
     def _document(self) -> Document | None:
         return jsonl.document_of(self.session.reader, self.session.size)
@@ -185,9 +153,9 @@ class Opened:
                 sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
                 entered.enter_context(sink)
             if (document is not None or made.removed) and not self.policy.keep_backup:
-                going, remedy = "messages", "Run with originals."
+                going, remedy = "messages", "Set keepBackup to true in its policy, and run again."
                 if document is None:
-                    going, remedy = "lines", "Run with originals, or without --drop-dead."
+                    going, remedy = "lines", "Set keepBackup to true in its policy, or run without --drop-dead."
                 what = f"{going} would go from it, and the policy keeps no originals (keepBackup: false)"
                 raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
             if document is None:
@@ -198,7 +166,12 @@ class Opened:
                     what = (
                         f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, and no document of that size is read"
                     )
-                    raise Refused(what, where=self.where, state=NOT_CHANGED, remedy="It stays as it is.")
+                    raise Refused(
+                        what,
+                        where=self.where,
+                        state=NOT_CHANGED,
+                        remedy="Begin a new session with what 'sessioncompress handoff' writes.",
+                    )
             draft.check(self._known, cut, self.where)
             yield draft
 

@@ -113,9 +113,19 @@ def is_loopback(url: str) -> bool:
 
 def _client(rules: Summarizer) -> Any:
     # Imported here: it takes a second, and is there only where it was asked for.
+    import ssl
+
     import openai
 
-    hooks = {"response": [_refuse_unless_ok]}
+    options: dict[str, Any] = {"follow_redirects": False, "event_hooks": {"response": [_refuse_unless_ok]}}
+    if is_loopback(rules.endpoint or ""):
+        # What is said to be sent to this machine goes through no proxy that the environment names; a certificate that
+        # it names counts.
+        options |= {"trust_env": False, "verify": ssl.create_default_context()}
+    try:
+        client = openai.DefaultHttpxClient(**options)
+    except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
+        raise ModelFailed("a proxy or the certificates that the environment names cannot be used") from None
     return openai.OpenAI(
         api_key=os.environ.get(rules.api_key_env) or "none",
         # Whose account it is, is the key's business: what else the environment says goes to no endpoint.
@@ -125,10 +135,7 @@ def _client(rules: Summarizer) -> Any:
         # It would wait as long as it is told to.
         max_retries=0,
         timeout=rules.timeout_seconds,
-        # What is said to be sent to this machine goes through no proxy that the environment names.
-        http_client=openai.DefaultHttpxClient(
-            follow_redirects=False, event_hooks=hooks, trust_env=not is_loopback(rules.endpoint or "")
-        ),
+        http_client=client,
     )
 
 
@@ -167,9 +174,22 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
         if isinstance(error.__cause__, _Status):
             # As other versions hand on what the hook raises.
             raise _refused(error.__cause__, rules) from None
+        if _is_distrusted(error):
+            raise ModelFailed("the certificate of the endpoint is not trusted (SSL_CERT_FILE names others)") from None
         raise _Again("the endpoint cannot be reached") from None
     except (openai.OpenAIError, ValueError):
         raise ModelFailed("the request could not be made") from None
+
+
+def _is_distrusted(error: BaseException | None) -> bool:
+    """Tell whether a certificate is what a connection failed for."""
+    from ssl import SSLCertVerificationError
+
+    while error is not None:
+        if isinstance(error, SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _read(response: Any) -> bytes:

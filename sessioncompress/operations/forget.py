@@ -102,7 +102,10 @@ def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) 
         left = [each for each in stores.remains(path, store) if each not in needed]
         size = reading.size_of_store(store) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
-        raise UsageError("it does not exist, and it has no store", where=path)
+        # Imported here: few sessions that are gone are packed.
+        from sessioncompress.operations.packed import way_back
+
+        raise UsageError("it does not exist, and it has no store", where=path, remedy=way_back(path))
     journal = _journal(store)
     dropped = _dropped(journal)
     number = len(_stored(store, journal)) + dropped

@@ -21,6 +21,7 @@ from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import Added, CannotSplice, splice
 from sessioncompress.errors import FileFailed, Refused, failing
 from sessioncompress.operations.compress import judge_open
+from sessioncompress.operations.conversation import said
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
@@ -29,6 +30,12 @@ from sessioncompress.policy.model import Budget, Compact, CutRule, Policy, Rule
 from sessioncompress.policy.section import MOST
 from sessioncompress.store import disk
 
+NOT_FOUND = {
+    Source.TODO: "nothing is open in its todo list",
+    Source.FIRST: "it has no request of the user",
+    Source.LAST: "it has no request of the user",
+}
+"""Why a session has no goal where it was to be taken from it."""
 _NOT_WRITTEN = "It is not changed, and no session is."
 
 
@@ -42,7 +49,8 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
             return wanted
         text, method = _first(_prompts(session, live)), Method.TASK
     elif wanted.source is Source.TODO:
-        text, method = goals.open_item(said for _, said in session.said(for_the_model(session.read))), Method.TODO
+        told = said(session, for_the_model(session.read))
+        text, method = goals.open_item(each for _, each in told), Method.TODO
     elif wanted.source is Source.FIRST:
         text, method = _first(_prompts(session, live)), Method.FIRST
     else:
@@ -100,7 +108,7 @@ def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
     for number in numbers:
         line = lines[number]
         if (line.role is Role.USER or line.facts.prompt) and line.size < LINE_CAP:
-            yield from (said.text for said in reader.said(session.entry(number)) if said.say is Say.PROMPT)
+            yield from (each.text for each in reader.said(session.entry(number)) if each.say is Say.PROMPT)
 
 
 def _first(texts: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.goals import Goal
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
-from sessioncompress.core.checkpoint import NewSession
+from sessioncompress.core.checkpoint import NewSession, Summary
 from sessioncompress.core.lines import SPOKEN, messages_of, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
@@ -68,20 +68,21 @@ def handoff_session(
         splits = _is_in_progress(session, order)
         besides = Besides(found_in(session, Goal(goal)).text)
         old = OldPart(session, order, budget=policy.compact.summary_tokens, splits=splits, besides=besides)
+        plain = _document(session, old.extract)
         if new:
-            # Nothing is sent for an agent that gets no new session.
-            _made(session, old.extract.text)
+            # Nothing is sent for an agent that gets no new session, or where that one is there.
+            refuse_taken(_beside(session, _made(session, plain, plain)))
         told = or_extract(old, "handoff")
         summary = told.summary
-        document = f"{_HEAD.format(text.printable(session.where))}{summary.text}\n"
+        document = _document(session, summary)
         return Handoff(
             session.where,
             session.form.name,
             document,
             messages_of(session.read),
-            tokens_of(session.read),
-            text.estimate(len(document)),
-            begun=_begin(session, document) if new else "",
+            tokens_of(session.read, session.each),
+            text.estimate(len(document), session.each),
+            begun=_begin(session, document, plain) if new else "",
             by=summary.by,
             model=summary.model,
             model_failure=told.failure,
@@ -111,15 +112,23 @@ def _taken(path: Path) -> Refused:
     return Refused("it is there already", where=path, state=_NOTHING, remedy="Rename or remove it first.")
 
 
-def _made(session: Opened, document: str) -> NewSession:
+def _document(session: Opened, summary: Summary) -> str:
+    return f"{_HEAD.format(text.printable(session.where))}{summary.text}\n"
+
+
+def _made(session: Opened, document: str, seed: str) -> NewSession:
     with session.refusing():
-        return session.form.handoff(session.written, session.where, document)
+        return session.form.handoff(session.written, session.where, document, seed)
 
 
-def _begin(session: Opened, document: str) -> str:
+def _beside(session: Opened, made: NewSession) -> Path:
+    return session.session.path.parent / made.name
+
+
+def _begin(session: Opened, document: str, seed: str) -> str:
     """Write the new session beside this one; return its path."""
-    made = _made(session, document)
-    path = session.session.path.parent / made.name
+    made = _made(session, document, seed)
+    path = _beside(session, made)
     write_new(path, made.content)
     return str(path)
 

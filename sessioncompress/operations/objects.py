@@ -220,7 +220,11 @@ def root_of(url: str) -> str:
 def place(url: str) -> tuple[ObjectStore, str]:
     """Split a URL into its bucket, for which a client is made once in a process, and its key. Raises UsageError."""
     root = root_of(url)
-    return _client(root), url[len(root) :].rstrip("/")
+    key = url[len(root) :].rstrip("/")
+    if key.startswith("/"):
+        what, remedy = "the library would leave out the second slash", "Name it without, or rename that object."
+        raise UsageError(what, where=url, state=NOTHING, remedy=remedy)
+    return _client(root), key
 
 
 @lru_cache(maxsize=8)
@@ -255,11 +259,12 @@ def failing(url: str, state: str) -> Iterator[None]:
         yield
     except (BaseError, FileNotFoundError, ValueError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        said = lines[0].partition(": <?xml")[0][:_LONGEST_ERROR].rstrip(". ")
+        # Without the answer's body, which may name the access key.
+        said = lines[0].partition("<")[0][:_LONGEST_ERROR].rstrip(".: ")
         remedy = "Check the bucket, the network, and the credentials and the region in the environment."
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
             remedy = "Check what the credentials in the environment may do: list, get and put are needed."
-        if isinstance(error, InvalidPathError) or "parsing Path" in said:
+        if isinstance(error, InvalidPathError) or "invalid path" in said or "Could not parse path" in said:
             remedy = "The library can read no such key: rename that object, or name prefixes beside it."
         raise FileFailed(said, where=url, state=state, remedy=remedy) from None
 
@@ -273,8 +278,8 @@ def told_of(url: str, folder: Path) -> Iterator[None]:
         tell(error, url, folder)
         raise
     except OSError as error:
-        if isinstance(error.filename, str):
-            error.filename = error.filename.replace(str(folder), f"the temporary copy of {url}")
+        if isinstance(error.filename, str | os.PathLike):
+            error.filename = str(error.filename).replace(str(folder), f"the temporary copy of {url}")
         raise
 
 

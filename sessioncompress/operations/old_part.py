@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import chain
 
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
+from sessioncompress.checkpoints.excerpts import stems_in
 from sessioncompress.checkpoints.notes import NOTHING, Besides, gather
 from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.checkpoints.quote import clean
 from sessioncompress.core.checkpoint import Said, Summary
+from sessioncompress.operations.conversation import said
 from sessioncompress.operations.draft import Opened
+
+WENT_ON = "its agent went on while it was summed up"
+"""Why a session is left."""
 
 
 class Unfit(Exception):
@@ -17,7 +25,7 @@ class Unfit(Exception):
 
 
 class OldPart:
-    """Lines of a session for which a summary of at most `budget` tokens is to stand; see gather() for the rest.
+    """Lines of a session for which a summary of at most `budget` tokens is to stand; see said() and gather().
 
     `extract` is the one of the session's own words, whose facts are those of any other.
     """
@@ -30,15 +38,23 @@ class OldPart:
         budget: int,
         splits: bool = False,
         besides: Besides = NOTHING,
+        apart: Container[int] = (),
     ) -> None:
         self.session, self.budget = session, budget
-        self._lines = lines
+        self._lines, self._apart = lines, apart
         self.notes = gather(self.said(), splits=splits, besides=besides)
         self.extract = extract(self.notes, budget)
 
     def said(self) -> Iterator[tuple[int, Said]]:
         """Yield what was said in it, each with the number of its line."""
-        return self.session.said(self._lines)
+        return said(self.session, self._lines, self._apart)
+
+    def went_on(self) -> bool:
+        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
+        session = self.session.session
+        with suppress(OSError):
+            return session.path.stat().st_size > session.size
+        return False
 
     def add(self, context: Sequence[str]) -> None:
         """Add what a command of the user's says besides."""
@@ -47,8 +63,15 @@ class OldPart:
             self.extract = extract(self.notes, self.budget)
 
     @property
+    def heeds(self) -> bool:
+        """Whether anything that instructions may rank shares a word with them."""
+        words, excerpts = stems_in(self.notes.besides.instructions).keys(), self.notes.excerpts
+        lines = (line for _, line, *_ in chain(excerpts.written(), excerpts.readings()))
+        return any(not words.isdisjoint(stems_in(each)) for each in chain(self.notes.story.decisions, lines))
+
+    @cached_property
     def room(self) -> int:
-        """The characters that a text may have which stands for what was said."""
+        """The characters that a text may have which stands for what was said: nothing that is added takes of them."""
         return room_for_prose(self.notes, self.budget)
 
     def holding(self, text: str, *, by: str, model: str = "", known: str = "") -> Summary:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import Entry, PackReader, State, is_same, not_utf8, source_of
+from sessioncompress.store.pack import ARCHIVE, Entry, PackReader, State, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 
@@ -90,9 +90,12 @@ def pack_sessions(
             head = outcome.result
             projects_in.setdefault(head.root, {}).setdefault(head.project, []).append(head)
     if dry_run:
-        for projects in projects_in.values():
-            for head in chain.from_iterable(map(_by_family, projects.values())):
-                yield Outcome(head.found, _stats(head, "", "would pack"))
+        for root, projects in projects_in.items():
+            names: list[str] = []
+            for heads in map(_by_family, projects.values()):
+                names.append(packing.free_name(root, _name_of(heads[0]), names))
+                archive = str(packing.packs_of(root) / f"{names[-1]}{ARCHIVE}")
+                yield from (Outcome(head.found, _stats(head, archive, "would pack")) for head in heads)
         return
     # Where nothing is left to pack, what a killed run left is put right all the same.
     for root in sorted(root for root in real if packing.packs_of(root).is_dir()):
@@ -253,10 +256,8 @@ def _found_again(pack: Pack, entry: Entry) -> State | None:
 
     None where another one is in its place: then it stays packed. Raises SessionCompressError, OSError.
     """
-    if all(is_same(pack.root / member.path, member) for member in entry.members):
-        if recover_packs.reads_back(pack, entry):
-            return State.PACKED
-        return State.LEFT
+    if packing.is_as_packed(pack, entry):
+        return State.PACKED if recover_packs.reads_back(pack, entry) else State.LEFT
     return State.LEFT if _goes_on(pack, entry) else None
 
 
@@ -346,7 +347,20 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
     if added is None:
         raise session.in_use("a program has shortened it")
     modified, project = written_time(session.stat.st_mtime), utf8(head.project)
-    return Entry(State.PACKED, head.id, head.form.name, project, head.title, begun, modified, turns, *added)
+    frame, members = added
+    return Entry(
+        state=State.PACKED,
+        id=head.id,
+        agent=head.form.name,
+        project=project,
+        title=head.title,
+        begun=begun,
+        modified=modified,
+        turns=turns,
+        frame=frame,
+        members=members,
+        packed_ns=time.time_ns(),
+    )
 
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
@@ -363,7 +377,7 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
 
 def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     """Count the prompts of a session, and find when its first entry was written."""
-    reader, dating = form.reader(), form.reader()
+    reader = form.reader()
     turns, begun = 0, 0
     for number, raw, whole in _pieces(session):
         dated = begun or number >= _HEAD_LINES
@@ -372,5 +386,5 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
         if (entry := jsonl.parse(raw)) is not None:
             turns += sum(said.say is Say.PROMPT for said in reader.said(entry))
             if not dated:
-                begun = dating.line(raw, entry).time
+                begun = form.written_at(entry)
     return turns, written_time(begun / 1000) if begun else ""

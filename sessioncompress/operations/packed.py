@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -35,9 +36,19 @@ from sessioncompress.store.packing import Pack
 
 T = TypeVar("T")
 
+AT_PLACE = "unchanged"
+"""The status of a session that is not packed, or not any more."""
 _FEWEST = 4
 """Characters of an id that name a session."""
-_MOST_NAMED = 10
+
+
+class Ambiguous(UsageError):
+    """A name means several packed sessions."""
+
+    def __init__(self, named: str, found: Sequence[Packed]) -> None:
+        what = f"{named!r} means {len(found):,} packed sessions"
+        super().__init__(what, state="Nothing was done.", remedy="Name one by its id or path:")
+        self.found = found
 
 
 class Packed(NamedTuple):
@@ -53,7 +64,7 @@ class Packed(NamedTuple):
 
 
 class UnpackStats(Struct, frozen=True, rename="camel"):
-    """One session that came back, or would."""
+    """One session that came back, or would, or is at its place already."""
 
     path: str
     agent: str
@@ -85,6 +96,23 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
                     yield Packed(pack, entry)
 
 
+def packed_at(path: Path) -> Packed | None:
+    """Find a packed session that was at a path, or below it."""
+    # A name that no file can have is none of a session's.
+    with suppress(ValueError):
+        for each in packed_in([path]):
+            if isinstance(each, Packed) and each.pack.holds(each.entry):
+                return each
+    return None
+
+
+def way_back(path: Path) -> str:
+    """Say where the session is packed that was at a path, and what brings it back; nothing where none is."""
+    packed = packed_at(path)
+    back = f"'sessioncompress unpack {quote(str(path))}' brings it back."
+    return f"It is packed, in {packed.pack.archive}: {back}" if packed else ""
+
+
 def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
     """Yield the sessions that are packed in the agents' folders, and from the working folder upward."""
     above: list[Path] = []
@@ -98,12 +126,12 @@ def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
             yield from (Packed(each, entry) for entry in each.index.entries if entry.state is State.PACKED)
 
 
-def meant_by(named: Iterable[str]) -> list[Packed]:
-    """Find the packed sessions that are meant by ids, titles or paths.
+def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda _: None) -> list[Packed]:
+    """Find the packed sessions that are meant by ids, titles or paths; `there` is told of those at their places.
 
     A path means the session that was there, all that were below it, or all in an archive. Of an id four characters are
-    enough, and of a title any part, where they mean one session. Raises UsageError where one means none, or many, and
-    Damaged where only an index that cannot be read may tell.
+    enough, and of a title any part, where they mean one session. Raises UsageError where one means none, Ambiguous
+    where it means many, and Damaged where only an index that cannot be read may tell.
     """
     found: dict[Path, Packed] = {}
     anywhere: list[Packed] | None = None
@@ -114,9 +142,25 @@ def meant_by(named: Iterable[str]) -> list[Packed]:
         if not here:
             anywhere = _sorted(packed_anywhere())[0] if anywhere is None else anywhere
             here = _called(each, anywhere)
-        # Of two of one place the newer one is meant.
-        found |= {one.place: one for one in sorted(here, key=lambda one: one.entry.members[0].mtime_ns)}
+        if not here:
+            if not (at_place := list(_at_place(each))):
+                what = f"no packed session is meant by {each!r}"
+                remedy = "'sessioncompress sessions' lists them; a path may be that of a session, folder or archive."
+                raise UsageError(what, state="Nothing was done.", remedy=remedy)
+            for one in at_place:
+                there(one)
+        found |= _newest(here)
     return list(found.values())
+
+
+def _newest(among: Iterable[Packed]) -> dict[Path, Packed]:
+    """Choose by their places: of two packed sessions of one place the newer one is meant."""
+    newest: dict[Path, Packed] = {}
+    for each in among:
+        there = newest.setdefault(each.place, each)
+        if each.entry.age > there.entry.age:
+            newest[each.place] = each
+    return newest
 
 
 def _sorted(found: Iterable[Packed | SessionCompressError]) -> tuple[list[Packed], list[SessionCompressError]]:
@@ -130,8 +174,13 @@ def _sorted(found: Iterable[Packed | SessionCompressError]) -> tuple[list[Packed
     return packed, wrong
 
 
+def called(named: str) -> list[Packed]:
+    """Find the packed session that an id or a part of a title means, if it means one. Raises Ambiguous."""
+    return _called(named, _sorted(packed_anywhere())[0])
+
+
 def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
-    by_place = {each.place: each for each in among}
+    by_place = _newest(among)
     folded = named.casefold()
     ways: tuple[Callable[[Entry], bool], ...] = (
         lambda entry: entry.id == named,
@@ -143,15 +192,20 @@ def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
         if len(found) == 1:
             return found
         if found:
-            lines = [f"{each.entry.id} ({each.entry.title[:60]})" for each in found[:_MOST_NAMED]]
-            more = f", and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
-            raise UsageError(
-                f"{named!r} means {len(found):,} packed sessions",
-                state="Nothing was done.",
-                remedy=f"Name one by its id: {', '.join(lines)}{more}.",
-            )
-    remedy = "'sessioncompress sessions' lists them; a path may be that of a session, a folder or an archive."
-    raise UsageError(f"no packed session is meant by {named!r}", state="Nothing was done.", remedy=remedy)
+            raise Ambiguous(named, found)
+    return []
+
+
+def _at_place(named: str) -> Iterator[UnpackStats]:
+    """Yield the sessions at their places that a path or an id means, as if they had just come back."""
+    path = Path(named)
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            yield UnpackStats(named, "", "", path.stat().st_size, AT_PLACE)
+            return
+    for each in sessions(Selection()) if len(named) >= _FEWEST else ():
+        if isinstance(each, Session) and each.id.startswith(named):
+            yield UnpackStats(each.shown, each.agent, "", each.size, AT_PLACE)
 
 
 def unpack_sessions(chosen: Iterable[Packed], *, dry_run: bool = False) -> Iterator[Outcome[UnpackStats]]:
@@ -253,12 +307,10 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
 def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
     """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
     project = project_of(selection)
-    seen: set[Path] = set()
-    for each in packed_in(paths) if paths else packed_anywhere():
-        if not isinstance(each, Packed):
-            yield each
-        elif each.place not in seen and each.pack.holds(each.entry) and _selects(selection, project, each.entry):
-            seen.add(each.place)
+    found, wrong = _sorted(packed_in(paths) if paths else packed_anywhere())
+    yield from wrong
+    for each in _newest(found).values():
+        if each.pack.holds(each.entry) and _selects(selection, project, each.entry):
             yield each
 
 

@@ -180,7 +180,10 @@ class _Exactly(Restoring):
             )
         older = joined(not_there(len(missing)), in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
-            return self.stats(Status.UNCHANGED, joined(ALREADY_BUT if unknown or gone else ALREADY, older, unknown))
+            none = ALREADY_BUT if unknown or gone else ALREADY
+            if self.only is not None:
+                none = f"nothing that the run {self.run} did stands in it"
+            return self.stats(Status.UNCHANGED, joined(none, older, unknown))
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
             undo = originals and Undo(journal, self.only, self._format(), originals, store.journal)
 

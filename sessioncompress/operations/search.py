@@ -53,7 +53,7 @@ def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStat
             may_hold = not plain or plain in raw.lower()
             for said in reader.said(entry):
                 turn += said.say is Say.PROMPT
-                if may_hold:
+                if may_hold and said.say is not Say.CARRIED:
                     hits += (Hit(turn, said.say.value, line) for line in _lines(said, folded))
             if len(hits) > _MOST:
                 break

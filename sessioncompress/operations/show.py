@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
@@ -114,9 +115,8 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
-        raise errors.UsageError(
-            f"{ref!r} is no reference", remedy="A reference is the 12 or more digits (0-9, a-f) that a marker names."
-        )
+        remedy = "A reference is the 12 or more digits (0-9, a-f) that a marker names."
+        raise errors.UsageError(f"{ref!r} is no reference", remedy=_of_packed(ref) or remedy)
     unreadable: list[errors.SessionCompressError] = []
     searched: list[str] = []
     for journals_there in _places(path, policy):
@@ -151,6 +151,21 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
                 with open_session(path, writing=False) as session:
                     reading.refuse_unless_session(session)
     raise errors.UsageError(f"no original with the reference {ref} is found", where=path, state=state, remedy=remedy)
+
+
+def _of_packed(named: str) -> str:
+    """Say what to type where a name is that of a packed session, and no reference."""
+    # Imported here, as below.
+    from sessioncompress.operations import packed
+
+    with suppress(packed.Ambiguous):
+        for each in packed.called(named):
+            path = quote(str(each.place))
+            return (
+                f"It names a packed session: 'sessioncompress unpack {quote(named)}' brings it back, and "
+                f"'sessioncompress show REF {path}' prints an original of it."
+            )
+    return ""
 
 
 def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.prompt import Conversation, Prompt
 from sessioncompress.core import process
 from sessioncompress.core.checkpoint import Summary
-from sessioncompress.core.text import printable, shown_url
+from sessioncompress.core.text import estimate, printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
 from sessioncompress.operations import endpoint
 from sessioncompress.operations.endpoint import MOST_ANSWER, ModelFailed
@@ -27,6 +30,8 @@ from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
+_SHORT = 1_600
+"""Characters of room for a text below which a model is asked for a paragraph: sections would take half of it."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -51,6 +56,22 @@ def check(rules: Summarizer) -> None:
     _redaction(rules)
     if rules.prompt is not None:
         _read_prompt(rules.prompt)
+    if rules.command is not None:
+        _find_program(rules.command)
+
+
+def _find_program(command: str) -> None:
+    program = _words(command)[0]
+    if which(program) is not None:
+        return
+    # What stands behind the name of a variable may be secret.
+    name, sets, _ = program.partition("=")
+    remedy = "Correct --summarizer, or summarizer.command of your configuration; no shell reads it."
+    if sets:
+        what = f"the command that sums up begins with the variable {printable(name)}, and not with a program"
+        raise _wrong(what, "Set it before sessioncompress runs.")
+    state = "cannot be executed" if Path(program).exists() and os.sep in program else "is not found"
+    raise _wrong(f"the program {printable(program)}, which is to sum up, {state}", remedy)
 
 
 def _check_endpoint(rules: Summarizer) -> None:
@@ -64,6 +85,10 @@ def _check_endpoint(rules: Summarizer) -> None:
         is_url = False
     if not is_url:
         raise _wrong("the endpoint is no URL", "Write it as in https://host/v1.")
+    if "@" in parts.netloc:
+        # It would be sent in place of the key.
+        remedy = "Take out what stands before the @: a key comes from the variable that --api-key-env names."
+        raise _wrong("the endpoint's URL has a user or a password", remedy)
     if rules.protocol is Protocol.OPENAI and not rules.models:
         raise _wrong("the endpoint needs the name of a model", "Add --model.")
     if rules.protocol is Protocol.OMP and rules.models:
@@ -106,8 +131,9 @@ def _read_prompt(name: str) -> str:
     if not path.is_absolute():
         # Of which folder it were would not be clear, and a session's is anybody's.
         raise _wrong("the prompt's path is not absolute", "Write it from / or ~ on.")
-    with failing(path, _NOTHING_SENT), path.open("rb") as file:
-        raw = file.read(LARGEST_PROMPT + 1)
+    with failing(path, _NOTHING_SENT):
+        found = path.stat()
+        raw = _read(path) if stat.S_ISREG(found.st_mode) else _piped(path, found.st_dev, found.st_ino)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -116,6 +142,18 @@ def _read_prompt(name: str) -> str:
         what = f"the prompt is empty, no text, or has more than {LARGEST_PROMPT // 1024} KB"
         raise UsageError(what, where=path, state=_NOTHING_SENT, remedy="Name another file.")
     return text.strip()
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(LARGEST_PROMPT + 1)
+
+
+@cache
+def _piped(path: Path, device: int, number: int) -> bytes:
+    """Read a pipe, as of `--prompt <(...)`, which gives its text once."""
+    del device, number
+    return _read(path)
 
 
 _NOTHING_SENT = "Nothing was sent, and no session is changed."
@@ -135,18 +173,23 @@ def destination(rules: Summarizer) -> str:
 
 
 class Told(NamedTuple):
-    """The summary of a session, why it is no model's though one was asked, and what its endpoint says it cost."""
+    """The summary of a session, why models that were asked have not written it, and what the endpoint says it cost.
+
+    `sent` are the tokens that each of them is given, or would be.
+    """
 
     summary: Summary
     failure: str = ""
     cost: float | None = None
+    sent: int = 0
 
 
-def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
+def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
     """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
 
-    `kind` names the prompt, where an earlier summary is brought up to date, "first" is "update"; `system` takes its
-    place. Gives the extract where no model could. Raises FileFailed where the policy wants none then, UsageError.
+    `kind` names the prompt, but for "update", of an earlier summary, and "short", of little room; `system` takes its
+    place. Gives the extract where no model could, and unless it `sends`. Raises FileFailed where the policy
+    wants none then, UsageError.
     """
     session, rules = old.session, old.session.policy.summarizer
     if not is_used(rules):
@@ -155,41 +198,51 @@ def or_extract(old: OldPart, kind: str, system: str = "") -> Told:
     conversation = Conversation(rules.input_tokens, _redaction(rules))
     for _, said in old.said():
         conversation.take(said)
-    if kind == "first" and conversation.has_before:
+    if kind in ("first", "split-turn") and old.room < _SHORT:
+        kind = "short"
+    elif kind == "first" and conversation.has_before:
         kind = "update"
     notes = old.notes
-    data = conversation.data(old.budget, notes.besides._replace(goal=notes.goal))
-    prompt = Prompt(system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md")), data)
+    system = system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md"))
+    prompt = Prompt(system, conversation.data(old.budget, notes.besides._replace(goal=notes.goal), system=system))
+    sent = estimate(len(prompt.whole))
+    if not sends:
+        return Told(old.extract, sent=sent)
     spent: list[float] = []
-    failure = ""
     try:
-        summary = _ask(old, prompt, spent)
+        summary, failure = _ask(old, prompt, spent)
     except ModelFailed as why:
         if rules.on_failure is OnFailure.LEAVE:
             remedy = "Run again, or with --on-failure extractive."
             what = f"no model has summed it up: {why}"
             raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
         summary, failure = old.extract, str(why)
-    return Told(summary, failure, sum(spent) if spent else None)
+    return Told(summary, failure, sum(spent) if spent else None, sent)
 
 
-def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> Summary:
-    """Ask the models in their order until an answer passes the checks. Raises ModelFailed."""
-    rules, failures = old.session.policy.summarizer, []
+def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str]:
+    """Ask the models in their order until an answer passes the checks; say how those before failed.
+
+    Raises ModelFailed where none does.
+    """
+    rules, failures = old.session.policy.summarizer, list[str]()
     for model in rules.models or ("",):
         try:
             if rules.command is not None:
-                return old.holding(_run(rules, prompt), by="command", known=prompt.data)
+                return old.holding(_run(rules, prompt, old.session.where), by="command", known=prompt.data), ""
             answer = endpoint.ask(rules, prompt, model, spent)
-            return old.holding(answer, by="endpoint", model=model, known=prompt.data)
+            return old.holding(answer, by="endpoint", model=model, known=prompt.data), "; ".join(failures)
         except (ModelFailed, Unfit) as error:
             failures.append(f"{printable(model)}: {error}" if model else str(error))
     raise ModelFailed("; ".join(failures))
 
 
-def _run(rules: Summarizer, prompt: Prompt) -> str:
+def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     given = prompt.whole.encode(errors="replace")
     done = process.run(_words(rules.command or ""), given, seconds=rules.timeout_seconds, most=MOST_ANSWER)
+    if done.ended:
+        # No summary without a model either: nobody wants one any more.
+        raise FileFailed(f"the command that sums up failed: {done.failure}", where=where, state=NOT_CHANGED)
     if done.failure:
         raise ModelFailed(f"the command failed: {done.failure}")
     return done.output.decode(errors="replace")

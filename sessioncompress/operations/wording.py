@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS
+from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import (
     counted,
     file_line,
@@ -78,8 +79,11 @@ def arrow(stats: CompressionStats) -> str:
 
 def tokens(stats: CompressionStats) -> str:
     """Format the tokens before and after a run, and what the agent recorded."""
-    recorded = "" if stats.tokens_recorded is None else f"; {stats.tokens_recorded:,} recorded before"
-    return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} (estimated{recorded})"
+    return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} ({_estimated(stats)})"
+
+
+def _estimated(stats: CompressionStats | CompactStats) -> str:
+    return "estimated" + ("" if stats.tokens_recorded is None else f"; {stats.tokens_recorded:,} recorded before")
 
 
 def compact_line(stats: CompactStats) -> str:
@@ -91,11 +95,26 @@ def compact_line(stats: CompactStats) -> str:
         inside = " from inside a turn on" if stats.splits_turn else ""
         said = (
             f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
-            f"summary {stats.tokens_summary:,} tokens); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+            f"{stats.tokens_summary:,} of them the summary{author(stats.by, stats.model)}; {_estimated(stats)}); "
+            f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
         )
         if stats.lines_dropped:
             said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"
+        if stats.by == EXTRACTIVE and stats.tokens_sent and not stats.model_failure:
+            said += f"; {sending(stats.tokens_sent)}"
     return f"{printable(stats.path)}: {said}"
+
+
+def sending(tokens: int) -> str:
+    """Word how much a run would send to a model."""
+    return f"a run would send {tokens:,} tokens"
+
+
+def author(by: str, model: str) -> str:
+    """Word who wrote a summary, where it is not the extract."""
+    if by in ("", EXTRACTIVE):
+        return ""
+    return f" by the model {printable(model)}" if model else f" by the {by}"
 
 
 def _uncached(stats: CompressionStats) -> str:

@@ -124,8 +124,8 @@ def _by_size(situation: Situation, policy: Policy) -> Decision:
 def _by_gencode(situation: Situation, policy: Policy) -> Decision:
     most, least = usable(situation.model, policy.budget), policy.prune.prune_minimum
     if situation.tokens <= most:
-        return Action.NONE, f"{situation.tokens:,} tokens are not over the {most:,} usable"
-    over = f"{situation.tokens:,} tokens are over the {most:,} usable"
+        return Action.NONE, f"{situation.tokens:,} tokens in use are not over the {most:,} usable"
+    over = f"{situation.tokens:,} tokens in use are over the {most:,} usable"
     if situation.tokens > least:
         return Action.PRUNE, f"{over} and over pruneMinimum {least:,}"
     return Action.COMPACT, f"{over}, but not over pruneMinimum {least:,}"
@@ -134,8 +134,8 @@ def _by_gencode(situation: Situation, policy: Policy) -> Decision:
 def _by_omp(situation: Situation, policy: Policy) -> Decision:
     most = usable(situation.model, policy.budget)
     if situation.tokens <= most:
-        return Action.NONE, f"{situation.tokens:,} tokens are not over the threshold of {most:,}"
-    over = f"{situation.tokens:,} tokens are over the threshold of {most:,}"
+        return Action.NONE, f"{situation.tokens:,} tokens in use are not over the threshold of {most:,}"
+    over = f"{situation.tokens:,} tokens in use are over the threshold of {most:,}"
     if situation.after_pruning <= most:
         return Action.PRUNE, f"{over}; pruning leaves about {situation.after_pruning:,}"
     return Action.COMPACT, f"{over}, and about {situation.after_pruning:,} still are after pruning"
@@ -156,7 +156,7 @@ def _by_eunice(situation: Situation, policy: Policy) -> Decision:
 def _by_deliberation(situation: Situation, policy: Policy) -> Decision:
     budget = policy.budget
     valve = usable(situation.model, budget)
-    tokens = f"{situation.tokens:,} tokens"
+    tokens = f"{situation.tokens:,} tokens in use"
     if situation.tokens >= valve:
         return _unless_done(situation, f"{tokens} are {budget.safety_percent} % of the window or more")
     if situation.tokens < budget.act_tokens:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -162,7 +162,9 @@ class Applied:
         """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
         self._known_numbers: dict[bytes, set[int]] = {}
         self._claimed: set[int] = set()
-        """The rows of their records, if a restore took back the runs that wrote these."""
+        """The rows of records of earlier runs that say what this one does."""
+        self._asked: set[tuple[bytes, bytes]] = set()
+        """The changes for which they were looked for: many lines may be equal, and each of them has a row."""
         self.lines = Lines(view.lines)
         self.ours = Ours(view.ours.recorded)
         self.changed: list[int] = []
@@ -244,7 +246,7 @@ class Applied:
         for record in records:
             for key in record.identities():
                 self.ours.add(key)
-        is_new = before is None or (self._keeps and before.place is None)
+        is_new = before is None or (self._keeps and before.place is None) or before.rewritten in self._there
         if not is_new and blocks:
             # By the records of blocks is known how many equal lines there are: is there none for this one?
             if rewritten not in self._known_numbers:
@@ -257,12 +259,29 @@ class Applied:
             self.records.add(number, original, rewritten, place, b"".join(blocks))
         else:
             self._recorded[number] = original
-            # What a restore took back is a change of this run now.
-            same = self._journal.rewritings(rewritten)
-            self._claimed.update(each for each in same if not self._journal.stands(each))
+        if self._has_records:
+            self._claim(original, rewritten)
         self.lines[number] = self._line(number, new)
         self.changed.append(number)
         self._count(new.replacements)
+
+    @cached_property
+    def _there(self) -> frozenset[str]:
+        """The SHA-256 of the rewritten lines that stood in the session before."""
+        return frozenset(each.rewritten for each in self._known.values())
+
+    def _claim(self, original: bytes, rewritten: bytes) -> None:
+        """Make a change of this run what earlier ones made of a line, where none stands there as they left it.
+
+        A restore took that back, or somebody who put the originals back by other means, of which no record tells.
+        """
+        if (original, rewritten) in self._asked:
+            return
+        self._asked.add((original, rewritten))
+        for row in self._journal.originals(original):
+            was = self._journal.line(row).rewritten
+            if was not in self._there and (self._journal.stands(row) or was == rewritten.hex()):
+                self._claimed.add(row)
 
     def _line(self, number: int, rewritten: Rewritten) -> Line:
         """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.

@@ -73,6 +73,9 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
     try:
         document = orjson.loads(data)
         json.loads(data, object_pairs_hook=_once)
+    except orjson.JSONDecodeError as error:
+        # Nothing of its text is shown: in a clone it may be a link to what only the user may read.
+        raise wrong(f"the policy is no JSON: {error.msg}, at column {error.colno}", file, error.lineno) from error
     except (ValueError, RecursionError) as error:
         raise wrong(f"the policy is no JSON: {error}", file) from error
     if not isinstance(document, dict):
@@ -199,4 +202,8 @@ def _written(value: Any) -> str:
         text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
         return f"a {type(value).__name__} too deep to show"
+    return _shortened(text)
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + " (and more)"

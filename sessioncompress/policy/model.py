@@ -101,9 +101,9 @@ Models = Annotated[
 ]
 
 
-def wrong(what: str, file: Path) -> UsageError:
-    """Make the error for a policy file."""
-    return UsageError(what, where=file, state=UNCHANGED, remedy="Correct the file.")
+def wrong(what: str, file: Path, line: int | None = None) -> UsageError:
+    """Make the error for a policy file, or a line of it."""
+    return UsageError(what, where=file, line=line, state=UNCHANGED, remedy="Correct the file.")
 
 
 class Prune(Section, frozen=True, gc=False):

@@ -42,7 +42,12 @@ _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
 """No session is looked for in such a folder, and none is put there."""
 MODE: Final = 0o777
 
-Count = Annotated[int, Meta(ge=0)]
+_MOST: Final = (1 << 63) - 1
+"""The largest number that a call of the system takes."""
+
+Count = Annotated[int, Meta(ge=0, le=_MOST)]
+Time = Annotated[int, Meta(ge=-_MOST, le=_MOST)]
+"""Nanoseconds."""
 Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
@@ -65,14 +70,15 @@ class Member(Struct, frozen=True, rename="camel"):
     size: Count
     sha256: Digest
     mode: Count
-    mtime_ns: int
+    mtime_ns: Time
     start: Count
 
 
 class Entry(Struct, frozen=True, rename="camel", tag="session"):
     """One session in a pack. Its first member is the session, and the others are its store.
 
-    `frame` is the byte of the archive where its frame begins. `begun` is when its first entry was written, or empty.
+    `frame` is the byte of the archive where its frame begins. `begun` is when its first entry was written, or empty,
+    and `packed_ns` when it was first packed, in nanoseconds.
     """
 
     state: State
@@ -85,6 +91,12 @@ class Entry(Struct, frozen=True, rename="camel", tag="session"):
     turns: Count
     frame: Count
     members: Annotated[tuple[Member, ...], Meta(min_length=1, max_length=3)]
+    packed_ns: Count = 0
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """What is greater for the newer of two at one place; a store tells times of change in whole seconds."""
+        return (self.members[0].mtime_ns, self.packed_ns)
 
     @property
     def path(self) -> str:
@@ -131,6 +143,7 @@ def read_index(path: Path) -> Index:
             data = file.read()
     head: _Head | None = None
     entries: list[Entry] = []
+    places: set[str] = set()
     for number, row in enumerate(data.splitlines(), 1):
         try:
             if head is None:
@@ -139,8 +152,14 @@ def read_index(path: Path) -> Index:
                 entries.append(msgspec.json.decode(row, type=Entry))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise _bad_index(path, "this line is none of an index of a pack", number) from None
-        if entries and not _may_hold(entries[-1]):
+        if len(entries) == len(places):
+            continue
+        if not _may_hold(entries[-1]):
             raise _bad_index(path, "this line names a file that no pack holds", number)
+        # What became of a session is noted by its path.
+        places.add(entries[-1].path)
+        if len(entries) != len(places):
+            raise _bad_index(path, "this line names a session that another line does", number)
     if head is None:
         raise _bad_index(path, "it is empty")
     # Indexes of versions before 1.0 have none.
@@ -170,7 +189,8 @@ def _may_hold(entry: Entry) -> bool:
     if not plain or not others:
         return plain
     store = store_in(Path(first.path))
-    return {each.path for each in others} <= {store.originals.as_posix(), store.journal.as_posix()}
+    named = {each.path for each in others}
+    return len(named) == len(others) and named <= {store.originals.as_posix(), store.journal.as_posix()}
 
 
 class Source(NamedTuple):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
@@ -126,25 +127,29 @@ def is_below(root: Path, path: Path) -> bool:
     return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
 
 
+def free_name(root: Path, name: str, taken: Collection[str] = ()) -> str:
+    """Number the name of a new pack of a folder, so that none is of that name, nor `taken`."""
+    for number in count(1):
+        free = f"{name}-{number}"
+        files = (packs_of(root) / f"{free}{end}" for end in (ARCHIVE, INDEX, NEW, TEMP))
+        if free not in taken and not any(map(os.path.lexists, files)):
+            break
+    return free
+
+
 class NewPack:
     """A pack that is being made; leaves no trace unless committed. Use it as a context manager, alone()."""
 
     def __init__(self, root: Path, name: str, content: int) -> None:
         self._root = root
         self._folder = packs_of(root)
-        self.name = self._free(name)
+        self.name = free_name(root, name)
         self._path = self._folder / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
         self._writer: PackWriter | None = PackWriter(self._fd, content)
         self.is_broken = False
         """A failed write has left the archive so that nothing more can be added, nor can it be committed."""
-
-    def _free(self, name: str) -> str:
-        number = 1
-        while any(os.path.lexists(self._folder / f"{name}-{number}{end}") for end in (ARCHIVE, INDEX, NEW, TEMP)):
-            number += 1
-        return f"{name}-{number}"
 
     def __enter__(self) -> Self:
         return self
@@ -211,11 +216,8 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
     is not as it was packed, and stays.
     """
     path, store = session.path, store_in(session.path)
-    members = {pack.root / each.path: each for each in entry.members}
     with failing(path):
-        there = [each for each in (path, store.originals, store.journal) if os.path.lexists(each)]
-        same = set(there) == members.keys() and path.name not in sessions_named(store.work)
-        if not same or not all(is_same(each, member) for each, member in members.items()):
+        if path.name in sessions_named(store.work) or not is_as_packed(pack, entry):
             raise session.in_use("it has changed since it was packed")
         _refuse_if_unseen(session)
         aside = aside_of(path)
@@ -231,6 +233,14 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
             raise session.in_use("a program writes to it")
         disk.remove(aside)
         remove_store(pack.root, entry)
+
+
+def is_as_packed(pack: Pack, entry: Entry) -> bool:
+    """Tell whether a session and its store are at their places as they were packed, and nothing more of a store is."""
+    path, members = pack.place(entry), {pack.root / each.path: each for each in entry.members}
+    store = store_in(path)
+    there = {each for each in (path, store.originals, store.journal) if os.path.lexists(each)}
+    return there == members.keys() and all(is_same(each, member) for each, member in members.items())
 
 
 def _refuse_if_unseen(session: OpenSession) -> None:

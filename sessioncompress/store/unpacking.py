@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from shutil import disk_usage
 
-from sessioncompress.errors import IsALink, Refused, failing
+from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, tidy
 from sessioncompress.store.layout import FOLDER, store_in
@@ -29,19 +30,36 @@ def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Pa
                 raise IsALink(what, where=path, state="It is in the pack.", remedy="Move the link away.")
         first, *others = entry.members
         drafts: dict[Member, Path] = {}
+        placed: list[Path] = []
+        missing = [each for each in entry.members if not is_same(pack.root / each.path, each)]
+        _refuse_if_no_room(pack.place(entry), pack.root, sum(each.size for each in missing))
         try:
             # The archive is read in its order; the session gets its name last.
-            for member in (first, *others):
-                if not is_same(pack.root / member.path, member):
-                    drafts[member] = _draft(pack, entry, member, reader)
+            for member in missing:
+                drafts[member] = _draft(pack, entry, member, reader)
             check(drafts.get(first, pack.place(entry)))
             for member in (*others, first):
                 if member in drafts:
                     _put_in_place(drafts[member], pack.root / member.path, member)
+                    placed.append(pack.root / member.path)
+        except (SessionCompressError, OSError):
+            # A store without its session is damage to every command.
+            for path in placed:
+                disk.remove(path)
+            raise
         finally:
             for draft in drafts.values():
                 disk.remove(draft)
         tidy(store_in(pack.place(entry)).work)
+
+
+def _refuse_if_no_room(session: Path, folder: Path, size: int) -> None:
+    """Raise FileFailed where a disk has not so many bytes left: a stranger's pack may hold zeros that fill any."""
+    free = disk_usage(folder).free
+    if size > free:
+        what = f"it takes {size:,} bytes, and there is room for {free:,}"
+        remedy = f"Make room on the disk of {folder}."
+        raise FileFailed(what, where=session, state="It is in the pack.", remedy=remedy)
 
 
 def _draft(pack: Pack, entry: Entry, member: Member, reader: PackReader) -> Path:
@@ -70,6 +88,8 @@ def _draft(pack: Pack, entry: Entry, member: Member, reader: PackReader) -> Path
 def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
     """Write a packed session and its store into an empty folder, to be read there. Raises Unreadable, OSError."""
     session = folder / Path(entry.path).name
+    disk.make_folder(folder)
+    _refuse_if_no_room(session, folder, entry.size)
     for member in sorted(entry.members, key=lambda member: member.start):
         path = folder / Path(member.path).relative_to(Path(entry.path).parent)
         disk.make_folder(path.parent)

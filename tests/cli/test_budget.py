@@ -45,7 +45,7 @@ STATS = BudgetStats(
     "pi",
     "omp",
     "none",
-    "5 tokens are not over the threshold of 9",
+    "5 tokens in use are not over the threshold of 9",
     tokens=5,
     tokens_estimated=4,
     context_window=10,
@@ -54,7 +54,7 @@ STATS = BudgetStats(
     model="m",
     messages=1,
 )
-HEAD = "s.jsonl: none: 5 tokens are not over the threshold of 9 (rule omp); "
+HEAD = "s.jsonl: none: 5 tokens in use are not over the threshold of 9 (rule omp); "
 LINES = [
     (
         STATS,
@@ -62,7 +62,7 @@ LINES = [
     ),
     (
         replace(STATS, tokens_recorded=5, limits_from="session", messages=1200, usable=10),
-        "5 tokens of a window of 10 (m, as the session says) in use, 50 %, recorded, 4 estimated, 1,200 messages",
+        "5 tokens of a window of 10 (m, as the session says) in use, 50 %, 5 recorded, 4 estimated, 1,200 messages",
     ),
     (
         replace(STATS, tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
@@ -116,7 +116,7 @@ def test_budget_says_what_is_due_and_changes_nothing(tmp_path: Path) -> None:
     assert re.match(r".*: compress: the file is not under its threshold: [\d,]+ KB, sizeThresholdKB 100 ", due.stdout)
     none = run("budget", "--rule", "gencode", path)
     assert none.exit_code == 0
-    assert " tokens are not over the 168,000 usable (rule gencode); " in none.stdout
+    assert " tokens in use are not over the 168,000 usable (rule gencode); " in none.stdout
     assert snapshot(path) == before
 
 
@@ -172,7 +172,7 @@ def test_a_rule_of_tokens_decides_whether_a_run_acts(tmp_path: Path) -> None:
     before = snapshot(path)
     result = run("compress", "--rule", "omp", path)
     assert result.exit_code == 0
-    assert " tokens are not over the threshold of 170,000 (rule omp)" in result.stdout
+    assert " tokens in use are not over the threshold of 170,000 (rule omp)" in result.stdout
     assert "skipped" in result.stdout
     assert snapshot(path) == before
     assert "smaller" in run("compress", "--rule", "omp", "--force", path).stdout

@@ -193,6 +193,20 @@ def test_the_group_names_every_command() -> None:
         assert f"\n  {name} " in everything
 
 
+OF_EVERY_DAY = ("sessions", "compress", "compact", "restore", "history", "pack", "unpack", "search", "stats", "report")
+FIRST_OF_COMPACT = ("--dry-run", "--print", "--if-due", "--goal", "--ask", "--summarizer", "--endpoint")
+
+
+@pytest.mark.parametrize(
+    ("named", "rows"), [((), OF_EVERY_DAY), (("compact",), FIRST_OF_COMPACT)], ids=["all", "compact"]
+)
+def test_what_is_used_most_has_a_row(named: tuple[str, ...], rows: tuple[str, ...]) -> None:
+    """On the first screen of help."""
+    shown = run(*named, "--help").stdout
+    for each in rows:
+        assert re.search(rf"^  {each} .*\w\.?$", shown, re.MULTILINE), each
+
+
 def test_the_help_of_restore_shows_how_a_run_is_taken_back() -> None:
     """It is what most of its users want."""
     shown = run("restore", "--help").stdout
@@ -1084,7 +1098,7 @@ def test_a_wrong_value(session: Path, text: str, said: str) -> None:
     (session.parent / "compression.json").write_text(text)
     result = run("compress", session)
     assert result.exit_code == 2
-    assert "compression.json: " in result.stderr
+    assert "compression.json:" in result.stderr
     assert said in result.stderr
 
 
@@ -1145,7 +1159,7 @@ def test_a_file_that_is_no_json_is_an_error(session: Path, text: str) -> None:
     before = snapshot(session)
     result = run("compress", session)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"{file}: the policy is no JSON: ")
+    assert result.stderr.startswith(f"{file}:1: the policy is no JSON: ")
     assert result.stderr.count("\n") == 1
     assert snapshot(session) == before
 

@@ -334,6 +334,8 @@ def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here:
         (("verify", "s3:///x"), 3, "s3:///: Generic URL error"),
         (("verify", "az://x"), 3, "Account must be specified"),
         (("verify", f"{BUCKET}/a/../b"), 3, "The library can read no such key: rename that object"),
+        (("verify", f"{BUCKET}/a//b"), 3, "The library can read no such key: rename that object"),
+        (("compress", f"{BUCKET}/{'/' + KEY}"), 2, "the library would leave out the second slash. Nothing was done."),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -341,6 +343,30 @@ def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, .
     done = run(*arguments)
     assert done.exit_code == code
     assert said in " ".join(done.stderr.split())
+
+
+def test_a_key_that_ends_with_a_slash_is_told_of(bucket: Any, server: str) -> None:
+    """The library lists it without, so it is not there when it is fetched."""
+    plain = {"Content-Type": "application/octet-stream"}
+    urlopen(Request(f"{server}/bucket/a.jsonl/", data=SMALL, headers=plain, method="PUT")).close()
+    done = run("compress", BUCKET, "--force")
+    assert done.exit_code == 3
+    assert (
+        f"{BUCKET}/a.jsonl: it is gone. Run again. If it stays so, its key begins or ends with a slash" in done.stderr
+    )
+
+
+def test_no_access_key_is_printed(session: str, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some servers send it in the body of an error, whose first line the library passes on."""
+
+    def refusing(*_: Any, **__: Any) -> Any:
+        raise obstore.exceptions.PermissionDeniedError("403 Forbidden: <Error><AWSAccessKeyId>AKIA</AWSAccessKeyId>")
+
+    monkeypatch.setattr(obstore, "put", refusing)
+    done = run("compress", session)
+    assert done.exit_code == 3
+    assert f"{STORE[1]}: 403 Forbidden. The session is as it was" in done.stderr
+    assert "AKIA" not in done.output
 
 
 def test_an_endpoint_is_a_url(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:

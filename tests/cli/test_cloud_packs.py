@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,6 @@ def test_what_is_written_meanwhile_stays(sessions: Any, monkeypatch: pytest.Monk
     assert full(sessions) == {TWO: newer}
     obstore.delete(sessions, TWO)
     assert "1 session" in run("unpack", BUCKET, "--dry-run").stdout
-    # The store tells times in whole seconds, and the newer of two counts.
-    time.sleep(1)
     obstore.put(sessions, ONE, newer)
     done = run("unpack", BUCKET)
     assert done.exit_code == 4
@@ -231,3 +229,40 @@ def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
     assert "outside.index:2: this line names a file that no pack holds." in done.stderr
     assert f"{BUCKET}/ci/x.jsonl: it has more than 1,024 MB" in done.stderr
     assert full(sessions) == before
+
+
+@pytest.mark.slow
+def test_names_that_are_too_long_cost_no_other_pack(sessions: Any) -> None:
+    """Whoever may write there plants them: no file can have them."""
+    assert run("pack", BUCKET).exit_code == 0
+    planted = [f".sessioncompress/packs/{'x' * length}.index" for length in (249, 280)]
+    for key in planted:
+        obstore.put(sessions, key, b"x")
+    obstore.put(sessions, "more.jsonl", DATA[TWO])
+    for command in ("stats", "verify", "pack", "unpack"):
+        done = run(command, BUCKET)
+        assert done.exit_code == 4, done.output
+        assert done.stderr.count("no file can have its name") == len(planted)
+    assert full(sessions).keys() >= {ONE, TWO}
+
+
+@pytest.mark.slow
+def test_an_object_below_another_is_told_of_by_its_url(sessions: Any) -> None:
+    """In a folder one of them has no place."""
+    obstore.put(sessions, f"{TWO}/below.jsonl", DATA[TWO])
+    done = run("pack", BUCKET)
+    assert done.exit_code == 3
+    assert f"failed: {BUCKET}/{TWO}" in done.stderr
+    assert "sessioncompress-bucket-" not in done.stderr
+
+
+def test_a_temporary_folder_that_cannot_be_made_is_told_of(
+    sessions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a full disk is: it ended the command before, where it was to read a pack."""
+    assert run("pack", BUCKET).exit_code == 0
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    for command in ("stats", "verify"):
+        done = run(command, BUCKET)
+        assert done.exit_code == 3, done.output
+        assert "no such file or directory" in done.stderr

@@ -183,10 +183,27 @@ def test_workers_of_its_own_are_gone_in_the_end(archive: Path) -> None:
     assert sorted(path.name for path in archive.parent.iterdir()) == ["sessions"]
 
 
+def test_workers_that_do_not_start_end_it(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when one is killed before it is there; nothing is begun."""
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed, "LocalCluster", failing)
+    done = run("compress", *HASTE, "--engine", "dask", "--workers", "1", archive)
+    assert done.exit_code == 3
+    assert (
+        "the cluster on this machine: its workers could not be started (RuntimeError). Nothing was done." in done.stderr
+    )
+    assert written(archive) == []
+
+
 def children() -> set[int]:
-    """Find the processes below this one, but for that of Python's own which outlives all others."""
-    found = psutil.Process().children(recursive=True)
-    return {each.pid for each in found if "resource_tracker" not in " ".join(each.cmdline())}
+    """Find the processes below this one, but for those of Python's own that end with it."""
+    found = {each.pid: " ".join(each.cmdline()) for each in psutil.Process().children(recursive=True)}
+    own = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+    server = {pid for pid, line in found.items() if own[1] in line and psutil.Process(pid).ppid() == os.getpid()}
+    return {pid for pid, line in found.items() if pid not in server and own[0] not in line}
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +34,8 @@ FIELDS = {
     "tokensBefore",
     "tokensAfter",
     "tokensSummary",
+    "tokensSent",
+    "tokensRecorded",
     "messagesBefore",
     "messagesKept",
     "messagesCompacted",
@@ -217,7 +222,7 @@ def test_only_where_a_summary_is_due(here: Path) -> None:
     lines = result.stdout.splitlines()
     assert re.fullmatch(rf"{due}: [\d,]+ -> [\d,]+ tokens \(-\d+ %\)", lines[0])
     assert lines[1].startswith("1 skipped: ")
-    assert lines[1].endswith(" tokens are not over the threshold of 10,000 (rule omp)")
+    assert lines[1].endswith(" tokens in use are not over the threshold of 10,000 (rule omp)")
     assert lines[2].startswith("total: 1 session compacted: ")
     assert lines[2].endswith("; 1 skipped")
     assert run("budget", here).exit_code == 0
@@ -254,3 +259,26 @@ def test_a_session_that_may_be_cached_is_left(here: Path) -> None:
     os.utime(path, (time.time(),) * 2)
     assert "may still have it in its cache" in run("compact", "--idle-seconds", "600", path).stdout
     assert path.read_bytes() == pi(8)
+
+
+def test_a_refusal_fits_a_terminal(here: Path) -> None:
+    """It says what, where, in what state the session is and what to do, in lines of its width."""
+    made = Rollout(ordinals=True)
+    for turn in range(8):
+        made.user(f"Part {turn}: look at the logs.")
+        made.run(f"cat {turn}.log", "The gauge fell silent.\n" * 2_000)
+        made.end("Seen.")
+    (here / "numbered.jsonl").write_bytes(made.bytes())
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "sessioncompress", "compact", "numbered.jsonl"]
+    environment = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, cwd=here, env=environment, check=False)
+    lines = os.read(ours, 1 << 16).decode().splitlines()
+    for each in (ours, theirs):
+        os.close(each)
+    assert done.returncode == 4
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines).split()) == (
+        "refused: numbered.jsonl: Codex numbered the lines of this rollout, and none can be put between them. "
+        "The session is not changed. Resume it with Codex, and compact it there with /compact."
+    )

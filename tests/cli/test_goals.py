@@ -18,6 +18,7 @@ from tests.attacks.test_policy_from_a_clone import Victim, victim
 from tests.cli.test_cli import document, here, one, policy, run
 from tests.support.long import pi
 from tests.support.runs import snapshot, write
+from tests.unit.operations.test_summarizer import grown
 
 __all__ = ["here", "victim"]
 
@@ -72,6 +73,46 @@ def asked(*options: str | Path) -> tuple[Any, str]:
 
 
 # Options
+
+
+FOUND_NOTHING = {
+    "no list": (["--goal-from", "todo"], "nothing is open in its todo list: no goal heads the summary"),
+    "no word": (
+        ["--instructions", "zebra"],
+        "nothing shares a word with the instructions: the summary is the one without them",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND_NOTHING)
+def test_what_found_nothing_is_said(session: Path, name: str) -> None:
+    """On stderr, with what stands instead; what found something is not."""
+    options, said = FOUND_NOTHING[name]
+    result = run("compact", session, "--dry-run", *options)
+    assert result.exit_code == 0
+    assert result.stderr == f"warning: {session}: {said}\n"
+    assert run("compact", session, "--dry-run", "--goal", "x", "--instructions", "gauge 5").stderr == ""
+
+
+def test_a_goal_that_was_taken_from_the_session_is_said(session: Path) -> None:
+    """It may be no goal at all; one of a summary before stays where a new one is not found."""
+    data = session.read_bytes() + b"".join(_said("ok, \x1b[1mthanks", session.read_bytes()))
+    session.write_bytes(data)
+    result = run("compact", session, "--goal-from", "last")
+    assert result.exit_code == 0
+    assert f"{session}: goal (--goal-from last): ok, thanks\n" in result.stderr
+    assert "goal (" not in run("compact", session, "--goal-from", "last").stderr
+    write(session.parent, grown(session.read_bytes()))
+    again = run("compact", session, "--goal-from", "todo", "--print")
+    assert "nothing is open in its todo list: the goal of the summary before stays" in again.stderr
+    assert "## Current goal\n- > ok, thanks\n" in again.stdout
+
+
+def _said(words: str, data: bytes) -> list[bytes]:
+    leaf = json.loads(data.splitlines()[-1])["id"]
+    message = {"role": "user", "content": [{"type": "text", "text": words}]}
+    entry = {"type": "message", "id": "0a0b0c0d", "parentId": leaf, "timestamp": "2026-01-01T00:00:00.000Z"}
+    return [json.dumps(entry | {"message": message}).encode() + b"\n"]
 
 
 def test_a_goal_by_option(session: Path) -> None:

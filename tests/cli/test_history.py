@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store.layout import store_in
-from tests.support.runs import fixture, invoke, write
+from tests.support.runs import fixture, invoke, snapshot, write
 
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 
@@ -153,6 +153,15 @@ def test_a_named_file_that_a_run_gives_nothing_back(folder: Path, state: str, co
     assert says.format(two=two, two_journal=store.journal, run=run) in done.output
     alone = invoke("restore", "--run", run, two).stderr
     assert (f"; there is no store to read of {two}. " in alone) == (state not in ("other", "restored"))
+
+
+def test_an_empty_run_is_not_all_of_them(folder: Path) -> None:
+    """The variable of a script may be empty."""
+    invoke("compress", folder, "--min-size", "0")
+    before = snapshot(folder / "one.jsonl")
+    done = invoke("restore", "--run", "", folder)
+    assert (done.exit_code, "--run is empty" in done.stderr) == (2, True)
+    assert snapshot(folder / "one.jsonl") == before
 
 
 @pytest.mark.parametrize(

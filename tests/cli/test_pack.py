@@ -53,11 +53,15 @@ def test_usage_errors(here: Path, arguments: tuple[str, ...], said: str) -> None
 def test_there_and_back(work: Path) -> None:
     """The whole way, in the words of the commands."""
     was = packs.state(work)
-    assert "total: would pack 3 sessions" in run("pack", "--dry-run", work).stdout
+    rehearsed = run("pack", "--dry-run", work)
+    assert "/packs/tmp-1.tar.zst: 3 sessions, " in rehearsed.stdout
+    assert "total: would pack 3 sessions" in rehearsed.stdout
+    assert "undo with" not in rehearsed.stderr
     assert packs.state(work) == was
     result = run("pack", work)
     assert result.exit_code == 0
     assert "/packs/tmp-1.tar.zst: 3 sessions, " in result.stdout
+    assert result.stderr == f"undo with: sessioncompress unpack {work}/.sessioncompress/packs/tmp-1.tar.zst\n"
     assert "total: packed 3 sessions" in result.stdout
     assert packs.state(work) == {}
     assert "total: packed 0 sessions, 0 KB" in run("pack", work).stdout
@@ -65,6 +69,29 @@ def test_there_and_back(work: Path) -> None:
     assert packs.state(work) == {}
     assert "total: unpacked 3 sessions" in run("unpack", work).stdout
     assert packs.state(work) == was
+
+
+def test_what_pack_says_takes_it_back(work: Path) -> None:
+    """And names what else comes back with it, where small packs became one."""
+    was = packs.state(work)
+    command = run("pack", work).stderr.partition("undo with: sessioncompress ")[2]
+    assert "total: unpacked 3 sessions" in run(*command.split()).stdout
+    assert packs.state(work) == was
+    for number in range(9):
+        path = write(work / "below", packs.session("Anew."), f"{number}.jsonl")
+        told = run("pack", path.parent).stderr
+        assert ("which brings back 9 sessions packed before, too\n" in told) == (number == 8), number
+    assert run("pack", work / "below").stderr == ""
+
+
+def test_more_archives_than_a_line_has_room_for(here: Path) -> None:
+    """Each was named above."""
+    for number in range(4):
+        folder = here / str(number)
+        folder.mkdir()
+        write(folder, packs.session("Look."), "one.jsonl")
+    told = run("pack", *sorted(here.glob("[0-9]"))).stderr
+    assert told == "undo with: sessioncompress unpack ARCHIVE, for each of the 4 above\n"
 
 
 def test_json(work: Path) -> None:
@@ -102,8 +129,51 @@ def test_a_name_of_several(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
     result = run("unpack", "look at part")
     assert result.exit_code == 2
-    assert "means 3 packed sessions" in result.stderr
-    assert "Look at part 2." in result.stderr
+    head, *rows = result.stderr.splitlines()
+    assert head == "'look at part' means 3 packed sessions. Nothing was done. Name one by its id or path:"
+    cells = [row.split("\t") for row in rows]
+    assert cells[0] == ["session", "agent", "changed", "title"]
+    assert [row[3] for row in cells[1:]] == ["Look at part 1.", "Look at part 0.", "Look at part 2."]
+    for name, agent, changed, title in cells[1:]:
+        assert (agent, len(changed)) == ("pi", 10)
+        # What is printed means that session alone.
+        assert f"{title.rstrip('.')}" in run("unpack", name, "--json").stdout
+
+
+def test_a_name_of_very_many(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten are listed, one a line."""
+    for number in range(13):
+        write(here, claude("The same."), f"{number}.jsonl")
+    run("pack", here)
+    monkeypatch.chdir(here)
+    lines = run("unpack", "the same").stderr.splitlines()
+    assert len(lines) == 1 + 1 + 10 + 1
+    assert lines[-1] == "and 3 more, see 'sessioncompress sessions'"
+
+
+@pytest.mark.parametrize("name", ["id", "path"])
+def test_what_is_back_already(here: Path, name: str) -> None:
+    """There is nothing to do, and it is said where the session is."""
+    path = here.parent / "home/.pi/agent/sessions/x/old.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(packs.session("Look.").bytes())
+    run("pack", path.parents[1])
+    called = packed_id(here.parent / "home") if name == "id" else str(path)
+    told = run("show", called).stderr
+    assert f"It names a packed session: 'sessioncompress unpack {called}' brings it back" in told or name == "path"
+    assert "total: unpacked 1 session" in run("unpack", called).stdout
+    result = run("unpack", called)
+    assert result.exit_code == 0
+    assert f"{path}: unchanged: it is at its place, and not packed, " in result.stdout
+    assert result.stdout.endswith("total: unpacked 0 sessions, 0 KB; 1 unchanged\n")
+    (file,) = document("unpack", called)["files"]
+    assert (file["path"], file["status"]) == (str(path), "unchanged")
+
+
+def packed_id(home: Path) -> str:
+    """Return the id of the one session that is packed below a folder."""
+    (index,) = home.rglob("*.index")
+    return str(json.loads(index.read_text().splitlines()[1])["id"])
 
 
 def test_all_older_sessions(here: Path) -> None:
@@ -205,6 +275,8 @@ def test_what_codex_has_packed_is_named_and_left(here: Path) -> None:
         ["compress", "--all"],
         ["verify", path.parent],
         ["verify", "--all"],
+        ["budget", "--all"],
+        ["compact", "--all"],
     ):
         result = run(*command)
         assert "1 session that Codex has packed itself (rollout-*.jsonl.zst): not read, not changed" in result.stderr
@@ -235,3 +307,76 @@ def test_report_tells_what_is_packed(work: Path) -> None:
     index.write_bytes(b"[]\n")
     assert run("report", work).exit_code == 5
     assert "What is packed" not in Path("report.html").read_text()
+
+
+PACKED_PATHS = [
+    (("stats", "{}"), 0, "3 turns"),
+    (("verify", "{}"), 0, "originals read and right"),
+    (("search", "at part 0", "{}"), 0, "in 1 of 1 session"),
+    (("show", "{ref}", "{}"), 0, "Look at part 0. 0"),
+    (("report", "{}"), 0, "1 session packed"),
+    (("compress", "{}"), 2, "does not exist. It is packed, in "),
+    (("compact", "{}"), 2, "does not exist. It is packed, in "),
+    (("restore", "{}"), 2, "does not exist. It is packed, in "),
+    (("diff", "{}"), 2, "does not exist. It is packed, in "),
+    (("budget", "{}"), 2, "does not exist. It is packed, in "),
+    (("forget", "{}"), 2, "it has no store. It is packed, in "),
+    (("clean", "{}"), 2, "it has no store. Nothing was done. It is packed, in "),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), PACKED_PATHS, ids=[row[0][0] for row in PACKED_PATHS])
+def test_the_path_of_a_packed_session(work: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+    """Who reads packs reads it there; the others say what brings it back, and that works."""
+    path = work / "one.jsonl"
+    records = store_in(path).journal.read_text().splitlines()
+    ref = next(json.loads(line)["ref"] for line in records if '"block"' in line)
+    was = packs.state(work)
+    run("pack", path)
+    result = run(*(each.format(path, ref=ref) for each in arguments))
+    assert result.exit_code == code, result.output
+    assert said in result.output
+    if code:
+        command = f"unpack {path}"
+        assert f"'sessioncompress {command}' brings it back" in result.stderr
+        assert run(*command.split()).exit_code == 0
+        assert packs.state(work) == was
+
+
+def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
+    """Also beside a pack."""
+    run("pack", work / "one.jsonl")
+    result = run("stats", work / "none.jsonl")
+    assert result.exit_code == 2
+    assert "none.jsonl' does not exist. Nothing was done." in result.stderr
+
+
+AT_EIGHTY = [
+    ("compress", "a.jsonl"),
+    ("compact", "a.jsonl", "--keep-tokens", "2000"),
+    ("compact", "a.jsonl", "--keep-tokens", "1000"),
+    ("budget", "a.jsonl"),
+    ("verify", "a.jsonl"),
+    ("search", "nightly", "."),
+    ("stats", "none.jsonl"),
+    ("restore", "--run", "nope", "a.jsonl"),
+    ("restore", "a.jsonl"),
+    ("pack", "."),
+    ("show", "nothing"),
+    ("unpack", "nothing"),
+    ("search", "nightly", "."),
+    ("unpack", "."),
+]
+
+
+def test_lines_fit_a_terminal_of_80_columns(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual output of each command, and its refusals, but for commands that are there to be copied."""
+    monkeypatch.setattr("sessioncompress.cli.tables._is_terminal", lambda stream: stream is not None)
+    monkeypatch.setenv("COLUMNS", "80")
+    write(here, fixture("pi-anthropic.jsonl"), "a.jsonl")
+    for arguments in AT_EIGHTY:
+        result = run(*arguments)
+        lines = result.output.splitlines()
+        assert lines
+        long = [line for line in lines if len(line) > 80 and " " in line.strip() and "undo with:" not in line]
+        assert long == [], arguments

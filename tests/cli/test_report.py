@@ -223,12 +223,17 @@ def test_a_report_stays_where_no_session_can_be_read(session: Path, here: Path) 
     assert page(here) == before
 
 
-def test_no_session_is_a_page_too(here: Path) -> None:
-    """It says so in words."""
+@pytest.mark.parametrize("chosen", [("folder",), ("--agent", "gemini"), ("--project", "folder")])
+def test_where_no_session_is_chosen_an_older_report_stays(session: Path, here: Path, chosen: tuple[str, ...]) -> None:
+    """It is said so, and the exit code is that of the other commands."""
     (here / "folder").mkdir()
-    done = run("report", "folder")
-    assert done.stdout == "report.html: 0 sessions of 0 agents, 0 KB; a run would free nothing\n"
-    assert "0 sessions of 0 agents take 0 KB" in page(here)
+    assert run("report", session).exit_code == 0
+    before = page(here)
+    done = run("report", *chosen)
+    assert done.exit_code == run("stats", *chosen).exit_code == 0
+    assert "report.html: not written: there is no session to tell of" in done.stderr
+    assert done.stdout == ""
+    assert page(here) == before
 
 
 @pytest.mark.parametrize("price", WRONG_PRICES)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +110,38 @@ def test_streams_that_were_never_open(folder: Path, closed: str) -> None:
     shell = f'"$0" -m sessioncompress compress . {closed}'
     assert subprocess.run(["sh", "-c", shell, sys.executable], cwd=folder, check=False).returncode == 0
     assert (folder / "c.jsonl").stat().st_size < len(fixture("pi-anthropic.jsonl"))
+
+
+@pytest.mark.parametrize(("command", "code"), [("compress", 0), ("stats", 0), ("nothing", 2)])
+def test_a_terminal_that_is_gone_is_a_reader_that_went(folder: Path, command: str, code: int) -> None:
+    """As after a hangup that nohup ignores."""
+    ours, theirs = pty.openpty()
+    program = "import sys; sys.stdin.read(); from sessioncompress.__main__ import run; run()"
+    arguments = [sys.executable, "-c", program, command, "."]
+    with subprocess.Popen(arguments, cwd=folder, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as begun:
+        os.close(theirs)
+        os.close(ours)
+    assert begun.returncode == code
+    done = [(folder / name).stat().st_size < len(fixture("pi-anthropic.jsonl")) for name in NAMES]
+    assert done == [command == "compress"] * 3
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_nobody_to_be_asked(folder: Path, closed: str) -> None:
+    """As where somebody is asked and does not answer: nothing is deleted."""
+    assert unread("compress", "a.jsonl", cwd=folder)[0] == 0
+    shell = f'"$0" -m sessioncompress forget a.jsonl {closed}'
+    done = subprocess.run(["sh", "-c", shell, sys.executable], cwd=folder, capture_output=True, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+    assert store_in(folder / "a.jsonl").originals.exists()
+
+
+@pytest.mark.parametrize("command", ["diff", "show"])
+def test_nothing_to_show_it_on(command: str, folder: Path) -> None:
+    assert unread("compress", "a.jsonl", cwd=folder)[0] == 0
+    journal = map(json.loads, store_in(folder / "a.jsonl").journal.read_text().splitlines())
+    ref = next(record["ref"] for record in journal if record["type"] == "block")
+    named = "a.jsonl" if command == "diff" else f"{ref} a.jsonl"
+    shell = f'"$0" -m sessioncompress {command} {named} >&-'
+    done = subprocess.run(["sh", "-c", shell, sys.executable], cwd=folder, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -60,7 +60,7 @@ def test_without_them_no_socket_is_opened(session: Path, monkeypatch: pytest.Mon
 
 def test_one_line_says_where_it_goes(session: Path, endpoint: Endpoint) -> None:
     """Before anything is sent, without the secrets of a URL; JSON says who wrote the summary."""
-    url = endpoint.url.replace("//", f"//me:{KEY}@") + f"?key={KEY}"
+    url = endpoint.url + f"?key={KEY}"
     result = run("compact", "--json", "--endpoint", url, "--model", "a", "--model", "b", session)
     assert result.exit_code == 0
     first, *_ = result.stderr.splitlines()
@@ -141,12 +141,82 @@ def test_a_session_that_is_to_be_left(session: Path) -> None:
     assert snapshot(session) == before
 
 
+@pytest.mark.parametrize("command", ["compact", "handoff"])
+def test_a_model_that_failed_is_named_where_another_summed_up(session: Path, command: str) -> None:
+    """And who that was."""
+    with Endpoint([Answer(404), chat(PROSE)]) as endpoint:
+        options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "a", "--model", "b", session]
+        if command == "handoff":
+            options += ["-o", session.with_name("new.md")]
+        result = run(command, *options)
+    assert result.exit_code == 0
+    failed = "a: the endpoint answers with HTTP status 404; summed up by the model b"
+    assert f"warning: {session}: {failed}\n" in result.stderr
+    assert " by the model b" in result.stdout
+
+
+def test_a_prompt_is_read_once(session: Path, here: Path) -> None:
+    """A pipe, as the shell makes one for <(...), gives its text once, for however many sessions."""
+    other = write(here, pi(9), "other.jsonl")
+    ends, begins = os.pipe()
+    os.write(begins, b"Write a poem.")
+    os.close(begins)
+    program = "import sys; said = sys.stdin.read(); assert said.startswith('Write a poem.\\n'); print('## Goal\\nx')"
+    command = [sys.executable, "-m", "sessioncompress", "compact", "--json", "--prompt", f"/dev/fd/{ends}"]
+    command += ["--summarizer", shlex.join([sys.executable, "-S", "-c", program]), str(session), str(other)]
+    done = subprocess.run(command, pass_fds=[ends], capture_output=True, check=False)
+    os.close(ends)
+    assert [each["by"] for each in json.loads(done.stdout)["files"]] == ["command", "command"]
+
+
+def test_a_url_with_a_password_is_refused(session: Path, endpoint: Endpoint) -> None:
+    """It would be sent in the place of the key."""
+    for user in (f"me:{KEY}@", f"{KEY}@", "@"):
+        url = endpoint.url.replace("//", f"//{user}")
+        result = run("compact", "--endpoint", url, "--model", "m", session)
+        assert (result.exit_code, endpoint.received) == (2, [])
+        assert "the endpoint's URL has a user or a password" in result.stderr
+        assert KEY not in result.output
+
+
+@pytest.mark.parametrize("by", ["option", "config"])
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--if-due", "--rule", "deliberate"]])
+def test_a_program_that_is_not_there_is_refused_first(session: Path, here: Path, by: str, more: list[str]) -> None:
+    """Before anything is read: the session need not even be one."""
+    session.write_bytes(b"no session\n")
+    options: list[str | Path] = ["--summarizer", "lllm -m x"]
+    if by == "config":
+        options = ["--config", policy(here / "own.json", summarizer={"command": "lllm -m x"})]
+    result = run("compact", *options, *more, session)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the program lllm, which is to sum up, is not found." in result.stderr
+    assert "Correct --summarizer, or summarizer.command of your configuration" in result.stderr
+
+
 @pytest.mark.parametrize("options", [["--dry-run"], ["--check"], ["--dry-run", "--print"]])
 def test_a_rehearsal_sends_nothing(session: Path, endpoint: Endpoint, options: list[str]) -> None:
     result = run("compact", *options, "--endpoint", endpoint.url, "--model", "m", session)
     assert result.exit_code == (options == ["--check"])
-    assert "sends" not in result.stderr
+    assert result.stderr.startswith("nothing is sent now; a run would send up to 120,000 tokens of the session to http")
     assert endpoint.received == []
+
+
+@pytest.mark.parametrize("command", ["compact", "branch-summary"])
+def test_a_rehearsal_says_how_much_would_be_sent(here: Path, endpoint: Endpoint, command: str) -> None:
+    """To the token what the run then sends, the prompt included; without a model nothing."""
+    policy(here / "compression.json", compact=KEEPS_LITTLE)
+    session = write(here, branched().data if command == "branch-summary" else pi(8))
+    options: list[str | Path] = ["--endpoint", endpoint.url, "--model", "m", session]
+    said = run(command, "--dry-run", *options).stdout
+    (would,) = json.loads(run(command, "--dry-run", "--json", *options).stdout)["files"]
+    (plain,) = json.loads(run(command, "--dry-run", "--json", session).stdout)["files"]
+    result = run(command, "--json", *options)
+    (told,) = json.loads(result.stdout)["files"]
+    (request,) = endpoint.received
+    sent = sum(len(each["content"]) for each in request.body["messages"]) + len("\n\n")
+    assert (would["by"], told["by"], plain["tokensSent"]) == ("extractive", "endpoint", 0)
+    assert would["tokensSent"] == told["tokensSent"] == -(-sent // 4)
+    assert said.endswith(f"; a run would send {told['tokensSent']:,} tokens\n")
 
 
 def test_its_text_can_be_looked_at(session: Path) -> None:
@@ -258,6 +328,18 @@ def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
         assert run(command, *options, "--no-network").exit_code == 2
 
 
+def test_a_branch_that_goes_on_meanwhile_is_not_left(here: Path) -> None:
+    """The agent's newest line would stand behind the summary, so that the session would stay on it."""
+    session = write(here, branched().data)
+    before, (last,) = session.read_bytes(), session.read_bytes().splitlines(keepends=True)[-1:]
+    new = json.loads(last)
+    line = json.dumps({**new, "parentId": new["id"], "id": "0a0b0c0d"}) + "\n"
+    program = f"open({str(session)!r}, 'a').write({line!r}); print('Fine.')"
+    result = run("branch-summary", "--summarizer", shlex.join([sys.executable, "-S", "-c", program]), session)
+    assert (result.exit_code, result.stdout) == (0, f"{session}: skipped: its agent went on while it was summed up\n")
+    assert session.read_bytes() == before + line.encode()
+
+
 def test_a_handoff_that_cannot_be_is_refused_before_anything_is_sent(here: Path, endpoint: Endpoint) -> None:
     """A file that is there, a folder that is not, an agent that gets no new session."""
     session, taken = write(here, claude(8)), write(here, b"mine", "taken.md")
@@ -266,6 +348,22 @@ def test_a_handoff_that_cannot_be_is_refused_before_anything_is_sent(here: Path,
         assert run("handoff", *more, *options).exit_code == code
     assert endpoint.received == []
     assert taken.read_bytes() == b"mine"
+
+
+def test_a_new_session_that_is_there_is_refused_before_anything_is_sent(here: Path) -> None:
+    """Its name depends on no word of the answer; another goal makes another one."""
+    session = write(here, pi(8))
+    with Endpoint([chat(PROSE), chat(PROSE + "More.\n")]) as endpoint:
+        options: list[str | Path] = ["--new", "--endpoint", endpoint.url, "--model", "m", session]
+        assert run("handoff", *options).exit_code == 0
+        (begun,) = set(here.glob("*.jsonl")) - {session}
+        again = run("handoff", *options)
+        assert (again.exit_code, len(endpoint.received)) == (4, 1)
+        assert f"{begun}: it is there already" in again.stderr
+        assert run("handoff", *options, "--goal", "Mend it").exit_code == 0
+    assert b"Find out which gauge failed" in begun.read_bytes()
+    assert json.loads(begun.read_bytes().splitlines()[0])["id"] in begun.name
+    assert len(list(here.glob("*.jsonl"))) == 3
 
 
 # The question
@@ -301,6 +399,9 @@ def test_yes_and_nobody_to_answer(session: Path, here: Path, monkeypatch: pytest
 
 def test_several_sessions(here: Path, session: Path) -> None:
     write(here, pi(9), "other.jsonl")
+    rehearsed = run("compact", "--dry-run", "--summarizer", COMMAND, here).stdout
     result = run("compact", "--json", "--summarizer", COMMAND, here)
+    sent = sum(each["tokensSent"] for each in json.loads(result.stdout)["files"])
+    assert f"tokens for the model; a run would send {sent:,} tokens" in " ".join(rehearsed.split())
     assert result.stderr.startswith("sends up to 120,000 tokens of each of 2 sessions to the command python")
     assert [each["by"] for each in json.loads(result.stdout)["files"]] == ["command", "command"]

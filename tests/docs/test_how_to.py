@@ -42,10 +42,12 @@ def guided() -> list[tuple[str, int, Code]]:
 
 @pytest.mark.parametrize(("name", "number", "given"), guided(), ids=[f"{Path(n).stem}-{i}" for n, i, _ in guided()])
 def test_a_guide_can_be_followed(name: str, number: int, given: Code, tmp_path: Path) -> None:
-    """Each block by itself, since nobody needs all of a guide."""
+    """Each block by itself, since nobody needs all of a guide; what is made of a fixture is as it is shown."""
     place = Place(tmp_path)
     run(place, Code(BEFORE))
-    run(place, given)
+    printed = run(place, given)
+    if given.output is not None and all(" fixtures/" in line for line in given.lines):
+        assert given.output.strip() == printed.strip()
 
 
 def run(place: Place, given: Code) -> str:

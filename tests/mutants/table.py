@@ -693,8 +693,22 @@ MUTANTS = (
     Mutant(
         "what is rewritten again stays a run's that was taken back",
         "pipeline/rewrite.py",
-        "self._claimed.update(each for each in same if not self._journal.stands(each))",
+        "self._claimed.add(row)",
         "pass",
+        _UNDO,
+    ),
+    Mutant(
+        "a run makes its own what stands there as another one left it",
+        "pipeline/rewrite.py",
+        "if was not in self._there and (self._journal.stands(row)",
+        "if (self._journal.stands(row)",
+        _UNDO,
+    ),
+    Mutant(
+        "an equal line of which no block is known is not recorded",
+        "pipeline/rewrite.py",
+        " or before.rewritten in self._there",
+        "",
         _UNDO,
     ),
     Mutant(
@@ -1056,8 +1070,8 @@ MUTANTS = (
     Mutant(
         "a packed session is not compared before it goes",
         "store/packing.py",
-        "if not same or not all(is_same(each, member) for each, member in members.items()):",
-        "if not same:",
+        "return there == members.keys() and all(is_same(each, member) for each, member in members.items())",
+        "return there == members.keys()",
         _PACKING,
     ),
     Mutant(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -43,9 +45,12 @@ class Received(NamedTuple):
 
 
 class Endpoint:
-    """A server for the length of a `with` block; the last answer is given again and again."""
+    """A server for the length of a `with` block; the last answer is given again and again.
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
+    With a `certificate`, a file that holds its key too, it speaks TLS.
+    """
+
+    def __init__(self, answers: Sequence[Answer], certificate: Path | None = None) -> None:
         self._answers = list(answers)
         self.received: list[Received] = []
         self.left = threading.Event()
@@ -53,6 +58,12 @@ class Endpoint:
         self._end = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
+        self._scheme = "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self._scheme = "https"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -68,7 +79,7 @@ class Endpoint:
     @property
     def url(self) -> str:
         """Return the address, as a user gives it."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def models(self) -> list[str]:
         """Return which models were asked for."""

@@ -180,7 +180,7 @@ def test_sessions_are_compacted_by_their_rule(repository: Repository, job: Job) 
     (repository.folder / "compression.json").write_text(json.dumps({"session": given}))
     done = job.use({**USED, "compact": "if-due"})
     assert done.exit_code == 0, done.log
-    assert f"{FIRST}: skipped: 16,680 tokens are not over the threshold of 50,000 (rule omp)" in done.log
+    assert f"{FIRST}: skipped: 16,680 tokens in use are not over the threshold of 50,000 (rule omp)" in done.log
     assert re.search(rf"{SECOND}: skipped: .* \(rule omp\): a run of compress is enough", done.log)
     assert "1 compressed, 1 skipped" in done.page
     command(job, "restore", SESSIONS)

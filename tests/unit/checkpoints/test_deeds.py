@@ -77,6 +77,19 @@ def test_a_file_whose_last_call_failed_says_so() -> None:
     assert "failed" not in done.files(mended, "", 500)[0]
 
 
+def test_a_file_that_git_put_back_says_so() -> None:
+    """Where a command names it, succeeds, and nothing changes it again; another file was not changed at all."""
+    edit = {"path": "a.py", "newText": "y"}
+    edited = [*called("edit", edit), *called("edit", edit)]
+    back = ran("git checkout -- a.py b.py")
+    assert done.files(noted(*edited, *back), "", 500)[0].startswith("- `a.py`: edited 2x, then reverted [")
+    assert len(done.files(noted(*edited, *back), "", 500)) == 1
+    for others in (ran("git checkout -- a.py", "error", failed=True), [*back, *called("edit", edit)], ran("git stash")):
+        assert "reverted" not in done.files(noted(*edited, *others), "", 500)[0]
+    again = ran("git checkout -- a.py && echo x > a.py")
+    assert "reverted" not in done.files(noted(*edited, *again), "", 500)[0]
+
+
 def test_a_file_named_in_two_ways_is_one() -> None:
     """Where no other has that name."""
     write, edit = {"path": "/w/src/a.py", "content": "x"}, {"path": "src/a.py", "newText": "y"}

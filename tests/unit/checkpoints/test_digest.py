@@ -71,7 +71,7 @@ def test_each_section_says_its_part() -> None:
     edited, written = section(text, "Files changed").split("\n")
     assert edited == f"- `sampler.py`: edited [{reference('def queue_reading():')}]"
     assert written == f"- `queue.py`: written, 3 lines [{reference(_CODE)}]"
-    assert section(text, "Files read only") == "- `(top)/: gauge.py`"
+    assert section(text, "Files read, no change to them seen") == "- `(top)/: gauge.py`"
     assert section(text, "Commands").split("\n") == [
         "- `pytest -q` failed: > 1 failed, 3 passed",
         "- `make lint` ok: > all clean",

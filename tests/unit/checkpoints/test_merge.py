@@ -50,6 +50,10 @@ def test_a_summary_of_ours_is_merged_by_its_sections() -> None:
 def test_a_summary_alone_stays_as_it_is() -> None:
     """Nothing came behind it."""
     assert after(first()).text == first().text
+    said = [*called("edit", {"path": "/w/a.py", "new_string": "x"}), *ran("git checkout -- /w/a.py")]
+    reverted = digest(numbered([asked("Try it."), *said, answered("No good.")]), budget=3000, splits=False)
+    assert "edited, then reverted [" in reverted.text
+    assert after(reverted).text == reverted.text
 
 
 def test_facts_hold_over_five_rounds() -> None:

@@ -96,7 +96,13 @@ def test_facts_stay_ours() -> None:
     """And the rest is the model's."""
     notes = gather(numbered(story()), splits=False)
     ours, text = extract(notes, 1_000), with_prose(notes, 1_000, GOOD)
-    for title in ("Files changed", "Files read only", "Commands and how", "Todo list", "Lines that the agent wrote"):
+    for title in (
+        "Files changed",
+        "Files read, no change to them seen",
+        "Commands and how",
+        "Todo list",
+        "Lines that the agent wrote",
+    ):
         part = ours.text.partition(f"## {title}")[2].partition("\n\n## ")[0]
         assert part
         assert part in text.text

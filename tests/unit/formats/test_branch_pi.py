@@ -69,7 +69,7 @@ def test_others_have_neither(name: str) -> None:
     for refused in (
         lambda: form.leaves(written.lines),
         lambda: form.branch_summary(written, [], 0, SUMMARY),
-        lambda: form.handoff(written, "session.jsonl", "Words."),
+        lambda: form.handoff(written, "session.jsonl", "Words.", "Seed"),
     ):
         with pytest.raises(CannotCheckpoint, match=f"sessions? of .*{form.name}"):
             refused()
@@ -86,7 +86,7 @@ def test_a_handoff_of_an_odd_header(header: dict[str, Any]) -> None:
     """Where no entry says when it was written, the session is dated 1970."""
     message = {"type": "message", "id": "a", "parentId": None, "timestamp": 7, "message": {"role": "user"}}
     data = b"".join(json.dumps(each).encode() + b"\n" for each in ({"type": "session", **header}, message))
-    made = form_of(data).handoff(written_of(data), "session.jsonl", "Words.\n")
+    made = form_of(data).handoff(written_of(data), "session.jsonl", "Words.\n", "Seed")
     assert made.name.startswith("1970-01-01T00-00-00-000Z_00000000-0000-7")
     first, second = map(json.loads, split(made.content))
     assert (first["version"], second["parentId"]) == (3, None)

@@ -344,17 +344,17 @@ REFUSED: list[tuple[str, Callable[[], Cutting], str]] = [
     (
         "a subagent",
         lambda: cut_at(session(agent="a1"), "And?"),
-        "it is a session of a subagent",
+        "it is the session of a subagent",
     ),
     (
         "lines without their parents",
         lambda: cut_at(without_parent(), "And?"),
-        "its lines do not hang together",
+        "its messages do not hang on each other up to the first one that would stay",
     ),
     (
         "a compaction behind what is kept",
         lambda: cut_at(compacted_late(), "And?"),
-        "the agent compacted the session behind what would be kept",
+        "Claude Code compacted it behind the first message that would stay",
     ),
 ]
 

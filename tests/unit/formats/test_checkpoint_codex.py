@@ -94,9 +94,13 @@ SUMMARIES: list[tuple[str, dict[str, Any], list[Said]]] = [
     (
         "the agent's own, with the prompts that it keeps",
         {"message": framed("So."), "replacement_history": [words("user", "Fix it."), words("user", framed("So."))]},
-        [Said(Say.SUMMARY, "So."), Said(Say.PROMPT, "Fix it.")],
+        [Said(Say.SUMMARY, "So."), Said(Say.CARRIED, "Fix it.")],
     ),
-    ("a sealed one", {"message": "", "replacement_history": [words("user", "Fix it."), {"type": "compaction"}]}, []),
+    (
+        "a sealed one",
+        {"message": "", "replacement_history": [words("user", "Fix it."), {"type": "compaction"}]},
+        [Said(Say.CARRIED, "Fix it.")],
+    ),
 ]
 
 
@@ -210,7 +214,7 @@ def test_numbered_lines_can_have_none() -> None:
     before = rollout(ordinals=True).bytes()
     with pytest.raises(CannotCheckpoint) as raised:
         checkpointed(before, first=begin_of_turn(before))
-    assert raised.value.what == "the lines of the rollout are numbered"
+    assert raised.value.what == "Codex numbered the lines of this rollout, and none can be put between them"
 
 
 @pytest.mark.parametrize("odd", [None, 3, [], {}, {"info": None}, {"info": {"last_token_usage": []}}, "\ud800"])

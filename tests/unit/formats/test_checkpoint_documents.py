@@ -114,7 +114,7 @@ def test_opencode_where_an_answer_hangs_on_a_compaction() -> None:
 def test_opencode_where_no_id_can_follow(name: str) -> None:
     made = export()
     made.messages[-1]["info"]["id"] = name
-    with pytest.raises(CannotCheckpoint, match="ids of another form"):
+    with pytest.raises(CannotCheckpoint, match="do not rise with the time"):
         checkpointed(made.bytes())
 
 
@@ -213,7 +213,7 @@ def test_a_chat_gets_a_message_of_the_user() -> None:
 
 
 def test_a_chat_in_lines_gets_none() -> None:
-    with pytest.raises(CannotCheckpoint, match="lines of their own"):
+    with pytest.raises(CannotCheckpoint, match="each of its messages is a line"):
         checkpointed(chat().bytes())
 
 

@@ -164,7 +164,7 @@ COMPACTING: list[tuple[dict[str, object], int, str]] = [
     ({}, 8, " tokens for the model (9 of 48 messages kept"),
     ({}, 1, "unchanged: all that was said stays"),
     ({"budget": OMP}, 8, " tokens for the model (9 of 48 messages kept"),
-    ({"budget": {"rule": "omp"}}, 8, " tokens are not over the threshold of 850,000 (rule omp)"),
+    ({"budget": {"rule": "omp"}}, 8, " tokens in use are not over the threshold of 850,000 (rule omp)"),
     ({"enabled": False}, 8, "skipped: switched off by the policy (enabled: false)"),
 ]
 

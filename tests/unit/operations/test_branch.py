@@ -150,7 +150,9 @@ def test_a_compaction_on_the_branch_is_taken_for_what_it_stands_for(tmp_path: Pa
     assert "All that was said before, in short." in text
     assert "The words that it kept." in text
     assert "The words behind it." in text
-    assert "The words before the compaction." not in text
+    # Of what it stands for the requests are the user's own words.
+    assert "The words before the compaction." in text
+    assert "Heard.\n" not in text
     assert any(b"Begin with the gauges" in line for line in live(path))
 
 

@@ -112,7 +112,7 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: 
     ("compact", "reason"),
     [
         (Compact(), "all that was said stays"),
-        (Compact(keep_tokens=3_000), "tokens lie before what stays, fewer than minDeadTokens 10,000"),
+        (Compact(keep_tokens=3_000), "tokens of 4 characters lie before what stays, fewer than minDeadTokens 10,000"),
         (
             Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),
             "less than minSavedTokens 100,000",
@@ -443,3 +443,35 @@ def test_a_second_run_by_any_rule_writes_nothing(name: str, rule: CutRule, tmp_p
         before = snapshot(path)
         assert compact_session(path, policy).status is Status.UNCHANGED
         assert snapshot(path) == before
+
+
+def test_the_policys_numbers_count_four_characters_a_token_whatever_the_model(tmp_path: Path) -> None:
+    """So that a run decides the same; what is reported counts by the model's density."""
+    found = []
+    for name in (b"unknown", b"claude-opus-4-7"):
+        data = re.sub(rb'"model": ?"[^"]+"', b'"model": "%s"' % name, LONG["claude-code"](8))
+        path = write(tmp_path, data, f"{name.decode()}.jsonl")
+        enough = compact_session(path, replace(FEW, compact=replace(FEW.compact, min_saved_tokens=100_000)))
+        found.append((enough.reason, compact_session(path, FEW)))
+    (reason, one), (other_reason, other) = found
+    assert reason == other_reason
+    assert "tokens of 4 characters, less than minSavedTokens 100,000" in reason
+    assert one.messages_kept == other.messages_kept
+    assert other.tokens_before > 1.2 * one.tokens_before
+
+
+def test_of_a_session_that_was_compressed_it_says_what_to_do_first(tmp_path: Path) -> None:
+    """Where too little is left to sum up; with a summary in it a restore would take that out."""
+    path = write(tmp_path, LONG["pi"](8))
+    much = replace(SMALL, compact=replace(SMALL.compact, min_dead_tokens=100_000))
+    plain = compact_session(path, much).reason
+    compress(path, SMALL)
+    reason = compact_session(path, much).reason
+    assert "restore" not in plain
+    assert reason.endswith(
+        "; compress has replaced what was long: restore it first, compact it, then compress it again"
+    )
+    restore_session(path)
+    assert compact_session(path, SMALL).status is Status.COMPACTED
+    compress(path, SMALL)
+    assert "restore" not in compact_session(path, much).reason

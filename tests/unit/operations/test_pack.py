@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from sessioncompress.errors import Refused
 from sessioncompress.operations import pack as packing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
-from sessioncompress.operations.packed import meant_by, unpack_sessions
+from sessioncompress.operations.packed import Packed, meant_by, selected, unpack_sessions
+from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
@@ -123,6 +125,25 @@ def test_another_session_in_its_place_takes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "s.jsonl").read_bytes() == old
 
 
+def test_of_two_that_changed_at_the_same_time_the_one_packed_later_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their packs are called, and after a merge too."""
+    for number in range(11):
+        path = write(tmp_path, session(f"Version {number}."), "s.jsonl")
+        os.utime(path, ns=(MTIME, MTIME))
+        newest = path.read_bytes()
+        pack(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for named in (".", "s.jsonl", "Version"):
+        assert [each.entry.title for each in meant_by([named])] == ["Version 10."]
+    assert [each.entry.title for each in selected([tmp_path], Selection()) if isinstance(each, Packed)] == [
+        "Version 10."
+    ]
+    unpack(tmp_path)
+    assert path.read_bytes() == newest
+
+
 def test_a_session_without_its_store_takes_no_store(tmp_path: Path) -> None:
     """As where 'tar' unpacked the session alone: the originals are in the pack."""
     was = sessions_in(tmp_path / "s")
@@ -183,6 +204,27 @@ def test_a_session_that_was_compressed_since_is_in_one_pack_alone(tmp_path: Path
     assert in_packs(tmp_path / "s") == sorted(name for name in was if ".sessioncompress" not in name)
 
 
+def test_a_session_that_a_killed_run_kept_originals_of_is_packed_anew(tmp_path: Path) -> None:
+    """It is as it was packed, but has a store now: the pack lacks that, and one run is enough."""
+    was = sessions_in(tmp_path / "s")
+    path = tmp_path / "s/two.jsonl"
+    pack(tmp_path / "s")
+    path.write_bytes(was["two.jsonl"].content)
+
+    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if name == "exchange" and path in arguments:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        with disk(before):
+            compress_session(path, EAGER)
+
+    assert in_a_child(run) == signal.SIGKILL
+    assert path.read_bytes() == was["two.jsonl"].content
+    assert [each.error for each in pack(tmp_path / "s")] == [None]
+    assert in_packs(tmp_path / "s").count("two.jsonl") == 1
+
+
 def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
     """A session without any is packed."""
     policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
@@ -221,6 +263,17 @@ def test_what_codex_has_packed_is_taken_as_it_is(tmp_path: Path) -> None:
     assert entry.turns > 1
     assert [each.error for each in unpack_sessions(meant_by([str(path)]))] == [None]
     assert state(tmp_path / "s") == was
+
+
+@pytest.mark.parametrize("name", ["codex.jsonl", "pi-v2.jsonl", "omp.jsonl", "claude-code.jsonl", "claude-agent.jsonl"])
+def test_when_a_session_was_begun_stands_in_the_index(tmp_path: Path, name: str) -> None:
+    """As its first entry with a time says."""
+    content = fixture(name)
+    (tmp_path / name).write_bytes(content)
+    first = next(filter(None, (json.loads(line).get("timestamp") for line in content.splitlines())))
+    pack(tmp_path)
+    (entry,) = packs_in(tmp_path)[0].index.entries
+    assert entry.begun[:19] == first[:19]
 
 
 @pytest.mark.parametrize("content", NO_ROLLOUTS, ids=["damaged", "no session", "empty", "zeros"])

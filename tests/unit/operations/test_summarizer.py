@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import subprocess
 import sys
 import time
 from email.utils import formatdate
@@ -77,7 +79,7 @@ def test_what_is_sent(tmp_path: Path) -> None:
     """The prompt, the old part alone, the key in its header; nothing else of the environment."""
     path = write(tmp_path, pi(8))
     with Endpoint([chat(PROSE)]) as endpoint:
-        compacted(path, endpoint.url.replace("//", "//user:pass@") + "?version=1", redact_patterns=("Gauge 1 [a-z]+",))
+        compacted(path, endpoint.url + "?version=1", redact_patterns=("Gauge 1 [a-z]+",))
     (request,) = endpoint.received
     assert request.path == "/v1/chat/completions?version=1"
     system, user = (each["content"] for each in request.body["messages"])
@@ -119,6 +121,17 @@ def test_what_goes_to_this_machine_goes_through_no_proxy(tmp_path: Path, monkeyp
         assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
 
 
+@pytest.mark.parametrize("variable", ["ALL_PROXY=nonsense://me:{}@h", "HTTP_PROXY=:{}:::", "SSL_CERT_FILE=/etc/passwd"])
+def test_an_environment_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """It is no error of ours, and is not quoted."""
+    name, _, value = variable.partition("=")
+    monkeypatch.setenv(name, value.format(KEY))
+    stats = compacted(write(tmp_path, pi(8)), "http://192.0.2.1/v1")
+    assert stats.model_failure == "m: a proxy or the certificates that the environment names cannot be used"
+    with Endpoint([chat(PROSE)]) as endpoint:
+        assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
+
+
 def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
     """What comes may hang on what is summed up."""
     path = write(tmp_path, pi(8))
@@ -129,6 +142,39 @@ def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
     stats = compacted(path, command=python(f"{appends}{PRINTS}"))
     assert (stats.status, stats.reason) == (Status.SKIPPED, "its agent went on while it was summed up")
     assert path.read_bytes() == before + b"\n"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a certificate of this machine that nobody else has signed, and its key."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("needs openssl")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    key = path.with_name("key.pem")
+    options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    options += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(path)]
+    subprocess.run([openssl, "req", *options], check=True, capture_output=True)
+    path.write_bytes(key.read_bytes() + path.read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: list[float], certificate: Path, trusted: bool
+) -> None:
+    """One that nobody trusts is named, and nothing is sent or written; the environment may name it."""
+    path = write(tmp_path, pi(8))
+    before = snapshot(path)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    with Endpoint([chat(PROSE)], certificate) as endpoint:
+        if trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+            assert compacted(path, endpoint.url).by == "endpoint"
+            return
+        with pytest.raises(FileFailed, match="m: the certificate of the endpoint is not trusted"):
+            compacted(path, endpoint.url, on_failure=OnFailure.LEAVE)
+    assert snapshot(path) == before
+    assert (endpoint.received, waits) == ([], [])
 
 
 def test_the_protocol_of_oh_my_pi(tmp_path: Path) -> None:
@@ -249,6 +295,9 @@ def test_the_next_model_is_asked_after_a_failure(tmp_path: Path) -> None:
     with Endpoint([long, Answer(404), chat("</summary>"), chat(PROSE)]) as endpoint:
         stats = compacted(write(tmp_path, pi(8)), endpoint.url, models=("a", "b", "c", "d"))
     assert (stats.model, endpoint.models()) == ("d", ["a", "b", "c", "d"])
+    said = stats.model_failure.split("; ")
+    assert [each[:2] for each in said] == ["a:", "b:", "c:"]
+    assert "HTTP status 404" in said[1]
 
 
 def test_paths_that_the_session_does_not_have_are_struck(tmp_path: Path) -> None:
@@ -378,10 +427,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"endpoint": f"http://u:{KEY}/x@h", "models": ("m",)}, "is no URL"),
     ({"endpoint": "http://h/v1\x01", "models": ("m",)}, "is no URL"),
     ({"endpoint": "http://h\xff/v1", "models": ("m",)}, "is no URL"),
+    ({"endpoint": f"http://{KEY}@h/v1", "models": ("m",)}, "has a user or a password"),
     ({"endpoint": "http://h/v1"}, "needs the name of a model"),
     ({"endpoint": "http://h/v1", "protocol": "omp", "models": ("m",)}, "names no model"),
-    ({"command": "a", "prompt": "prompt.md"}, "is not absolute"),
-    ({"command": "a", "redact_patterns": ("a", "(")}, "the 2. of the patterns"),
+    ({"command": "no-such-program --key x"}, "the program no-such-program, which is to sum up, is not found"),
+    ({"command": "/etc/passwd"}, "the program /etc/passwd, which is to sum up, cannot be executed"),
+    ({"command": "/etc"}, "the program /etc, which is to sum up, cannot be executed"),
+    ({"command": f"TOKEN={KEY} cat"}, "begins with the variable TOKEN"),
+    ({"command": "cat", "prompt": "prompt.md"}, "is not absolute"),
+    ({"command": "cat", "redact_patterns": ("a", "(")}, "the 2. of the patterns"),
 ]
 
 
@@ -402,10 +456,10 @@ def test_a_prompt_that_is_none(prompt: Path) -> None:
     for raw in (b"", b"\xff\xfe", b"x" * 70_000):
         prompt.write_bytes(raw)
         with pytest.raises(UsageError, match="the prompt is empty"):
-            summarizer.check(Summarizer(command="a", prompt=str(prompt)))
+            summarizer.check(Summarizer(command="cat", prompt=str(prompt)))
     prompt.unlink()
     with pytest.raises(FileFailed, match="no such file"):
-        summarizer.check(Summarizer(command="a", prompt=str(prompt)))
+        summarizer.check(Summarizer(command="cat", prompt=str(prompt)))
 
 
 def test_without_its_package_an_endpoint_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,46 @@ def test_what_was_taken_back_and_not_rewritten_again_is_not_missed(markers: bool
     assert verify_session(path).lines_not_there == 0
     restore_session(path)
     assert path.read_bytes() == original
+
+
+@pytest.mark.parametrize("first", [EAGER, LEAST], ids=["the same", "less"])
+@pytest.mark.parametrize("markers", [False, True], ids=["by hand", "by their markers"])
+def test_what_came_back_by_other_means_and_was_rewritten_again_is_of_the_new_run(
+    first: Policy, markers: bool, tmp_path: Path
+) -> None:
+    """No record tells that what the first run did is gone, or that all of it is."""
+    path, made, _ = grown(tmp_path, (first,), (ONE,))
+    if markers:
+        restore_session(path, first, from_markers=True)
+    else:
+        path.write_bytes(made.bytes())
+    compress(path, EAGER, run_id=TWO)
+    assert restore_session(path, run=ONE).reason == f"nothing that the run {ONE} did stands in it"
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == made.bytes()
+
+
+def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_it(tmp_path: Path) -> None:
+    """Of Codex CLI an id alone may go: then nothing but the record of the line says that there are two."""
+    data = LONG["codex"](12)
+    lines = split(data)
+    path = write(tmp_path, data)
+    compress(path, run_id=ONE)
+    now = split(path.read_bytes())
+    records = [json.loads(raw) for raw in split(store_in(path).journal.read_bytes())]
+    bare = {
+        record["rewrittenSha256"]
+        for record, then in pairwise(records)
+        if record["type"] == "line" and then["type"] != "block"
+    }
+    again = next(old for old, new in zip(lines, now, strict=True) if sha256(new).hexdigest() in bare)
+    with path.open("ab") as file:
+        file.write(again)
+        file.writelines(split(LONG["codex"](14))[len(lines) :])
+    grown_by = path.read_bytes()[sum(map(len, now)) :]
+    compress(path, run_id=TWO)
+    assert "as a whole" in undo(path, TWO).reason
+    assert path.read_bytes() == data + grown_by
 
 
 def test_what_changed_behind_an_undo_is_the_agents_own(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_pruning_is_asked_for_what_it_saves() -> None:
     full = (ANSWER._replace(usage=Usage(170_001, 0)),)
     assert (
         judge(full, None, OMP).reason
-        == "170,001 tokens are over the threshold of 170,000; pruning leaves about 169,994"
+        == "170,001 tokens in use are over the threshold of 170,000; pruning leaves about 169,994"
     )
 
 

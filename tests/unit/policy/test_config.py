@@ -173,6 +173,13 @@ NO_POLICY = [
     ("no JSON", b"{", "is no JSON"),
     ("empty", b"", "is no JSON"),
     ("a byte order mark", b'\xef\xbb\xbf{"session":{}}', "is no JSON"),
+    (
+        "a comma too many",
+        b'{\n  "session": {\n    "beforeCommand": "x",\n  }\n}',
+        r"compression.json:3: .*no JSON: .*, at column 25\. No session",
+    ),
+    ("an escape", b'{"session":\x1b[31m}', r"json:1: .*, at column 12\. No session"),
+    ("a long line", b'{"session": ' + b"x" * 500, r"at column 13\. No session"),
     ("a list", b"[]", r"the policy is \[\], but must be an object"),
     ("a key twice", b'{"session":{"enabled":true,"enabled":false}}', 'the key "enabled" stands twice'),
     ("no section", b'{"sessions":{}}', 'no object "session"'),

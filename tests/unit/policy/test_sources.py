@@ -234,7 +234,7 @@ def test_one_of_another_user_is_ignored(clone: Path, configuration: Path, monkey
 def test_a_wrong_one_is_an_error(clone: Path, configuration: Path, text: str) -> None:
     """It is there for us alone, and names itself."""
     write(configuration, {}).write_text(text)
-    with pytest.raises(UsageError, match=r"config\.json: the policy "):
+    with pytest.raises(UsageError, match=r"config\.json(:\d+)?: the policy "):
         policy_for(clone / "s.jsonl")
 
 
@@ -338,7 +338,7 @@ def test_a_key_that_stands_twice_is_an_error(clone: Path, text: str) -> None:
 def test_what_cannot_be_read_as_json_is_an_error(clone: Path, text: str) -> None:
     """Nobody can say whose it is."""
     (clone / "compression.json").write_text(text)
-    with pytest.raises(UsageError, match=r"compression\.json: the policy (is no JSON|has more than 256 KB)"):
+    with pytest.raises(UsageError, match=r"compression\.json(:\d+)?: the policy (is no JSON|has more than 256 KB)"):
         policy_for(clone / "s.jsonl")
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sessioncompress.errors import InUse, IsALink, Refused, Unreadable
-from sessioncompress.operations.packed import meant_by, unpack_sessions
+from sessioncompress.errors import FileFailed, InUse, IsALink, Refused, Unreadable
+from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
 from sessioncompress.store import packing, recover_packs
 from sessioncompress.store.pack import State, source_of
 from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
@@ -205,6 +207,36 @@ def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
     assert outcome.error is not None
     assert not (folder / "settings.json").exists()
     assert list(folder.glob(".sessioncompress/*.temp-*")) == []
+
+
+def test_a_session_without_room_does_not_come_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it copied to be read: a stranger's pack may be small and hold terabytes of zeros."""
+    pack(folder)
+    with monkeypatch.context() as patched:
+        patched.setattr("sessioncompress.store.unpacking.disk_usage", lambda _: SimpleNamespace(free=1000))
+        outcomes = unpack(folder)
+        copied = list(each_packed(packed_in([folder]), lambda place, copy: None))
+    assert [type(each.error) for each in outcomes] == [FileFailed] * 3
+    assert [type(each.error) for each in copied] == [FileFailed] * 3
+    assert state(folder) == {}
+    assert [each.error for each in unpack(folder)] == [None] * 3
+
+
+def test_a_session_that_cannot_get_its_name_leaves_no_store(folder: Path) -> None:
+    """The folder of the store may be writable where the one of the session is not."""
+    was = state(folder)
+    pack(folder)
+
+    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "link" and arguments[1] == folder / "one.jsonl":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), arguments[1])
+
+    with disk(before):
+        outcomes = unpack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [FileFailed]
+    assert [name for name in state(folder) if "one" in name] == []
+    assert [each.error for each in unpack(folder)] == [None]
+    assert state(folder) == was
 
 
 def _fields(entry: Any) -> dict[str, Any]:

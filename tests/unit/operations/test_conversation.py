@@ -1,0 +1,252 @@
+"""What a summary stands for: the lines that a model reads, and the requests that no summary before it carries on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.digest import room_for_prose
+from sessioncompress.checkpoints.notes import Notes
+from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.jsonl import parse
+from sessioncompress.operations.branch import summarize_branch
+from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.draft import opened
+from sessioncompress.operations.handoff import handoff_session
+from sessioncompress.operations.old_part import OldPart
+from sessioncompress.operations.search import search_session
+from sessioncompress.pipeline.summary import Status
+from tests.support.claude import ClaudeSession
+from tests.support.documents import OpenCodeExport
+from tests.support.long import FEW, SMALL
+from tests.support.records import GeminiRecords
+from tests.support.rollout import Rollout
+from tests.support.runs import fixture, form_of, survey_of, units, write
+from tests.support.session import PiSession
+from tests.support.stories import SESSIONS
+
+ASKED = ("Look at the gauges.", "Now the levels: never round them.", "Publish both.")
+LOG = "The gauge at the pier fell silent at noon, and again at two.\n" * 60
+SUMMARY = "The gauges were looked at, and more."
+STEPS = range(6)
+
+
+def pi() -> bytes:
+    made = PiSession()
+    made.opening()
+    for text in ASKED[:2]:
+        made.user(text)
+        kept = made.step("bash", {"command": "cat a.log"}, LOG)
+        made.assistant("Seen.")
+    made.user(ASKED[2])
+    kept = made.assistant("I publish them now.")
+    made.compaction(SUMMARY, kept)
+    for step in STEPS:
+        made.step("bash", {"command": f"make {step}"}, LOG)
+    return made.bytes()
+
+
+def claude() -> bytes:
+    made = ClaudeSession()
+    for text in ASKED[:2]:
+        made.user(text)
+        made.step("Bash", {"command": "cat a.log"}, LOG)
+        made.respond("Seen.")
+    made.user(ASKED[2])
+    made.compact(f"This session is being continued from a previous conversation.\n\n{SUMMARY}")
+    for step in STEPS:
+        made.step("Bash", {"command": f"make {step}"}, LOG)
+    return made.bytes()
+
+
+def codex() -> bytes:
+    made = Rollout()
+    for text in ASKED[:2]:
+        made.user(text)
+        made.run("cat a.log", LOG)
+        made.patch("levels.py", None, "LEVELS = ()\n")
+        made.end("Seen.")
+    made.user(ASKED[2])
+    made.compact()
+    for step in STEPS:
+        made.run(f"make {step}", LOG)
+    return made.bytes()
+
+
+def gemini() -> bytes:
+    made = GeminiRecords()
+    for text in ASKED:
+        made.user(text)
+        made.answer("", made.used("run_shell_command", {"command": "cat a.log"}, LOG))
+    snapshot = {"type": "user", "content": [{"text": f"<state_snapshot>{SUMMARY}</state_snapshot>"}]}
+    made.record({"$set": {"messages": [{**snapshot, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z"}]}})
+    for step in STEPS:
+        made.answer("", made.used("run_shell_command", {"command": f"make {step}"}, LOG))
+    return made.bytes()
+
+
+def opencode() -> bytes:
+    made = OpenCodeExport()
+    for text in ASKED:
+        made.user(text)
+        made.assistant().tool("bash", {"command": "cat a.log"}, LOG).finish("tool-calls")
+    made.compaction(SUMMARY)
+    for step in STEPS:
+        made.assistant().tool("bash", {"command": f"make {step}"}, LOG).finish("tool-calls")
+    return made.bytes()
+
+
+INSIDE: dict[str, Callable[[], bytes]] = {
+    "pi": pi,
+    "claude-code": claude,
+    "codex": codex,
+    "gemini-cli": gemini,
+    "opencode": opencode,
+}
+"""Sessions that their agent compacted in the middle of the last turn."""
+
+
+def section(text: str, title: str) -> str:
+    return text.partition(f"\n## {title}")[2].partition("\n## ")[0]
+
+
+def of_the_user(text: str) -> int:
+    found = re.search(r" of this session, ([0-9]+) of the user\. ", text)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_requests_before_the_agents_own_compaction_stand_in_the_summary(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, INSIDE[name]())
+    text = handoff_session(path, FEW).text
+    assert of_the_user(text) == len(ASKED)
+    assert all(text.count(asked) == 1 for asked in ASKED)
+    assert [text.index(asked) for asked in ASKED] == sorted(text.index(asked) for asked in ASKED)
+    # What cannot be read of a compaction is read where it was said.
+    assert (SUMMARY in text) is (name != "codex")
+    assert ("levels.py" in text) is (name == "codex")
+
+
+@pytest.mark.parametrize("name", ["pi", "claude-code", "codex"])
+def test_they_stand_in_what_compact_writes_and_in_the_summary_after_that(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, INSIDE[name]())
+    stats = compact_session(path, SMALL)
+    assert stats.status is Status.COMPACTED, stats.reason
+    assert of_the_user(stats.summary) == len(ASKED)
+    assert all(stats.summary.count(asked) == 1 for asked in ASKED)
+    assert all(handoff_session(path, SMALL).text.count(asked) == 1 for asked in ASKED)
+
+
+def test_they_are_read_where_they_were_compressed(tmp_path: Path) -> None:
+    path = write(tmp_path, codex())
+    assert compress_session(path, SMALL).status is Status.COMPRESSED
+    assert "levels.py" in section(handoff_session(path, SMALL).text, "Files changed")
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_no_summary_is_without_a_request_where_the_session_has_one(name: str, tmp_path: Path) -> None:
+    data = fixture(name)
+    reader, lines, live = form_of(data).reader(), units(data), survey_of(data).shape.live
+    entries = (parse(lines[number]) or {} for number in live)
+    asked = [each for entry in entries for each in reader.said(entry) if each.say in (Say.PROMPT, Say.CARRIED)]
+    text = handoff_session(write(tmp_path, data, Path(name).name)).text
+    if asked:
+        assert of_the_user(text) > 0
+        assert section(text, "The user's requests") or section(text, "The request in progress")
+
+
+def sealed(*compactions: Sequence[str]) -> bytes:
+    """Return a rollout that begins with compactions of Codex's: they alone tell what was asked before."""
+    made = Rollout()
+    for asked in compactions:
+        items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": t}]} for t in asked]
+        made.line("compacted", message="", replacement_history=items)
+    made.run("cat a.log", LOG)
+    made.end("Done.")
+    return made.bytes()
+
+
+def test_what_only_compactions_repeat_counts_once(tmp_path: Path) -> None:
+    asked = ("Begin.", "Go on.", "Look.", "Go on.")
+    text = handoff_session(write(tmp_path, sealed(asked[:2], asked)), FEW).text
+    assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == ["Begin.", "Go on.", "Look."]
+    text = handoff_session(write(tmp_path, sealed(asked)), FEW).text
+    assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == list(asked)
+
+
+def test_a_search_finds_once_what_a_compaction_repeats(tmp_path: Path) -> None:
+    found = search_session(write(tmp_path, codex()), ASKED[1])
+    assert [(hit.turn, hit.line) for hit in found.hits] == [(2, ASKED[1])]
+
+
+def test_our_summary_carries_on_all_before_it(tmp_path: Path) -> None:
+    """Behind a compaction of the agent's own on top of ours, what was dropped is known by ours alone."""
+    path = write(tmp_path, pi())
+    assert compact_session(path, SMALL, drop_dead=True).status is Status.COMPACTED
+    lines = path.read_bytes().splitlines()
+    last: dict[str, Any] = json.loads(lines[-1])
+    own = {**last, "id": "0a0a0a0a", "parentId": last["id"], "summary": "In short: published.", "details": {}}
+    own["firstKeptEntryId"] = json.loads(lines[-2])["id"]
+    path.write_bytes(b"".join(line + b"\n" for line in [*lines, json.dumps(own).encode()]))
+    text = handoff_session(path, SMALL).text
+    assert "In short: published." in text
+    assert all(text.count(asked) == 1 for asked in ASKED)
+
+
+def test_a_branch_that_is_left_has_its_own_requests_alone(tmp_path: Path) -> None:
+    made = PiSession()
+    made.user("Begin with the gauges.")
+    fork = made.assistant("Begun.")
+    made.user("One way.")
+    made.assistant("Gone.")
+    made.branch(fork)
+    made.user("The other way.")
+    kept = made.assistant("Heard.")
+    made.compaction(SUMMARY, kept)
+    made.user("And on.")
+    made.assistant("Done.")
+    text = summarize_branch(write(tmp_path, made)).summary
+    assert of_the_user(text) == 2
+    assert "The other way." in text
+    assert "Begin with the gauges." not in text
+
+
+def test_the_room_for_prose_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a command of the user's adds takes none of it."""
+    measured: list[int] = []
+
+    def measuring(notes: Notes, budget: int) -> int:
+        measured.append(budget)
+        return room_for_prose(notes, budget)
+
+    monkeypatch.setattr("sessioncompress.operations.old_part.room_for_prose", measuring)
+    with opened(write(tmp_path, pi()), SMALL, writing=False, form=None, named=True) as session:
+        old = OldPart(session, for_the_model(session.read), budget=1_000)
+        before = old.room
+        old.add(["The pier is closed."])
+        assert "The pier is closed." in old.holding("All is published.", by="command").text
+        assert old.room == before == room_for_prose(old.notes, 1_000)
+    assert measured == [1_000]
+
+
+def test_a_summary_of_somebody_else_stands_there_however_much_was_asked(tmp_path: Path) -> None:
+    made = PiSession()
+    for number in range(60):
+        made.user(f"Part {number}: look at the gauge, and then at the levels, and tell me what you see of both.")
+        kept = made.assistant("Seen.")
+    made.compaction("The pier is closed. " + "And the gauges were looked at. " * 40, kept)
+    made.user("Go on.\n" + "Look at the levels once more.\n" * 80)
+    for step in STEPS:
+        made.step("bash", {"command": f"make {step} && echo {'x' * 90}"}, LOG)
+    small = replace(SMALL, compact=replace(SMALL.compact, summary_tokens=1_000))
+    text = handoff_session(write(tmp_path, made), small).text
+    assert "The pier is closed." in section(text, "Summary before this one")
