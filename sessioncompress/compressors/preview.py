@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -437,7 +438,7 @@ def own_part(text: str) -> Part:
     notes = _notes(text)
     first, last = 0, len(text)
     while notes and not text[first : notes[0][0]].strip():
-        first = notes.pop(0)[1]
+        first = notes.popleft()[1]
     while notes and not text[notes[-1][1] : last].strip():
         last = notes.pop()[0]
     if first >= last or not text[first:last].strip():
@@ -449,9 +450,9 @@ def own_part(text: str) -> Part:
     return _inside(text, first, last, notes)
 
 
-def _notes(text: str) -> list[Span]:
+def _notes(text: str) -> deque[Span]:
     """Find the notes, each from the beginning of a line on; one tag without the other is content."""
-    found: list[Span] = []
+    found: deque[Span] = deque()
     end = 0
     while True:
         start = 0 if not end and text.startswith(_NOTE) else text.find("\n" + _NOTE, end) + 1 or -1
@@ -463,7 +464,7 @@ def _notes(text: str) -> list[Span]:
         found.append((max(start, text.rfind("\n" + _NOTE, start, close) + 1), end))
 
 
-def _inside(text: str, first: int, last: int, notes: Sequence[Span]) -> Part:
+def _inside(text: str, first: int, last: int, notes: Iterable[Span]) -> Part:
     """Narrow the part to what is within the tags around it, if there are such; they stay."""
     end = first + len(text[first:last].rstrip())
     for begins, opens, closes in _AROUND:

@@ -105,7 +105,7 @@ def test_a_short_text_with_a_long_note_stays_whole() -> None:
 def test_the_time_grows_with_the_text(unit: str) -> None:
     """Eight times the tags, far less than sixty-four times the time."""
     small, large = (spent(unit * (size // len(unit))) for size in (200_000, 1_600_000))
-    assert large < max(small, 0.005) * 30
+    assert large < max(small, 0.005) * 20
 
 
 def spent(text: str) -> float:
