@@ -1103,5 +1103,12 @@ MUTANTS = (
         "if True",
         ("tests/unit/operations/test_pack.py",),
     ),
+    Mutant(
+        "a copy of our head is taken for ours",
+        "operations/conversation.py",
+        "merge.identity(summary) in known if known else merge.looks_ours(summary, Title)",
+        "bool(merge.identity(summary))",
+        ("tests/unit/operations/test_conversation.py",),
+    ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )
