@@ -43,7 +43,8 @@ def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Ite
     for number, each in _in_order(session, old, before):
         if each.say in (Say.PROMPT, Say.CARRIED):
             is_repeated = first_at.setdefault(hash(each.text), number) != number
-            if each.say is Say.CARRIED and is_repeated:
+            # Behind a summary of ours what is repeated stands either in that or in the lines since.
+            if each.say is Say.CARRIED and (is_repeated or before.ours):
                 continue
             each = each._replace(say=Say.PROMPT)  # noqa: PLW2901
         elif each.say is Say.SUMMARY and not _is_ours(session, each.text):

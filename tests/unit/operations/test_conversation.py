@@ -186,6 +186,30 @@ def test_what_only_compactions_repeat_counts_once(tmp_path: Path) -> None:
     assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == list(asked)
 
 
+def test_what_codex_repeats_behind_a_summary_of_ours_counts_once(tmp_path: Path) -> None:
+    """And each report stands beside its request."""
+    made = Rollout()
+    for text in ASKED[:2]:
+        made.user(text)
+        for step in STEPS:
+            made.run(f"cat {step}.log", LOG)
+        made.end(f"Seen: {text}")
+    before = made.bytes()
+    made.user(ASKED[2])
+    made.run("make", LOG)
+    made.compact()
+    made.end(f"Seen: {ASKED[2]}")
+    path = write(tmp_path, before)
+    assert compact_session(path, SMALL).status is Status.COMPACTED
+    with path.open("ab") as file:
+        file.write(made.bytes().removeprefix(before))
+    text = handoff_session(path, SMALL).text
+    assert of_the_user(text) == len(ASKED)
+    for number, asked in enumerate(ASKED, 1):
+        assert text.count(f"{number}. > {asked}\n") == 1
+        assert f"{number}. > Seen: {asked}" in text
+
+
 def test_a_search_finds_once_what_a_compaction_repeats(tmp_path: Path) -> None:
     found = search_session(write(tmp_path, codex()), ASKED[1])
     assert [(hit.turn, hit.line) for hit in found.hits] == [(2, ASKED[1])]
