@@ -30,8 +30,8 @@ from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
-_SHORT = 1_600
-"""Characters of room for a text below which a model is asked for a paragraph: sections would take half of it."""
+_SHORT = 1_000
+"""Tokens of a summary, and no more, for which a model is asked for bullets: sections take much of its 400 words."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -187,7 +187,7 @@ class Told(NamedTuple):
 def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
     """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
 
-    `kind` names the prompt, but for "update", of an earlier summary, and "short", of little room; `system` takes its
+    `kind` names the prompt, but for "update", of an earlier summary, and "short", of few tokens; `system` takes its
     place. Gives the extract where no model could, and unless it `sends`. Raises FileFailed where the policy
     wants none then, UsageError.
     """
@@ -198,7 +198,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     conversation = Conversation(rules.input_tokens, _redaction(rules))
     for _, said in old.said():
         conversation.take(said)
-    if kind in ("first", "split-turn") and old.room < _SHORT:
+    if kind in ("first", "split-turn") and old.budget <= _SHORT:
         kind = "short"
     elif kind == "first" and conversation.has_before:
         kind = "update"

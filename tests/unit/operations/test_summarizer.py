@@ -309,7 +309,7 @@ def test_paths_that_the_session_does_not_have_are_struck(tmp_path: Path) -> None
 
 def test_an_update_takes_what_was_before(tmp_path: Path) -> None:
     """With another prompt; facts are merged, prose is handed on."""
-    path, whole = write(tmp_path, pi(8)), replace(FEW, compact=replace(FEW.compact, keep=CutRule.SINCE_PROMPT))
+    path, whole = write(tmp_path, pi(24)), replace(FEW, compact=replace(FEW.compact, keep=CutRule.SINCE_PROMPT))
     with Endpoint([chat(PROSE), chat("## Goal\nAll gauges.")]) as endpoint:
         compacted(path, endpoint.url, whole)
         (old,) = [line for line in path.read_bytes().splitlines(keepends=True) if b'"compaction"' in line]
@@ -330,13 +330,26 @@ def grown(data: bytes) -> bytes:
     """Let a session of pi go on for as long as it is."""
     leaf = json.loads(data.splitlines()[-1])["id"]
     added = []
-    for line in pi(8).splitlines()[1:]:
+    for line in pi(24).splitlines()[1:]:
         entry = json.loads(line)
         if "id" in entry:
             entry["parentId"], entry["id"] = leaf, f"f{entry['id'][1:]}"
             leaf = entry["id"]
             added.append(json.dumps(entry).replace("notes-", "more-").encode() + b"\n")
     return data + b"".join(added)
+
+
+@pytest.mark.parametrize("keep", [CutRule.TOKENS, CutRule.SINCE_PROMPT])
+@pytest.mark.parametrize(("turns", "is_short"), [(8, True), (24, False)])
+def test_a_short_summary_has_a_prompt_of_its_own(tmp_path: Path, turns: int, is_short: bool, keep: CutRule) -> None:
+    """Of the 400 words that it may have, headings would take many."""
+    path, policy = write(tmp_path, pi(turns)), replace(FEW, compact=replace(FEW.compact, keep=keep))
+    with Endpoint([chat(PROSE)]) as endpoint:
+        assert compacted(path, endpoint.url, policy).by == "endpoint"
+    system, user = (each["content"] for each in endpoint.received[0].body["messages"])
+    assert ("write bullets, and no headings" in system) is is_short
+    assert ("## Decisions and findings" in system) is not is_short
+    assert ("at most 400 words" in user) is is_short
 
 
 # A command
