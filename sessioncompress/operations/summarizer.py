@@ -93,6 +93,10 @@ def _check_endpoint(rules: Summarizer) -> None:
         raise _wrong("the endpoint needs the name of a model", "Add --model.")
     if rules.protocol is Protocol.OMP and rules.models:
         raise _wrong("the protocol of oh-my-pi names no model", "Leave out --model.")
+    key = os.environ.get(rules.api_key_env, "")
+    if not (key.isascii() and key.isprintable()):
+        what = f"the key in the variable {rules.api_key_env} has a line break or another character that no key has"
+        raise _wrong(what, 'Set it without, as in "$(cat FILE)", which takes off the last line break.')
     if find_spec("openai") is None:
         remedy = "Install it: pip install 'sessioncompress[llm]'"
         raise _wrong("an endpoint needs a package that is not installed", remedy)

@@ -105,6 +105,16 @@ def test_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_key: bool)
     assert "org-of-another" not in headers.values()
 
 
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\r\nX-More: 1", f"\u00e9{KEY}", f"{KEY}\x1b[1m"])
+def test_a_key_that_is_none_is_said_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """No header takes it, which would read as an endpoint that cannot be reached."""
+    monkeypatch.setenv("MINE", key)
+    with Endpoint([chat(PROSE)]) as endpoint, pytest.raises(UsageError, match="key in the variable MINE") as caught:
+        compacted(write(tmp_path, pi(8)), endpoint.url, api_key_env="MINE")
+    assert KEY not in str(caught.value)
+    assert endpoint.received == []
+
+
 def test_an_answer_that_quotes_the_key_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would stand in the session."""
     monkeypatch.setenv("MINE", KEY)
