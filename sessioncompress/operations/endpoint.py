@@ -122,11 +122,11 @@ def _client(rules: Summarizer) -> Any:
 
     hooks = {"request": [partial(_strip, os.environ.get(rules.api_key_env, ""))], "response": [_refuse_unless_ok]}
     options: dict[str, Any] = {"follow_redirects": False, "event_hooks": hooks}
-    if is_loopback(rules.endpoint or ""):
-        # What is said to be sent to this machine goes through no proxy that the environment names; a certificate that
-        # it names counts.
-        options |= {"trust_env": False, "verify": ssl.create_default_context()}
     try:
+        if is_loopback(rules.endpoint or ""):
+            # What is said to be sent to this machine goes through no proxy that the environment names; a certificate
+            # that it names counts.
+            options |= {"trust_env": False, "verify": ssl.create_default_context()}
         client = openai.DefaultHttpxClient(**options)
     except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
         raise ModelFailed("a proxy or the certificates that the environment names cannot be used") from None
@@ -187,7 +187,9 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
         if _is_distrusted(error):
             raise ModelFailed("the certificate of the endpoint is not trusted (SSL_CERT_FILE names others)") from None
         raise _Again("the endpoint cannot be reached") from None
-    except (openai.OpenAIError, ValueError):
+    except (ModelFailed, _Again, TimeoutError):
+        raise
+    except Exception:  # noqa: BLE001 - of several libraries, as of a header that the environment holds
         raise ModelFailed("the request could not be made") from None
 
 

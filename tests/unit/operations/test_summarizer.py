@@ -144,6 +144,27 @@ def test_an_environment_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.
         assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
 
 
+@pytest.mark.parametrize(
+    ("variable", "failure"),
+    [
+        (
+            ("SSLKEYLOGFILE", "/nowhere/keys"),
+            "m: a proxy or the certificates that the environment names cannot be used",
+        ),
+        (("OPENAI_CUSTOM_HEADERS", "Content-Length: 5"), "m: the request could not be made"),
+    ],
+)
+def test_another_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str], failure: str
+) -> None:
+    """Nor is it where the endpoint is on this machine."""
+    monkeypatch.setenv(*variable)
+    with Endpoint([chat(PROSE)]) as endpoint:
+        stats = compacted(path := write(tmp_path, pi(8)), endpoint.url)
+    assert stats.model_failure == failure
+    assert path.read_bytes() == extract_of(tmp_path, pi(8))
+
+
 def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
     """What comes may hang on what is summed up."""
     path = write(tmp_path, pi(8))
