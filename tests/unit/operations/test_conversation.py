@@ -26,6 +26,7 @@ from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.search import search_session
 from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.summarizer import Summarizer
 from sessioncompress.store.layout import FOLDER
 from tests.support.claude import ClaudeSession
 from tests.support.documents import OpenCodeExport
@@ -184,6 +185,16 @@ def test_what_only_compactions_repeat_counts_once(tmp_path: Path) -> None:
     assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == ["Begin.", "Go on.", "Look."]
     text = handoff_session(write(tmp_path, sealed(asked)), FEW).text
     assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == list(asked)
+
+
+def test_requests_that_a_model_left_out_stand_in_the_next_summary(tmp_path: Path) -> None:
+    path = write(tmp_path, LONG["pi"](8))
+    model = replace(FEW, summarizer=Summarizer(command="echo All gauges were looked at."))
+    assert compact_session(path, model).by == "command"
+    grown(path, "pi")
+    text = handoff_session(path, FEW).text
+    assert "All gauges were looked at." in section(text, "Summary before this one")
+    assert all(f"{number + 1}. > Part {number}: " in text for number in range(16))
 
 
 def test_what_codex_repeats_behind_a_summary_of_ours_counts_once(tmp_path: Path) -> None:
