@@ -1110,5 +1110,26 @@ MUTANTS = (
         "bool(merge.identity(summary))",
         ("tests/unit/operations/test_conversation.py",),
     ),
+    Mutant(
+        "what a compaction repeats counts again behind ours",
+        "operations/conversation.py",
+        "(is_repeated or before.ours)",
+        "is_repeated",
+        ("tests/unit/operations/test_conversation.py",),
+    ),
+    Mutant(
+        "headers of the environment are sent",
+        "operations/endpoint.py",
+        "for name in set(request.headers) - _HEADERS:",
+        "for name in ():",
+        _SUMMARIZER,
+    ),
+    Mutant(
+        "what cannot be written is no failure",
+        "core/process.py",
+        "if (failure := _unwritten()) and code not in _SAY_MORE:",
+        "if False:",
+        ("tests/cli/test_streams.py",),
+    ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )
