@@ -173,6 +173,8 @@ def destination(rules: Summarizer) -> str:
         return f"the command {printable(Path(_words(rules.command)[0]).name)}"
     url = rules.endpoint or ""
     where = "this machine" if endpoint.is_loopback(url) else "not this machine"
+    if where != "this machine" and not url.lower().startswith("https:"):
+        where += ", and not encrypted on the way"
     return f"{shown_url(url)} ({where})"
 
 

@@ -519,6 +519,8 @@ DESTINATIONS = {
     "http://[::1]:8080/v1": "http://[::1]:8080/v1 (this machine)",
     "http://localhost/v1": "http://localhost/v1 (this machine)",
     f"https://me:{KEY}@api.example.com/v1?key={KEY}#x": "https://api.example.com/v1 (not this machine)",
+    "HTTPS://api.example.com": "https://api.example.com (not this machine)",
+    "http://10.0.0.2:8080/v1": "http://10.0.0.2:8080/v1 (not this machine, and not encrypted on the way)",
     "https://127.0.0.1.example.com": "https://127.0.0.1.example.com (not this machine)",
 }
 
