@@ -20,13 +20,13 @@ def run() -> None:
     # At its end Python looks several times for circles among all that it imported: a tenth of a short run.
     atexit.register(gc.freeze)
     process.ends_it()
-    process.outlive_their_readers()
-    if nothing_due(sys.argv[1:]):
-        return
-    # Imported here because this takes most of the time that the program needs to start.
-    from sessioncompress.cli.main import main
+    with process.outliving_their_readers():
+        if nothing_due(sys.argv[1:]):
+            return
+        # Imported here because this takes most of the time that the program needs to start.
+        from sessioncompress.cli.main import main
 
-    main(prog_name="sessioncompress")
+        main(prog_name="sessioncompress")
 
 
 def nothing_due(arguments: Sequence[str]) -> bool:

@@ -196,8 +196,8 @@ _FACTS = (
     Title.PROGRESS,
 )
 """They are taken from the session whoever sums up; the next step depends on the words of the request in progress."""
-_BESIDE_PROSE = (Title.CONTEXT, Title.WROTE, Title.READ)
-"""They get what the prose leaves."""
+_BESIDE_PROSE = (Title.CONTEXT, Title.REQUESTS, Title.WROTE, Title.READ)
+"""They get what the prose leaves. A model may leave out a request, and no later summary would have it again."""
 _OVER = 1.5
 """So many times its budget a summary may take with prose."""
 _FOR_PROSE = 0.65

@@ -83,8 +83,8 @@ def open_item(said: Iterable[Said]) -> str:
     """Find what is under way in the last todo list, or else the first item that is open; empty where none is."""
     deeds = Deeds()
     for each in said:
-        if each.say is Say.SUMMARY:
-            earlier = parse(each.text, (TODO,))
+        if each.say in (Say.SUMMARY, Say.FOREIGN):
+            earlier = parse(each.text, (TODO,)) if each.say is Say.SUMMARY else None
             rows = items(earlier.section(TODO).rows) if earlier else ()
             deeds.todo, deeds.tasks = [], {str(at + 1): item for at, item in enumerate(rows)}
         elif each.say is Say.CALL:

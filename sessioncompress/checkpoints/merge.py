@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
+from sessioncompress.checkpoints.excerpts import IN_COMMANDS
 from sessioncompress.checkpoints.paths import AT_ROOT, HERE, joined
 from sessioncompress.checkpoints.quote import clean, code, decoded, left_out_before
+from sessioncompress.checkpoints.story import BELOW
 
 HEAD = "[Extracted by sessioncompress from "
 _HEAD_WITHIN = 1_500
@@ -16,6 +19,10 @@ _COUNTS = re.compile(r"([0-9]{1,12}) (?:entr(?:y|ies)|messages?) of this session
 _ROOT, _ROOT_ENDS = " Paths are below ", "; those with ./ are of the working folder.]"
 _NUMBERED = re.compile(r"(?:([0-9]{1,9})\.|-) > ")
 _WHOLE = re.compile(r" \[whole: ([0-9a-f]{12,16})\]\Z")
+_BEGINS = re.compile(
+    rf"(?:[0-9]{{1,9}}\.|-) > |- (?:The last call: )?`|- {IN_COMMANDS}:|[0-9]{{1,9}}\. {re.escape(BELOW)}\Z"
+)
+"""How a row of ours begins: with a quote, or with somebody else's words between backquotes."""
 _CONTINUED = ("   > ", "  > ")
 
 
@@ -76,9 +83,23 @@ def head(entries: int, prompts: int, root: str) -> str:
     )
 
 
-def is_ours(text: str) -> bool:
-    """Tell whether a summary is one of ours."""
-    return _head(text) >= 0
+def identity(text: str) -> str:
+    """Hash a summary of ours, as the journal records it; empty where a text has not even its head."""
+    start = _head(text)
+    return sha256(text[start:].encode(errors="surrogatepass")).hexdigest() if start >= 0 else ""
+
+
+def looks_ours(text: str, titles: Iterable[str]) -> bool:
+    """Tell whether a summary has our head and then only rows of ours: a model that copies a head goes on freely."""
+    start = _head(text)
+    if start < 0:
+        return False
+    first, *lines = clean(text[start:]).split("\n")
+    known = {"", *(f"## {title}" for title in titles)}
+    is_row = (
+        line in known or line.startswith(_CONTINUED) or _BEGINS.match(line) or left_out_before(line) for line in lines
+    )
+    return _COUNTS.search(first) is not None and all(is_row)
 
 
 def _head(text: str) -> int:

@@ -79,8 +79,8 @@ class Notes:
 
     def take(self, number: int, said: Said) -> None:
         """Take what was said next, and the number of its line."""
-        if said.say is Say.SUMMARY:
-            self._summary(said.text)
+        if said.say in (Say.SUMMARY, Say.FOREIGN):
+            self._summary(said)
             return
         self.entries += number != self._line
         self._line = number
@@ -102,11 +102,11 @@ class Notes:
             if where and said.failed is not True:
                 self.excerpts.read(where, said.text)
 
-    def _summary(self, text: str) -> None:
+    def _summary(self, said: Said) -> None:
         # One behind what was said is of a branch that was left: it is no earlier state of this one.
-        earlier = None if self.entries else merge.parse(text, Title)
+        earlier = None if self.entries or said.say is Say.FOREIGN else merge.parse(said.text, Title)
         if earlier is None:
-            self.foreign = [*self.foreign[-2:], text[: 64 * 1024]]
+            self.foreign = [*self.foreign[-2:], said.text[: 64 * 1024]]
             return
         self.entries += earlier.entries
         story, deeds = self.story, self.deeds

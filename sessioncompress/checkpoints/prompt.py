@@ -52,7 +52,7 @@ class Conversation:
 
     def take(self, said: Said) -> None:
         """Take what was said next. What stands before an earlier summary is in that, or of a branch that was left."""
-        if said.say is Say.SUMMARY:
+        if said.say in (Say.SUMMARY, Say.FOREIGN):
             before = self._shortened(said.text, int(self._room * _FOR_BEFORE))
             self._before = f"{self._before}\n\n{before}"[-int(self._room * _FOR_BEFORE) :].lstrip()
             return

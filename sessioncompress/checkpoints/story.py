@@ -81,6 +81,9 @@ _ADVICE = re.compile(
 """Says what the user may do."""
 _RULE = re.compile(r"[\s`*#=|:+-]*+")
 
+BELOW = "(in progress: below)"
+"""Stands for a request that has a section of its own."""
+
 
 class Told(NamedTuple):
     """One request or report: its number among the requests, its lines, and the reference of its whole text."""
@@ -215,7 +218,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
         if sum(map(len, rows)) + len(rows) <= room * 3 // 4:
             break
     if splits:
-        rows[-1] = f"{told[-1].number}. (in progress: below)"
+        rows[-1] = f"{told[-1].number}. {BELOW}"
     last = len(told) - 1
     spare = room - sum(map(len, rows)) - len(rows) - len(more(10**6))
     ends = [place for place in dict.fromkeys((last, 0, last - 1)) if 0 <= place < len(told) - splits]

@@ -24,7 +24,12 @@ from sessioncompress.policy.sources import Policies
 
 GOAL = click.option("--goal", metavar="TEXT", help="What matters next: it heads the summary.")
 _OPTIONS = (
-    GOAL,
+    click.option(
+        "--goal",
+        metavar="TEXT",
+        help="Head the summary with this, cut at the newest request. All that came since stays, and nothing before it, "
+        "unless --keep says how much.",
+    ),
     click.option(
         "--goal-from",
         type=click.Choice([each.value for each in Source]),

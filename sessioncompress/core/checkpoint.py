@@ -22,7 +22,8 @@ EXTRACTIVE = "extractive"
 class Say(StrEnum):
     """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it.
 
-    A prompt that a checkpoint repeats is `carried`: it was said before it.
+    One that is known not to be ours is `foreign`, whatever it looks like. A prompt that a checkpoint repeats is
+    `carried`: it was said before it.
     """
 
     PROMPT = "prompt"
@@ -31,6 +32,7 @@ class Say(StrEnum):
     RESULT = "result"
     SUMMARY = "summary"
     CARRIED = "carried"
+    FOREIGN = "foreign"
 
 
 class Said(NamedTuple):

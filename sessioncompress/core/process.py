@@ -82,20 +82,22 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 class _Raw(io.FileIO):
-    """A stream of the process that takes for written what nobody reads any more, unless the work ends then."""
+    """A stream of the process that takes for written what cannot be written any more, unless the work ends then."""
 
     ends_with_its_reader = False
     """Whether what cannot be written is an error."""
+    failure = ""
+    """Why bytes were dropped that somebody may still want, as of a full disk."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write the bytes, or drop them where the reader has gone."""
+        """Write the bytes, or drop them where that cannot be."""
         try:
             return super().write(data)
         except OSError as error:
             # A terminal that is gone, where its hangup is ignored, is no broken pipe.
             is_gone = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(self.fileno()).st_mode)
             if not (is_gone or isinstance(error, BrokenPipeError)):
-                raise
+                self.failure = error.strerror or type(error).__name__
             if self.ends_with_its_reader:
                 raise BrokenPipeError from error
             return memoryview(data).nbytes
@@ -116,9 +118,14 @@ def ending_with_its_reader() -> Iterator[None]:
         raw.ends_with_its_reader = False
 
 
-def outlive_their_readers() -> None:
-    """Let stdout and stderr drop what nobody reads: `compress ARCHIVE | head` must not end half-way."""
+@contextmanager
+def outliving_their_readers() -> Iterator[None]:
+    """Let stdout and stderr drop what cannot be written: `compress ARCHIVE | head` must not end half-way.
+
+    Where the disk was full, or the like, that is said at the end of the block, and the program fails.
+    """
     if sys.platform == "win32":  # has no such error, and consoles that are no files
+        yield
         return
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -126,6 +133,32 @@ def outlive_their_readers() -> None:
             raw = io.BufferedWriter(_Raw(stream.fileno(), "w", closefd=False))
             kept = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
             setattr(sys, name, kept)
+    code: object = None
+    try:
+        yield
+    except SystemExit as ended:
+        code = ended.code
+        raise
+    finally:
+        if (failure := _unwritten()) and code not in _SAY_MORE:
+            if sys.stderr is not None:
+                sys.stderr.write(f"stdout cannot be written: {failure}. {_UNWRITTEN}\n")
+            sys.exit(3)
+
+
+_SAY_MORE: Final = (EXIT_CODE, 5)
+"""Exit codes that say more than that the output is lost."""
+_UNWRITTEN: Final = "Part of the output is lost; what was done to sessions stands. Send the output elsewhere."
+
+
+def _unwritten() -> str:
+    """Write what is left of stdout; say why part of it could not be written."""
+    if sys.stdout is None:
+        return ""
+    with suppress(ValueError):  # it was closed
+        sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.failure if isinstance(raw, _Raw) else ""
 
 
 class Ran(NamedTuple):
@@ -158,7 +191,8 @@ def _noted() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield noted
         return
-    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    ending = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {each: signal.getsignal(each) for each in ending}
     heeded = {each: handler for each, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
     for each in heeded:
         signal.signal(each, lambda number, _: noted.append(number))

@@ -243,6 +243,7 @@ class _Compaction:
             stats = replace(
                 unchanged,
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
+                reason=self._why_so_much(),
                 size_after=draft.size,
                 lines_dropped=draft.dropped,
                 tokens_after=tokens_of(draft.read, session.each),
@@ -272,6 +273,13 @@ class _Compaction:
             )
             self.record = draft.record
             return replace(stats, size_after=size, run=session.run_id)
+
+    def _why_so_much(self) -> str:
+        """Say where a goal has cut, since nobody has; empty where it has not."""
+        chosen = self._session.policy.compact
+        if not self._goal.text or self._rules is chosen:
+            return ""
+        return f"the goal cuts at the newest request; --keep {chosen.keep} cuts as without it"
 
     def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
         """Say what of the goal and the instructions found nothing, and what stands instead."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.notes import Title
 from sessioncompress.core import jsonl, marker
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.lines import Lines, Survey
@@ -42,10 +43,22 @@ def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Ite
     for number, each in _in_order(session, old, before):
         if each.say in (Say.PROMPT, Say.CARRIED):
             is_repeated = first_at.setdefault(hash(each.text), number) != number
-            if each.say is Say.CARRIED and is_repeated:
+            # Behind a summary of ours what is repeated stands either in that or in the lines since.
+            if each.say is Say.CARRIED and (is_repeated or before.ours):
                 continue
             each = each._replace(say=Say.PROMPT)  # noqa: PLW2901
+        elif each.say is Say.SUMMARY and not _is_ours(session, each.text):
+            each = each._replace(say=Say.FOREIGN)  # noqa: PLW2901
         yield number, each
+
+
+def _is_ours(session: Opened, summary: str) -> bool:
+    """Tell whether a summary is one that the journal records; an agent's own may begin with a copy of our head.
+
+    Where it records none, as of a session that came without its store, the form of all of it has to be ours.
+    """
+    known = {each.summary for each in session.part.journal.checkpoints if each.summary}
+    return merge.identity(summary) in known if known else merge.looks_ours(summary, Title)
 
 
 def _in_order(session: Opened, old: Sequence[int], before: _Before) -> Iterator[tuple[int, Said]]:
@@ -76,7 +89,7 @@ def _before(session: Opened, old: Sequence[int], apart: Container[int]) -> _Befo
             break
         checkpoint = order[0]
         summary = _summary(session, order)
-        if merge.is_ours(summary):
+        if _is_ours(session, summary):
             ours = () if checkpoint == old[0] else order[:_SUMMARY_WITHIN]
             break
         end = max((number for number in session.read.shape.live if number < checkpoint), default=checkpoint - 1)

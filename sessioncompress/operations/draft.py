@@ -11,6 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
@@ -225,6 +226,7 @@ class Opened:
             goal=goal,
             trigger=trigger,
             preserved=summary.preserved,
+            summary=merge.identity(summary.text),
         )
         draft.record = record.encode()
         records = [*(each.encode() for each in dropped), draft.record]

@@ -28,6 +28,9 @@ _AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 """States of HTTP after which the same request may succeed."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 """Seconds before a request is made again: of those that double, the first, and the most for which a model is kept."""
+_HEADERS = frozenset(
+    {"host", "connection", "content-length", "content-type", "accept", "accept-encoding", "user-agent"}
+)
 _MOST_COST = 1e9
 _OK = 200
 
@@ -117,26 +120,35 @@ def _client(rules: Summarizer) -> Any:
 
     import openai
 
-    options: dict[str, Any] = {"follow_redirects": False, "event_hooks": {"response": [_refuse_unless_ok]}}
-    if is_loopback(rules.endpoint or ""):
-        # What is said to be sent to this machine goes through no proxy that the environment names; a certificate that
-        # it names counts.
-        options |= {"trust_env": False, "verify": ssl.create_default_context()}
+    hooks = {"request": [partial(_strip, os.environ.get(rules.api_key_env, ""))], "response": [_refuse_unless_ok]}
+    options: dict[str, Any] = {"follow_redirects": False, "event_hooks": hooks}
     try:
+        if is_loopback(rules.endpoint or ""):
+            # What is said to be sent to this machine goes through no proxy that the environment names; a certificate
+            # that it names counts.
+            options |= {"trust_env": False, "verify": ssl.create_default_context()}
         client = openai.DefaultHttpxClient(**options)
     except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
         raise ModelFailed("a proxy or the certificates that the environment names cannot be used") from None
     return openai.OpenAI(
-        api_key=os.environ.get(rules.api_key_env) or "none",
-        # Whose account it is, is the key's business: what else the environment says goes to no endpoint.
-        organization="",
-        project="",
+        api_key="none",  # see _strip()
         base_url=rules.endpoint,
         # It would wait as long as it is told to.
         max_retries=0,
         timeout=rules.timeout_seconds,
         http_client=client,
     )
+
+
+def _strip(key: str, request: Any) -> None:
+    """Leave the headers that a request needs, and the key: others come from the environment, and may be secret.
+
+    The library sends an account, and any headers that a variable holds, also in place of the key.
+    """
+    for name in set(request.headers) - _HEADERS:
+        del request.headers[name]
+    if key:
+        request.headers["Authorization"] = f"Bearer {key}"
 
 
 def _refuse_unless_ok(response: Any) -> None:
@@ -149,9 +161,7 @@ def _refuse_unless_ok(response: Any) -> None:
 def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
     import openai
 
-    headers: dict[str, Any] = {"Accept-Encoding": "identity"}
-    if not os.environ.get(rules.api_key_env):
-        headers["Authorization"] = openai.Omit()
+    headers = {"Accept-Encoding": "identity"}
     if rules.protocol is Protocol.OMP:
         url = rules.endpoint or ""
         body: dict[str, Any] = {"systemPrompt": prompt.system, "prompt": prompt.data}
@@ -177,7 +187,9 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
         if _is_distrusted(error):
             raise ModelFailed("the certificate of the endpoint is not trusted (SSL_CERT_FILE names others)") from None
         raise _Again("the endpoint cannot be reached") from None
-    except (openai.OpenAIError, ValueError):
+    except (ModelFailed, _Again, TimeoutError):
+        raise
+    except Exception:  # noqa: BLE001 - of several libraries, as of a header that the environment holds
         raise ModelFailed("the request could not be made") from None
 
 

@@ -30,8 +30,8 @@ from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
-_SHORT = 1_600
-"""Characters of room for a text below which a model is asked for a paragraph: sections would take half of it."""
+_SHORT = 1_000
+"""Tokens of a summary, and no more, for which a model is asked for bullets: sections take much of its 400 words."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -93,6 +93,10 @@ def _check_endpoint(rules: Summarizer) -> None:
         raise _wrong("the endpoint needs the name of a model", "Add --model.")
     if rules.protocol is Protocol.OMP and rules.models:
         raise _wrong("the protocol of oh-my-pi names no model", "Leave out --model.")
+    key = os.environ.get(rules.api_key_env, "")
+    if not (key.isascii() and key.isprintable()):
+        what = f"the key in the variable {rules.api_key_env} has a line break or another character that no key has"
+        raise _wrong(what, 'Set it without, as in "$(cat FILE)", which takes off the last line break.')
     if find_spec("openai") is None:
         remedy = "Install it: pip install 'sessioncompress[llm]'"
         raise _wrong("an endpoint needs a package that is not installed", remedy)
@@ -169,6 +173,8 @@ def destination(rules: Summarizer) -> str:
         return f"the command {printable(Path(_words(rules.command)[0]).name)}"
     url = rules.endpoint or ""
     where = "this machine" if endpoint.is_loopback(url) else "not this machine"
+    if where != "this machine" and not url.lower().startswith("https:"):
+        where += ", and not encrypted on the way"
     return f"{shown_url(url)} ({where})"
 
 
@@ -187,7 +193,7 @@ class Told(NamedTuple):
 def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
     """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
 
-    `kind` names the prompt, but for "update", of an earlier summary, and "short", of little room; `system` takes its
+    `kind` names the prompt, but for "update", of an earlier summary, and "short", of few tokens; `system` takes its
     place. Gives the extract where no model could, and unless it `sends`. Raises FileFailed where the policy
     wants none then, UsageError.
     """
@@ -198,7 +204,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     conversation = Conversation(rules.input_tokens, _redaction(rules))
     for _, said in old.said():
         conversation.take(said)
-    if kind in ("first", "split-turn") and old.room < _SHORT:
+    if kind in ("first", "split-turn") and old.budget <= _SHORT:
         kind = "short"
     elif kind == "first" and conversation.has_before:
         kind = "update"

@@ -102,6 +102,7 @@ def compact_line(stats: CompactStats) -> str:
             said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"
         if stats.by == EXTRACTIVE and stats.tokens_sent and not stats.model_failure:
             said += f"; {sending(stats.tokens_sent)}"
+        said += f"; {stats.reason}" if stats.reason else ""
     return f"{printable(stats.path)}: {said}"
 
 

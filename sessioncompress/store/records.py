@@ -248,7 +248,8 @@ class CheckpointRecord(NamedTuple):
     `unended`: the line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the
     originals of rewritten lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its
     lines repeat what a run had rewritten, the SHA-256 of each as if none had, by which they are known whatever later
-    runs make of that. `preserved` is the JSON that a command of the user's gets back.
+    runs make of that. `preserved` is the JSON that a command of the user's gets back. `summary` is the SHA-256 of the
+    summary's text: what has another one is not ours, whatever it looks like.
     """
 
     form: str
@@ -267,6 +268,7 @@ class CheckpointRecord(NamedTuple):
     goal: str = ""
     trigger: str = ""
     preserved: str = ""
+    summary: str = ""
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -280,7 +282,7 @@ class CheckpointRecord(NamedTuple):
             record["rehung"] = self.rehung
         if self.originals:
             record["originals"] = self.originals
-        said = {"model": self.model, "goalMethod": self.goal, "trigger": self.trigger}
+        said = {"model": self.model, "goalMethod": self.goal, "trigger": self.trigger, "summarySha256": self.summary}
         record |= {name: text for name, text in said.items() if text}
         record |= {"preserveData": orjson.loads(self.preserved)} if self.preserved else {}
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
@@ -348,7 +350,9 @@ def decode(raw: bytes) -> Record:
         preserved = orjson.dumps(kept).decode() if isinstance(kept, dict) else ""
         model, trigger = (str(record.get(name, "")) for name in ("model", "trigger"))
         goal = _matching(_COMMAND, record.get("goalMethod"))
-        whole = CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung)
+        summary = record.get("summarySha256", "")
+        summary = _hex(summary, _DIGEST_DIGITS) if summary else ""
+        whole = CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, summary=summary)
         return whole._replace(originals=originals, model=model, goal=goal, trigger=trigger, preserved=preserved)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)

@@ -23,7 +23,7 @@ from tests.support.runs import write
 __all__ = ["here"]
 
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
-CODES = {signal.SIGTERM: -signal.SIGTERM, signal.SIGHUP: -signal.SIGHUP, signal.SIGINT: process.EXIT_CODE}
+CODES = {each: -each for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)} | {signal.SIGINT: process.EXIT_CODE}
 
 
 def thinking(folder: Path, *, stubborn: bool = False) -> str:

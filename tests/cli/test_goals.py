@@ -122,7 +122,11 @@ def test_a_goal_by_option(session: Path) -> None:
     assert (
         "## Current goal\n- > Mend the gauge\n" in run("compact", session, "--print", "--goal", "Mend the gauge").stdout
     )
-    assert one("compact", session, "--goal", "x", "--keep", "tokens", "--dry-run")["strategy"] == "tokens"
+    assert told["reason"] == "the goal cuts at the newest request; --keep tokens cuts as without it"
+    assert told["reason"] in run("compact", session, "--goal", "x", "--dry-run").stdout
+    for keep in ("tokens", "sincePrompt"):
+        chosen = one("compact", session, "--goal", "x", "--keep", keep, "--dry-run")
+        assert (chosen["strategy"], chosen["reason"]) == (keep, "")
     assert one("compact", session, "--goal", "x", "--keep-tokens", "900", "--dry-run")["strategy"] == "tokens"
     assert one("compact", session, "--goal-from", "last", "--dry-run")["goalMethod"] == "last"
     assert one("compact", session, "--instructions", "gauge 5", "--dry-run")["strategy"] == "tokens"

@@ -126,6 +126,46 @@ def test_a_terminal_that_is_gone_is_a_reader_that_went(folder: Path, command: st
     assert done == [command == "compress"] * 3
 
 
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("compress .", 3),
+        ("compress --json .", 3),
+        ("compress --check .", 3),
+        ("compress a.jsonl b.jsonl c.jsonl", 3),
+        ("compact --print a.jsonl", 3),
+        ("stats -v .", 3),
+        ("diff a.jsonl", 3),
+        ("--version", 3),
+        ("compress none.jsonl", 2),
+    ],
+)
+def test_a_disk_that_is_full_is_said(folder: Path, arguments: str, code: int) -> None:
+    """The work is done all the same, and who goes by the exit code takes no half output for a whole one."""
+    command = [sys.executable, "-m", "sessioncompress", *arguments.split()]
+    with FULL.open("wb") as full:
+        done = subprocess.run(command, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    said = "stdout cannot be written: No space left on device. Part of the output is lost"
+    assert (said in done.stderr) is (code == 3)
+    smaller = (folder / "c.jsonl").stat().st_size < len(fixture("pi-anthropic.jsonl"))
+    assert smaller is (arguments in ("compress .", "compress --json .", "compress a.jsonl b.jsonl c.jsonl"))
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full")
+def test_a_damaged_store_says_more_than_a_full_disk(folder: Path) -> None:
+    assert unread("compress", "b.jsonl", cwd=folder)[0] == 0
+    store_in(folder / "b.jsonl").originals.unlink()
+    command = [sys.executable, "-m", "sessioncompress", "verify", "b.jsonl"]
+    with FULL.open("wb") as full:
+        assert subprocess.run(command, cwd=folder, stdout=full, stderr=full, check=False).returncode == 5
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
 def test_nobody_to_be_asked(folder: Path, closed: str) -> None:
     """As where somebody is asked and does not answer: nothing is deleted."""

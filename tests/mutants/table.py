@@ -1103,5 +1103,33 @@ MUTANTS = (
         "if True",
         ("tests/unit/operations/test_pack.py",),
     ),
+    Mutant(
+        "a copy of our head is taken for ours",
+        "operations/conversation.py",
+        "merge.identity(summary) in known if known else merge.looks_ours(summary, Title)",
+        "bool(merge.identity(summary))",
+        ("tests/unit/operations/test_conversation.py",),
+    ),
+    Mutant(
+        "what a compaction repeats counts again behind ours",
+        "operations/conversation.py",
+        "(is_repeated or before.ours)",
+        "is_repeated",
+        ("tests/unit/operations/test_conversation.py",),
+    ),
+    Mutant(
+        "headers of the environment are sent",
+        "operations/endpoint.py",
+        "for name in set(request.headers) - _HEADERS:",
+        "for name in ():",
+        _SUMMARIZER,
+    ),
+    Mutant(
+        "what cannot be written is no failure",
+        "core/process.py",
+        "if (failure := _unwritten()) and code not in _SAY_MORE:",
+        "if False:",
+        ("tests/cli/test_streams.py",),
+    ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )

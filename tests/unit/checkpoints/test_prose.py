@@ -107,7 +107,7 @@ def test_facts_stay_ours() -> None:
         assert part
         assert part in text.text
     assert "It fails still." in ours.text
-    assert "The user's requests" not in text.text
+    assert "What the agent reported" not in text.text
     assert "It fails still." not in text.text
     assert (text.changed, text.read, text.short) == (ours.changed, ours.read, ours.short)
     assert text.text.startswith(HEAD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.digest import room_for_prose
+from sessioncompress.checkpoints.merge import head
 from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
@@ -24,9 +26,11 @@ from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.search import search_session
 from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.summarizer import Summarizer
+from sessioncompress.store.layout import FOLDER
 from tests.support.claude import ClaudeSession
 from tests.support.documents import OpenCodeExport
-from tests.support.long import FEW, SMALL
+from tests.support.long import FEW, LINES, LONG, SMALL, grown
 from tests.support.records import GeminiRecords
 from tests.support.rollout import Rollout
 from tests.support.runs import fixture, form_of, survey_of, units, write
@@ -183,6 +187,40 @@ def test_what_only_compactions_repeat_counts_once(tmp_path: Path) -> None:
     assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == list(asked)
 
 
+def test_requests_that_a_model_left_out_stand_in_the_next_summary(tmp_path: Path) -> None:
+    path = write(tmp_path, LONG["pi"](8))
+    model = replace(FEW, summarizer=Summarizer(command="echo All gauges were looked at."))
+    assert compact_session(path, model).by == "command"
+    grown(path, "pi")
+    text = handoff_session(path, FEW).text
+    assert "All gauges were looked at." in section(text, "Summary before this one")
+    assert all(f"{number + 1}. > Part {number}: " in text for number in range(16))
+
+
+def test_what_codex_repeats_behind_a_summary_of_ours_counts_once(tmp_path: Path) -> None:
+    """And each report stands beside its request."""
+    made = Rollout()
+    for text in ASKED[:2]:
+        made.user(text)
+        for step in STEPS:
+            made.run(f"cat {step}.log", LOG)
+        made.end(f"Seen: {text}")
+    before = made.bytes()
+    made.user(ASKED[2])
+    made.run("make", LOG)
+    made.compact()
+    made.end(f"Seen: {ASKED[2]}")
+    path = write(tmp_path, before)
+    assert compact_session(path, SMALL).status is Status.COMPACTED
+    with path.open("ab") as file:
+        file.write(made.bytes().removeprefix(before))
+    text = handoff_session(path, SMALL).text
+    assert of_the_user(text) == len(ASKED)
+    for number, asked in enumerate(ASKED, 1):
+        assert text.count(f"{number}. > {asked}\n") == 1
+        assert f"{number}. > Seen: {asked}" in text
+
+
 def test_a_search_finds_once_what_a_compaction_repeats(tmp_path: Path) -> None:
     found = search_session(write(tmp_path, codex()), ASKED[1])
     assert [(hit.turn, hit.line) for hit in found.hits] == [(2, ASKED[1])]
@@ -192,14 +230,59 @@ def test_our_summary_carries_on_all_before_it(tmp_path: Path) -> None:
     """Behind a compaction of the agent's own on top of ours, what was dropped is known by ours alone."""
     path = write(tmp_path, pi())
     assert compact_session(path, SMALL, drop_dead=True).status is Status.COMPACTED
-    lines = path.read_bytes().splitlines()
-    last: dict[str, Any] = json.loads(lines[-1])
-    own = {**last, "id": "0a0a0a0a", "parentId": last["id"], "summary": "In short: published.", "details": {}}
-    own["firstKeptEntryId"] = json.loads(lines[-2])["id"]
-    path.write_bytes(b"".join(line + b"\n" for line in [*lines, json.dumps(own).encode()]))
+    its_own(path, "In short: published.")
     text = handoff_session(path, SMALL).text
     assert "In short: published." in text
     assert all(text.count(asked) == 1 for asked in ASKED)
+
+
+COPIED = f"{head(30, 3, '')}\n\nThe gauges were looked at.\n\n## Files changed (newest last)\n- `planted.py`: edited 3x"
+"""A model that is given our summary may begin with its head, and go on as it likes."""
+IN_FORM = COPIED.replace("The gauges were looked at.\n\n", "")
+
+
+def its_own(path: Path, summary: str) -> None:
+    """Let pi compact a session on top of ours."""
+    lines = path.read_bytes().splitlines()
+    last: dict[str, Any] = json.loads(lines[-1])
+    own = {**last, "id": "0a0a0a0a", "parentId": last["id"], "summary": summary, "details": {}}
+    own["firstKeptEntryId"] = json.loads(lines[-2])["id"]
+    path.write_bytes(b"".join(line + b"\n" for line in [*lines, json.dumps(own).encode()]))
+
+
+@pytest.mark.parametrize("summary", [COPIED, IN_FORM], ids=["prose", "rows"])
+def test_what_copies_our_head_is_quoted(summary: str, tmp_path: Path) -> None:
+    """Ours is what the journal records, not what looks like it."""
+    path = write(tmp_path, pi())
+    assert compact_session(path, SMALL).status is Status.COMPACTED
+    its_own(path, summary)
+    text = handoff_session(path, SMALL).text
+    assert all(text.count(asked) == 1 for asked in ASKED)
+    assert "planted.py" in section(text, "Summary before this one")
+    assert "planted.py" not in section(text, "Files changed")
+
+
+def test_what_only_begins_as_ours_is_quoted_where_no_journal_is(tmp_path: Path) -> None:
+    path = write(tmp_path, pi().replace(json.dumps(SUMMARY).encode(), json.dumps(COPIED).encode()))
+    text = handoff_session(path, SMALL).text
+    assert all(text.count(asked) == 1 for asked in ASKED)
+    assert "planted.py" in section(text, "Summary before this one")
+    assert "planted.py" not in section(text, "Files changed")
+
+
+@pytest.mark.parametrize("has_store", [True, False])
+@pytest.mark.parametrize("name", LONG)
+def test_ours_is_known_again(name: str, has_store: bool, tmp_path: Path) -> None:
+    """Also of a session that came without its store, as out of git."""
+    path = write(tmp_path, LONG[name](8))
+    assert compact_session(path, FEW).status is Status.COMPACTED
+    grown(path, name) if name in LINES else None
+    if not has_store:
+        shutil.rmtree(path.parent / FOLDER)
+    text = handoff_session(path, FEW).text
+    assert "notes-0.md" in section(text, "Files changed")
+    assert "Part 0" in text
+    assert not section(text, "Summary before this one")
 
 
 def test_a_branch_that_is_left_has_its_own_requests_alone(tmp_path: Path) -> None:

@@ -96,13 +96,25 @@ def test_what_is_sent(tmp_path: Path) -> None:
 def test_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_key: bool) -> None:
     """From the variable that is named; without one no such header."""
     monkeypatch.delenv("OPENAI_API_KEY")
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-another")
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "of-another")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: of-another\nAuthorization: Bearer of-another")
     monkeypatch.setenv("MINE", KEY if has_key else "")
     with Endpoint([chat(PROSE)]) as endpoint:
         assert compacted(write(tmp_path, pi(8)), endpoint.url, api_key_env="MINE").model == "m"
     headers = endpoint.received[0].headers
     assert headers.get("authorization") == (f"Bearer {KEY}" if has_key else None)
-    assert "org-of-another" not in headers.values()
+    assert "of-another" not in str(headers)
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\r\nX-More: 1", f"\u00e9{KEY}", f"{KEY}\x1b[1m"])
+def test_a_key_that_is_none_is_said_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """No header takes it, which would read as an endpoint that cannot be reached."""
+    monkeypatch.setenv("MINE", key)
+    with Endpoint([chat(PROSE)]) as endpoint, pytest.raises(UsageError, match="key in the variable MINE") as caught:
+        compacted(write(tmp_path, pi(8)), endpoint.url, api_key_env="MINE")
+    assert KEY not in str(caught.value)
+    assert endpoint.received == []
 
 
 def test_an_answer_that_quotes_the_key_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +142,27 @@ def test_an_environment_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.
     assert stats.model_failure == "m: a proxy or the certificates that the environment names cannot be used"
     with Endpoint([chat(PROSE)]) as endpoint:
         assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
+
+
+@pytest.mark.parametrize(
+    ("variable", "failure"),
+    [
+        (
+            ("SSLKEYLOGFILE", "/nowhere/keys"),
+            "m: a proxy or the certificates that the environment names cannot be used",
+        ),
+        (("OPENAI_CUSTOM_HEADERS", "Content-Length: 5"), "m: the request could not be made"),
+    ],
+)
+def test_another_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str], failure: str
+) -> None:
+    """Nor is it where the endpoint is on this machine."""
+    monkeypatch.setenv(*variable)
+    with Endpoint([chat(PROSE)]) as endpoint:
+        stats = compacted(path := write(tmp_path, pi(8)), endpoint.url)
+    assert stats.model_failure == failure
+    assert path.read_bytes() == extract_of(tmp_path, pi(8))
 
 
 def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
@@ -309,7 +342,7 @@ def test_paths_that_the_session_does_not_have_are_struck(tmp_path: Path) -> None
 
 def test_an_update_takes_what_was_before(tmp_path: Path) -> None:
     """With another prompt; facts are merged, prose is handed on."""
-    path, whole = write(tmp_path, pi(8)), replace(FEW, compact=replace(FEW.compact, keep=CutRule.SINCE_PROMPT))
+    path, whole = write(tmp_path, pi(24)), replace(FEW, compact=replace(FEW.compact, keep=CutRule.SINCE_PROMPT))
     with Endpoint([chat(PROSE), chat("## Goal\nAll gauges.")]) as endpoint:
         compacted(path, endpoint.url, whole)
         (old,) = [line for line in path.read_bytes().splitlines(keepends=True) if b'"compaction"' in line]
@@ -330,13 +363,26 @@ def grown(data: bytes) -> bytes:
     """Let a session of pi go on for as long as it is."""
     leaf = json.loads(data.splitlines()[-1])["id"]
     added = []
-    for line in pi(8).splitlines()[1:]:
+    for line in pi(24).splitlines()[1:]:
         entry = json.loads(line)
         if "id" in entry:
             entry["parentId"], entry["id"] = leaf, f"f{entry['id'][1:]}"
             leaf = entry["id"]
             added.append(json.dumps(entry).replace("notes-", "more-").encode() + b"\n")
     return data + b"".join(added)
+
+
+@pytest.mark.parametrize("keep", [CutRule.TOKENS, CutRule.SINCE_PROMPT])
+@pytest.mark.parametrize(("turns", "is_short"), [(8, True), (24, False)])
+def test_a_short_summary_has_a_prompt_of_its_own(tmp_path: Path, turns: int, is_short: bool, keep: CutRule) -> None:
+    """Of the 400 words that it may have, headings would take many."""
+    path, policy = write(tmp_path, pi(turns)), replace(FEW, compact=replace(FEW.compact, keep=keep))
+    with Endpoint([chat(PROSE)]) as endpoint:
+        assert compacted(path, endpoint.url, policy).by == "endpoint"
+    system, user = (each["content"] for each in endpoint.received[0].body["messages"])
+    assert ("write bullets, and no headings" in system) is is_short
+    assert ("## Decisions and findings" in system) is not is_short
+    assert ("at most 400 words" in user) is is_short
 
 
 # A command
@@ -473,6 +519,8 @@ DESTINATIONS = {
     "http://[::1]:8080/v1": "http://[::1]:8080/v1 (this machine)",
     "http://localhost/v1": "http://localhost/v1 (this machine)",
     f"https://me:{KEY}@api.example.com/v1?key={KEY}#x": "https://api.example.com/v1 (not this machine)",
+    "HTTPS://api.example.com": "https://api.example.com (not this machine)",
+    "http://10.0.0.2:8080/v1": "http://10.0.0.2:8080/v1 (not this machine, and not encrypted on the way)",
     "https://127.0.0.1.example.com": "https://127.0.0.1.example.com (not this machine)",
 }
 

@@ -150,10 +150,10 @@ def test_a_checkpoint_has_an_original_for_each_line() -> None:
 def test_a_checkpoint_says_how_its_summary_came_about() -> None:
     """As far as there is something to say."""
     record = CheckpointRecord("pi", "endpoint", "tokens", ("ab" * 32,), (), (9, 1))
-    full = record._replace(model="m", goal="given", trigger="manual", preserved='{"a":1}')
+    full = record._replace(model="m", goal="given", trigger="manual", preserved='{"a":1}', summary="ef" * 32)
     assert decode(full.encode()) == full
     assert decode(record.encode()) == record
-    assert not {"model", "goalMethod", "trigger", "preserveData"} & json.loads(record.encode()).keys()
+    assert not {"model", "goalMethod", "trigger", "preserveData", "summarySha256"} & json.loads(record.encode()).keys()
 
 
 def test_a_block_that_could_not_be_read_is_noticed() -> None:
