@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final, Self
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
-from sessioncompress.store.folder import create_in_folder, tidy
+from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import FOLDER, sessions_named, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.pack import (
@@ -263,12 +262,9 @@ def put_aside_back(aside: Path, path: Path) -> None:
 
 def remove_store(root: Path, entry: Entry) -> None:
     """Remove the store of a session that has gone, as far as it is as it was packed."""
-    store = store_in(root / entry.path)
     for member in entry.members[1:]:
         if is_same(root / member.path, member):
             disk.remove(root / member.path)
-    with suppress(FileNotFoundError):
-        tidy(store.work)
 
 
 def flush(folders: Iterable[Path]) -> None:

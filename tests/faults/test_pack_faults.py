@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import signal
 from collections.abc import Callable
@@ -65,6 +66,7 @@ def check_it_ends(folder: Path, was: dict[str, Was]) -> None:
     """The next runs finish what was begun, keep each session once, and bring all back."""
     assert [each.error for each in pack(folder) if each.error] == []
     assert state(folder) == {}
+    assert [path for path in folder.glob("*/.sessioncompress") if not os.listdir(path)] == []
     assert in_packs(folder) == sessions_of(was)
     assert {each.name for pack in packs_in(folder) for each in pack.archive.parent.iterdir()} == {
         name for pack in packs_in(folder) for name in (pack.archive.name, f"{pack.name}.index")
