@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from sessioncompress.errors import Damaged, NotASession, Unreadable, failing
+from sessioncompress.errors import Damaged, NotASession, Refused, Unreadable, failing
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.lock import open_file
@@ -134,7 +134,11 @@ class Index(NamedTuple):
 
 
 def read_index(path: Path) -> Index:
-    """Read an index. Raises Damaged where it is none, or names a file that no pack may hold; FileFailed."""
+    """Read an index.
+
+    Raises Damaged where it is none, or names a file that no pack may hold; Refused where it is of a later version;
+    FileFailed.
+    """
     with failing(path), disk.closing(_opened(path)) as fd:
         size = os.fstat(fd).st_size
         if size > _LONGEST_INDEX:
@@ -147,6 +151,7 @@ def read_index(path: Path) -> Index:
     for number, row in enumerate(data.splitlines(), 1):
         try:
             if head is None:
+                _refuse_if_newer(path, row)
                 head = msgspec.json.decode(row, type=_Head)
             else:
                 entries.append(msgspec.json.decode(row, type=Entry))
@@ -166,6 +171,20 @@ def read_index(path: Path) -> Index:
     if head.rows_sha256 and head.rows_sha256 != sha256(data.partition(b"\n")[2]).hexdigest():
         raise _bad_index(path, "lines of it are missing, or are not as they were written")
     return Index(head.size, tuple(entries))
+
+
+class _Any(Struct, tag="pack"):
+    """The head of an index, of which a later version may say what this one does not know."""
+
+    version: int
+
+
+def _refuse_if_newer(path: Path, head: bytes) -> None:
+    """Raise Refused for a later version's index, and leave any other to whoever reads it."""
+    with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+        if (version := msgspec.json.decode(head, type=_Any).version) > VERSION:
+            what = f"it is of version {version}, and this program reads version {VERSION}"
+            raise Refused(what, where=path, state="The pack is not changed.", remedy="Install a newer sessioncompress.")
 
 
 def _opened(path: Path) -> int:

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failed, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import FOLDER, sessions_named, store_in
@@ -114,6 +114,12 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
                 yield Pack(root, name.removesuffix(INDEX), read_index(folder / name))
             except SessionCompressError as error:
                 yield error
+        elif name.endswith(ARCHIVE):
+            index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
+            if index in names or new in names:
+                continue
+            remedy = f"Put {index} back from a backup, or unpack it by 'tar --zstd -xf {name}'."
+            yield Damaged("its index is missing", where=folder / name, state="The pack is not changed.", remedy=remedy)
 
 
 def aside_of(path: Path) -> Path:

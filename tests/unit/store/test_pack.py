@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.errors import Damaged, Unreadable
+from sessioncompress.errors import Damaged, Refused, Unreadable
 from sessioncompress.store import disk
 from sessioncompress.store import pack as packs
 from sessioncompress.store.pack import Entry, Index, Member, PackReader, PackWriter, State, read_index, source_of
@@ -278,7 +278,7 @@ def test_a_number_that_no_system_takes_is_damage(tmp_path: Path, key: str, value
         b"\n",
         b"{}",
         b"[" * 100_000,
-        b'{"type":"pack","version":2,"size":1}\n',
+        b'{"type":"pack","version":0,"size":1}\n',
         b'{"type":"pack","version":1,"size":-1}\n',
         b'{"type":"pack","version":1,"size":1}\n{"type":"session"}\n',
         b'{"type":"pack","version":1,"size":1}\n\xff\n',
@@ -290,6 +290,14 @@ def test_what_is_no_index(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "p.index"
     path.write_bytes(content)
     with pytest.raises(Damaged):
+        read_index(path)
+
+
+def test_an_index_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    """Whatever else it says: no backup of it would help."""
+    path = tmp_path / "p.index"
+    path.write_bytes(b'{"type":"pack","version":2,"bytes":[1]}\n{}\n')
+    with pytest.raises(Refused, match="of version 2, and this program reads version 1"):
         read_index(path)
 
 
