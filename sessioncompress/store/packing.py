@@ -202,12 +202,16 @@ class NewPack:
                 for entry in index.entries:
                     reader.check(entry)
             new = self._folder / f"{self.name}{NEW}"
-            with disk.closing(disk.create(new)) as fd:
-                disk.write_all(fd, index.written())
-                disk.system.fsync(fd)
-            disk.flush_folder(self._folder)
             pack = Pack(self._root, self.name, index)
-            disk.system.replace(self._path, pack.archive)
+            try:
+                with disk.closing(disk.create(new)) as fd:
+                    disk.write_all(fd, index.written())
+                    disk.system.fsync(fd)
+                disk.flush_folder(self._folder)
+                disk.system.replace(self._path, pack.archive)
+            except OSError:
+                disk.remove(new)
+                raise
             disk.flush_folder(self._folder)
             disk.system.replace(new, self._folder / f"{self.name}{INDEX}")
             disk.flush_folder(self._folder)
