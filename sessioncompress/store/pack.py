@@ -36,6 +36,12 @@ _SHORTEST_REPEAT: Final = 256
 """Bytes. Shorter ones from far before take the place of longer ones: then forks of one session take far more."""
 _REMEMBERED: Final = 8
 """Of 2 to that power places one is remembered for such repeats; more take a third of the time, and find no more."""
+_ALIGNED: Final = 1 << 20
+"""Bytes of a file from which its blocks are counted from behind its first line, which of a fork is of another length.
+
+Of a repeat only what begins a block is remembered. Where forks have other blocks, each finds its parent, but not the
+forks before it, and so nothing once the parent is farther back than the window.
+"""
 _PIECE: Final = 1 << 18
 _LONGEST_INDEX: Final = 64 << 20
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
@@ -280,9 +286,15 @@ class PackWriter:
     def _member(self, source: Source) -> Member | None:
         self._write(_tar_header(source))
         start, digest = self._content, sha256()
+        is_begun = source.size < _ALIGNED
         for piece in source.pieces:
             digest.update(piece)
-            self._write(piece)
+            behind = 0 if is_begun else piece.find(b"\n") + 1
+            if behind:
+                is_begun = True
+                self._write(piece[:behind])
+                self._end_block()
+            self._write(piece[behind:])
         missing = source.size - (self._content - start)
         for _ in range(-(-missing // _PIECE)):
             self._write(bytes(min(_PIECE, source.size - (self._content - start))))
@@ -301,6 +313,9 @@ class PackWriter:
     def _write(self, data: bytes) -> None:
         self._content += len(data)
         self._put(self._compressor.compress(data))
+
+    def _end_block(self) -> None:
+        self._put(self._compressor.flush(self._compressor.FLUSH_BLOCK))
 
     def _end_frame(self) -> None:
         self._put(self._compressor.flush())
