@@ -9,14 +9,10 @@ from collections.abc import Sequence
 
 from sessioncompress.core import process
 
-_RARELY = 100_000
-"""New objects between two looks for circles of them, as Python makes them after 700."""
-
 
 def run() -> None:
     """Run the command line; an interrupt before it has begun is no error to show, nor is it that nobody reads on."""
-    # What a session is read into lives until the run ends, and next to nothing of it is in circles.
-    gc.set_threshold(_RARELY)
+    gc.set_threshold(process.RARELY)
     # At its end Python looks several times for circles among all that it imported: a tenth of a short run.
     atexit.register(gc.freeze)
     process.ends_it()

@@ -21,8 +21,8 @@ from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.pack/1"
-_MEASURED = "would leave their places, for an archive of a tenth to a fifth of that"
-"""What real sessions came to; see docs/how-to/archive.md."""
+_MEASURED = "would leave their places, for an archive of mostly a tenth to a fifth of that"
+"""What real sessions came to, where they were not few and small; see docs/how-to/archive.md."""
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress pack --all --older-than 30d")

@@ -78,10 +78,13 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
         ends = ends_of(each.path for each in rows)
         number = COLUMNS.index(_LEFT_OUT)
         columns = [*COLUMNS[:number], *(column._replace(may_be_cut=False) for column in COLUMNS[number + 1 :])]
-        echo_table(columns, [[*cell[:number], ends[each.path]] for each, cell in zip(rows, cells, strict=True)])
-        if rows:
+        for each, cell in zip(rows, cells, strict=True):
+            # A packed one is out of compress's reach: that stands where it can save nothing.
+            cell[number - 1 :] = [cell[number] if each.packed else cell[number - 1], ends[each.path]]
+        echo_table(columns, cells)
+        if alone := next((ends[each.path] for each in rows if not each.packed), ""):
             # Never broken: it is there to be copied.
-            click.echo(f"one alone: sessioncompress compress --all --include {quote(ends[rows[0].path])}", err=True)
+            click.echo(f"one alone: sessioncompress compress --all --include {quote(alone)}", err=True)
     else:
         echo_table(COLUMNS, [row(each) for each in rows])
 

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 EXIT_CODE: Final = 130
+RARELY: Final = 100_000
+"""New objects between two looks for circles of them, where Python looks after 700.
+
+What a session is read into lives until the run ends, and next to nothing of it is in circles.
+"""
+
 _SAID = "\nInterrupted: the files at work are finished, no other is begun. Once more ends it at once.\n"
 
 

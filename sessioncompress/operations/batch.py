@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -287,6 +288,8 @@ def _begun(pipes: list[Connection[Any, Any]]) -> tuple[Connection[Any, Any], Any
 def _work(pipe: Connection[Any, Any], inherited: Sequence[Connection[Any, Any]]) -> None:
     for each in inherited:
         each.close()
+    # Only a fork has it from its parent.
+    gc.set_threshold(process.RARELY)
     with suppress(EOFError, OSError):
         while True:
             pipe.send(outcome_of(*pipe.recv()))

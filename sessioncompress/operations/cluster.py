@@ -6,6 +6,7 @@ another: the session's lock and its journal see to it that none is changed twice
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pickle
@@ -20,7 +21,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from sessioncompress.core import VERSION
+from sessioncompress.core import VERSION, process
 from sessioncompress.errors import FileFailed, UsageError
 from sessioncompress.operations.batch import SAFE_PATH, STATE, Engine, Outcome, Results, Task, outcome_of
 
@@ -43,6 +44,8 @@ _SETTINGS: dict[str, Any] = {
     # Nobody looks at what these measure, in each process and many times a second.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
+    # It would have the C library give memory back after each line, to ask for it again.
+    "distributed.nanny.pre-spawn-environ": {},
     # Here, too, a fork of a process without threads is safe. All workers then import the library once.
     "distributed.worker.multiprocessing-method": "forkserver" if sys.platform == "linux" else "spawn",
 }
@@ -150,7 +153,13 @@ def _done(task: bytes, version: str) -> Outcome[Any]:
         from distributed import get_worker
 
         raise _another(get_worker().address, VERSION, version)
-    return outcome_of(*pickle.loads(task))  # noqa: S301 - whoever reaches a worker can have it do anything
+    # The worker may be another's, and does other work before and after.
+    before = gc.get_threshold()
+    gc.set_threshold(process.RARELY)
+    try:
+        return outcome_of(*pickle.loads(task))  # noqa: S301 - whoever reaches a worker can have it do anything
+    finally:
+        gc.set_threshold(*before)
 
 
 def _results(

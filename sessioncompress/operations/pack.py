@@ -25,6 +25,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
+from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.pack import ARCHIVE, Entry, PackReader, State, not_utf8, source_of
@@ -287,18 +288,20 @@ def _goes_on(pack: Pack, entry: Entry) -> bool:
 def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) -> Iterator[Outcome[PackStats]]:
     """Remove what the packs have from its place; yield what became of each session."""
     left: dict[str, tuple[Pack, dict[str, State]]] = {}
-    for pack, entry in taking:
-        head = heads[entry.path]
-        outcome = outcome_of(head.found, lambda: _take(pack, entry, head))  # noqa: B023 - called at once
-        if outcome.error is not None:
-            left.setdefault(pack.name, (pack, {}))[1][entry.path] = State.LEFT
-        yield outcome
-    folders = {
-        each.parent for pack, entry in taking for each in (pack.place(entry), store_in(pack.place(entry)).journal)
-    }
-    for folder in folders:
-        with failing(folder):
-            packing.flush([folder])
+    works = {store_in(pack.place(entry)).work for pack, entry in taking}
+    try:
+        for pack, entry in taking:
+            head = heads[entry.path]
+            outcome = outcome_of(head.found, lambda: _take(pack, entry, head))  # noqa: B023 - called at once
+            if outcome.error is not None:
+                left.setdefault(pack.name, (pack, {}))[1][entry.path] = State.LEFT
+            yield outcome
+    finally:
+        # Once for all: a folder of ours that comes and goes with each session takes longer than the session does.
+        for work in works:
+            with failing(work):
+                tidy(work)
+                packing.flush([work, work.parent])
     for pack, states in left.values():
         with failing(pack.archive):
             pack.mark({path: state for path, state in states.items() if os.path.lexists(pack.root / path)})
@@ -307,8 +310,10 @@ def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) ->
 
 def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
     with open_session(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
+        store = store_of(session.path, head.policy)
         # One that was packed before a kill may have something left beside it.
-        _refuse_unless_whole(session, store_of(session.path, head.policy))
+        if session.path.name in sessions_named(store.work):
+            _refuse_unless_whole(session, store)
         packing.take_out(pack, entry, session)
     return replace(_stats(head, str(pack.archive), "packed"), size=entry.size)
 

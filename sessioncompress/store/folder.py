@@ -154,7 +154,8 @@ def tidy(folder: Path) -> None:
     """Remove our folder if nothing but our own .gitignore and .gitattributes is left in it."""
     if not _is_empty(folder):
         return
-    with _alone(folder):
+    # Another run of ours may remove it first.
+    with suppress(FileNotFoundError), _alone(folder):
         ignore = _read(folder, _IGNORE)
         is_ours = ignore is None or _lines_in(folder, ignore) is not None
         if not (is_ours and _is_empty(folder) and (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) == _AS_THEY_ARE):

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from sessioncompress.errors import Damaged, NotASession, Unreadable, failing
+from sessioncompress.errors import Damaged, NotASession, Refused, Unreadable, failing
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.lock import open_file
@@ -36,6 +36,12 @@ _SHORTEST_REPEAT: Final = 256
 """Bytes. Shorter ones from far before take the place of longer ones: then forks of one session take far more."""
 _REMEMBERED: Final = 8
 """Of 2 to that power places one is remembered for such repeats; more take a third of the time, and find no more."""
+_ALIGNED: Final = 1 << 20
+"""Bytes of a file from which its blocks are counted from behind its first line, which of a fork is of another length.
+
+Of a repeat only what begins a block is remembered. Where forks have other blocks, each finds its parent, but not the
+forks before it, and so nothing once the parent is farther back than the window.
+"""
 _PIECE: Final = 1 << 18
 _LONGEST_INDEX: Final = 64 << 20
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
@@ -134,7 +140,11 @@ class Index(NamedTuple):
 
 
 def read_index(path: Path) -> Index:
-    """Read an index. Raises Damaged where it is none, or names a file that no pack may hold; FileFailed."""
+    """Read an index.
+
+    Raises Damaged where it is none, or names a file that no pack may hold; Refused where it is of a later version;
+    FileFailed.
+    """
     with failing(path), disk.closing(_opened(path)) as fd:
         size = os.fstat(fd).st_size
         if size > _LONGEST_INDEX:
@@ -147,6 +157,7 @@ def read_index(path: Path) -> Index:
     for number, row in enumerate(data.splitlines(), 1):
         try:
             if head is None:
+                _refuse_if_newer(path, row)
                 head = msgspec.json.decode(row, type=_Head)
             else:
                 entries.append(msgspec.json.decode(row, type=Entry))
@@ -166,6 +177,20 @@ def read_index(path: Path) -> Index:
     if head.rows_sha256 and head.rows_sha256 != sha256(data.partition(b"\n")[2]).hexdigest():
         raise _bad_index(path, "lines of it are missing, or are not as they were written")
     return Index(head.size, tuple(entries))
+
+
+class _Any(Struct, tag="pack"):
+    """The head of an index, of which a later version may say what this one does not know."""
+
+    version: int
+
+
+def _refuse_if_newer(path: Path, head: bytes) -> None:
+    """Raise Refused for a later version's index, and leave any other to whoever reads it."""
+    with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+        if (version := msgspec.json.decode(head, type=_Any).version) > VERSION:
+            what = f"it is of version {version}, and this program reads version {VERSION}"
+            raise Refused(what, where=path, state="The pack is not changed.", remedy="Install a newer sessioncompress.")
 
 
 def _opened(path: Path) -> int:
@@ -261,9 +286,15 @@ class PackWriter:
     def _member(self, source: Source) -> Member | None:
         self._write(_tar_header(source))
         start, digest = self._content, sha256()
+        is_begun = source.size < _ALIGNED
         for piece in source.pieces:
             digest.update(piece)
-            self._write(piece)
+            behind = 0 if is_begun else piece.find(b"\n") + 1
+            if behind:
+                is_begun = True
+                self._write(piece[:behind])
+                self._end_block()
+            self._write(piece[behind:])
         missing = source.size - (self._content - start)
         for _ in range(-(-missing // _PIECE)):
             self._write(bytes(min(_PIECE, source.size - (self._content - start))))
@@ -282,6 +313,9 @@ class PackWriter:
     def _write(self, data: bytes) -> None:
         self._content += len(data)
         self._put(self._compressor.compress(data))
+
+    def _end_block(self) -> None:
+        self._put(self._compressor.flush(self._compressor.FLUSH_BLOCK))
 
     def _end_frame(self) -> None:
         self._put(self._compressor.flush())

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, failed, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
-from sessioncompress.store.folder import create_in_folder, tidy
+from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import FOLDER, sessions_named, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.pack import (
@@ -115,6 +114,12 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
                 yield Pack(root, name.removesuffix(INDEX), read_index(folder / name))
             except SessionCompressError as error:
                 yield error
+        elif name.endswith(ARCHIVE):
+            index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
+            if index in names or new in names:
+                continue
+            remedy = f"Put {index} back from a backup, or unpack it by 'tar --zstd -xf {name}'."
+            yield Damaged("its index is missing", where=folder / name, state="The pack is not changed.", remedy=remedy)
 
 
 def aside_of(path: Path) -> Path:
@@ -197,12 +202,16 @@ class NewPack:
                 for entry in index.entries:
                     reader.check(entry)
             new = self._folder / f"{self.name}{NEW}"
-            with disk.closing(disk.create(new)) as fd:
-                disk.write_all(fd, index.written())
-                disk.system.fsync(fd)
-            disk.flush_folder(self._folder)
             pack = Pack(self._root, self.name, index)
-            disk.system.replace(self._path, pack.archive)
+            try:
+                with disk.closing(disk.create(new)) as fd:
+                    disk.write_all(fd, index.written())
+                    disk.system.fsync(fd)
+                disk.flush_folder(self._folder)
+                disk.system.replace(self._path, pack.archive)
+            except OSError:
+                disk.remove(new)
+                raise
             disk.flush_folder(self._folder)
             disk.system.replace(new, self._folder / f"{self.name}{INDEX}")
             disk.flush_folder(self._folder)
@@ -263,12 +272,9 @@ def put_aside_back(aside: Path, path: Path) -> None:
 
 def remove_store(root: Path, entry: Entry) -> None:
     """Remove the store of a session that has gone, as far as it is as it was packed."""
-    store = store_in(root / entry.path)
     for member in entry.members[1:]:
         if is_same(root / member.path, member):
             disk.remove(root / member.path)
-    with suppress(FileNotFoundError):
-        tidy(store.work)
 
 
 def flush(folders: Iterable[Path]) -> None:

@@ -97,6 +97,9 @@ def _settle(root: Path) -> None:
             if left:
                 pack.mark(left)
             pack.drop_if_done()
+            for work in {pack.place(entry).parent / FOLDER for entry in pack.index.entries}:
+                if work.is_dir() and is_below(root, work):
+                    tidy(work)
 
 
 def _settled(pack: Pack, entry: Entry) -> State:

@@ -8,6 +8,7 @@ import sys
 import click
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from sessioncompress.cli import history, options, sessions, tables
 from sessioncompress.operations.history import RunStats, State
@@ -57,6 +58,16 @@ def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     (line,) = (each for each in shown if "->" in each)
     assert re.fullmatch(r"~/.*5a6b\.jsonl +924 KB -> +331 KB +-64 %", line)
     assert (line.startswith("~/.pi/agent/sessions/--a-project--/2026-03-02T10")) == (columns >= 120)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_is_packed_is_told(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """In a narrow terminal in the place of what could be saved; no command for one of them is offered."""
+    packed = replace(LISTED[0], packed=True, could_save=0)
+    monkeypatch.setattr(sys.modules[__name__], "LISTED", [packed])
+    shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
+    assert re.search(r"219.0 MB  +(-  +)?packed +[*~].*5a6b\.jsonl", shown[1])
+    assert not any("one alone" in each for each in shown)
 
 
 ENDS = [

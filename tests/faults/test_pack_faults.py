@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import signal
 from collections.abc import Callable
@@ -12,13 +13,15 @@ import pytest
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import pack as packing
+from sessioncompress.store.pack import ARCHIVE
+from sessioncompress.store.packing import NEW
 from tests.faults.effort import effort
 from tests.faults.scenes import kill_at
 from tests.support.packs import Was, copied, in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import write
 from tests.unit.store.tools import disk, failing_at, in_a_child
 
-ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)[: effort(1, 2, 5)]
+ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)[: effort(1, 5, 5)]
 COMMANDS = {"pack": pack, "unpack": unpack}
 
 
@@ -61,10 +64,17 @@ def check_nothing_is_lost(folder: Path, was: dict[str, Was]) -> None:
             assert store <= now.keys() | set(), name
 
 
+def check_no_index_is_left(folder: Path) -> None:
+    """One that waits for its name has an archive."""
+    for path in folder.glob(f"**/*{NEW}"):
+        assert path.with_name(path.name.removesuffix(NEW) + ARCHIVE).exists()
+
+
 def check_it_ends(folder: Path, was: dict[str, Was]) -> None:
     """The next runs finish what was begun, keep each session once, and bring all back."""
     assert [each.error for each in pack(folder) if each.error] == []
     assert state(folder) == {}
+    assert [path for path in folder.glob("*/.sessioncompress") if not os.listdir(path)] == []
     assert in_packs(folder) == sessions_of(was)
     assert {each.name for pack in packs_in(folder) for each in pack.archive.parent.iterdir()} == {
         name for pack in packs_in(folder) for name in (pack.archive.name, f"{pack.name}.index")
@@ -108,7 +118,7 @@ def test_a_kill_at_any_call(plain: Path, packed: Path, tmp_path: Path, name: str
 def test_a_kill_of_the_run_after_a_kill(plain: Path, packed: Path, tmp_path: Path, name: str) -> None:
     """Two in a row: of `pack` the next run, too, or an `unpack`, and the other way round."""
     was, begun, command = state(plain), plain if name == "pack" else packed, COMMANDS[name]
-    every = effort(16, 8, 3)
+    every = effort(16, 3, 3)
     for number in range(every // 2, calls_of(begun, tmp_path / "counted", command), every):
         for then in (pack, unpack):
             again, lived = every // 3, False
@@ -139,7 +149,7 @@ def test_a_kill_of_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         if number < 2:
             pack(folder)
     folder.rename(kept)
-    for number in range(0, calls_of(kept, folder, pack), effort(4, 2, 1)):
+    for number in range(0, calls_of(kept, folder, pack), effort(4, 1, 1)):
         shutil.rmtree(folder)
         copied(kept, folder)
         assert in_a_child(lambda: _killed(pack, folder, number)) == signal.SIGKILL  # noqa: B023 - called at once
@@ -159,10 +169,12 @@ def test_an_error_at_any_call(
 ) -> None:
     """As with a kill."""
     was, begun, command = state(plain), plain if name == "pack" else packed, COMMANDS[name]
-    for number in range(0, calls_of(begun, tmp_path / "counted", command), effort(5, 3, 1)):
+    for number in range(0, calls_of(begun, tmp_path / "counted", command), effort(5, 1, 1)):
         folder = copied(begun, tmp_path / "played")
         with disk(failing_at(number, code, ever_after=ever_after)):
             run(command, folder)
+        if not ever_after:
+            check_no_index_is_left(folder)
         check_nothing_is_lost(folder, was)
         check_it_ends(folder, was)
         shutil.rmtree(folder)

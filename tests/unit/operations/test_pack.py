@@ -20,6 +20,7 @@ from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
+from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.originals import zstd
 from sessioncompress.store.packing import Pack
 from tests.support.packs import Was, in_packs, pack, packs_in, session, sessions_in, state, unpack
@@ -96,6 +97,18 @@ def test_what_is_not_taken_in(nights: tuple[Path, dict[str, Was]], what: Callabl
     assert not (folder / "3.jsonl").exists()
     assert first.archive.read_bytes() == content
     assert {first.archive.name, f"{first.name}.index"} <= names
+
+
+def test_a_folder_of_ours_does_not_come_and_go_with_each_session(tmp_path: Path) -> None:
+    """It is made once, and gone in the end: two flushes of a folder take longer than a session does."""
+    (below := tmp_path / "below").mkdir()
+    for number in range(5):
+        write(below, session(f"Look at part {number}."), f"{number}.jsonl")
+    with disk() as seam:
+        assert [each.error for each in pack(tmp_path)] == [None] * 5
+    made = [tmp_path / FOLDER, packs_in(tmp_path)[0].archive.parent, below / FOLDER]
+    assert seam.calls.count("mkdir") == len(made)
+    assert list(below.iterdir()) == []
 
 
 @pytest.mark.parametrize(("limit", "most"), [("_SMALL", 10), ("_SMALL_CONTENT", 10)])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.errors import Damaged, Unreadable
+from sessioncompress.errors import Damaged, Refused, Unreadable
 from sessioncompress.store import disk
 from sessioncompress.store import pack as packs
 from sessioncompress.store.pack import Entry, Index, Member, PackReader, PackWriter, State, read_index, source_of
@@ -121,23 +121,39 @@ def test_forks_take_little(tmp_path: Path) -> None:
     assert together.stat().st_size < 1.2 * alone.stat().st_size
 
 
-@pytest.mark.slow
-def test_forks_of_a_large_session_take_little(tmp_path: Path) -> None:
-    """Fifty of one of 20 MB: more than a gigabyte."""
-    parent = random.Random(1).randbytes(20 << 20)
-    source = tmp_path / "s"
-    sizes = []
-    for children in (0, 50):
-        archive = tmp_path / f"{children}.tar.zst"
+def forks(folder: Path, size: int, children: int) -> float:
+    """Pack a session that repeats itself, and others that go on with it behind another first line.
+
+    Return the size of that archive, by the size of one of the session alone.
+    """
+    chosen = random.Random(1)
+    words = [f"{chosen.randrange(1 << 40):x}" for _ in range(3_000)]
+    once = [" ".join(chosen.choices(words, k=60)) for _ in range(size // 2_000)]
+    text = "\n".join(["", *chosen.choices(once, k=size // 600), ""]).encode()
+    source, sizes = folder / "s", []
+    for count in (0, children):
+        archive = folder / f"{count}.tar.zst"
         with disk.closing(disk.create(archive)) as fd:
-            writer = PackWriter(fd, (children + 1) * len(parent))
-            for number in range(children + 1):
-                source.write_bytes(parent + random.Random(number).randbytes(2000))
+            writer = PackWriter(fd, (count + 1) * len(text))
+            for number in range(count + 1):
+                source.write_bytes(b"x" * chosen.randrange(100, 400) + text + chosen.randbytes(200))
                 with source.open("rb") as file:
                     writer.add([source_of(f"{number}.jsonl", file.fileno())], "one")
             writer.finish()
         sizes.append(archive.stat().st_size)
-    assert sizes[1] <= 1.2 * sizes[0]
+    return sizes[1] / sizes[0]
+
+
+def test_forks_farther_back_than_the_window_take_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finds the one before it, where the first is out of reach."""
+    monkeypatch.setattr(packs, "_LARGEST_WINDOW", 23)
+    assert forks(tmp_path, 2 << 20, 20) <= 1.2
+
+
+@pytest.mark.slow
+def test_forks_of_a_large_session_take_little(tmp_path: Path) -> None:
+    """Fifty of one of 20 MB: more than a gigabyte."""
+    assert forks(tmp_path, 20 << 20, 50) <= 1.2
 
 
 @pytest.mark.slow
@@ -278,7 +294,7 @@ def test_a_number_that_no_system_takes_is_damage(tmp_path: Path, key: str, value
         b"\n",
         b"{}",
         b"[" * 100_000,
-        b'{"type":"pack","version":2,"size":1}\n',
+        b'{"type":"pack","version":0,"size":1}\n',
         b'{"type":"pack","version":1,"size":-1}\n',
         b'{"type":"pack","version":1,"size":1}\n{"type":"session"}\n',
         b'{"type":"pack","version":1,"size":1}\n\xff\n',
@@ -290,6 +306,14 @@ def test_what_is_no_index(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "p.index"
     path.write_bytes(content)
     with pytest.raises(Damaged):
+        read_index(path)
+
+
+def test_an_index_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    """Whatever else it says: no backup of it would help."""
+    path = tmp_path / "p.index"
+    path.write_bytes(b'{"type":"pack","version":2,"bytes":[1]}\n{}\n')
+    with pytest.raises(Refused, match="of version 2, and this program reads version 1"):
         read_index(path)
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.errors import FileFailed, InUse, IsALink, Refused, Unreadable
+from sessioncompress.errors import Damaged, FileFailed, InUse, IsALink, Refused, Unreadable
 from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
 from sessioncompress.store import packing, recover_packs
-from sessioncompress.store.pack import State, source_of
-from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
+from sessioncompress.store.pack import INDEX, State, source_of
+from sessioncompress.store.packing import NEW
+from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
+from tests.support.runs import write
 from tests.unit.store.tools import disk
 
 
@@ -241,6 +243,22 @@ def test_a_session_that_cannot_get_its_name_leaves_no_store(folder: Path) -> Non
 
 def _fields(entry: Any) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in entry.__struct_fields__}
+
+
+def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
+    """Nobody knows else what is in it; one that a killed run was about to name has its index."""
+    pack(folder)
+    (one,) = packs_in(folder)
+    index = one.archive.with_name(f"{one.name}{INDEX}")
+    index.rename(index.with_name(f"{one.name}{NEW}"))
+    assert list(packing.packs_in(folder)) == []
+    index.with_name(f"{one.name}{NEW}").unlink()
+    (told,) = packing.packs_in(folder)
+    assert isinstance(told, Damaged)
+    assert (told.where, told.what) == (str(one.archive), "its index is missing")
+    write(folder, session("Look at part 3."), "one.jsonl")
+    assert [each.error for each in pack(folder)] == [None]
+    assert one.archive.exists()
 
 
 def test_two_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
