@@ -195,7 +195,9 @@ def sessions_named(work: Path) -> frozenset[str]:
         names = os.listdir(work)
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
-    sessions = {found[1] for found in map(_LEFT_OVER.fullmatch, names) if found}
+    # Hardly any name is one, and in a folder of thousands this is asked for each session.
+    likely = [name for name in names if ".late-" in name or ".temp-" in name]
+    sessions = {found[1] for found in map(_LEFT_OVER.fullmatch, likely) if found}
     return frozenset(sessions - {os.curdir, os.pardir})
 
 
