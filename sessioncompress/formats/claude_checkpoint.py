@@ -153,6 +153,7 @@ _OF_SESSION = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBran
 """What each line says of the session that it stands in."""
 
 _LESS = "Let less stay: name a smaller number with --keep-tokens."
+_MORE = "Let more stay: name a larger number with --keep-tokens."
 
 _ENTRIES = frozenset({"user", "assistant", "attachment", "system"})
 """The lines that the agent loads as entries. Over all others that hang between them it passes."""
@@ -170,7 +171,10 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         raise CannotCheckpoint("Claude Code compacted it behind the first message that would stay", _LESS)
     if any(number > first and session.lines[number].reads for number in cut.old):
         raise CannotCheckpoint("messages that would go stand behind the first one that would stay", _LESS)
-    chain = _chain(session, cut.kept)
+    chain, times = _chain(session, cut.kept), session.lines.times
+    if max(map(times.__getitem__, cut.kept)) < max(map(times.__getitem__, cut.old)):
+        # So end sessions that a command of the agent's own ended, such as /exit.
+        raise CannotCheckpoint("a message that would go is newer than all that would stay", _MORE)
     dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
     last = next(dated, {})
     of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}

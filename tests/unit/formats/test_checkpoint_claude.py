@@ -356,7 +356,20 @@ REFUSED: list[tuple[str, Callable[[], Cutting], str]] = [
         lambda: cut_at(compacted_late(), "And?"),
         "Claude Code compacted it behind the first message that would stay",
     ),
+    (
+        "a newer line before what is kept",
+        lambda: cut_at(ended_by_command(), "<command-name>"),
+        "a message that would go is newer than all that would stay",
+    ),
 ]
+
+
+def ended_by_command() -> ClaudeSession:
+    """Return a session that /exit ended: what says that no answer is wanted is a millisecond newer than that."""
+    made = session()
+    made.user("<local-command-caveat>No answer.</local-command-caveat>", isMeta=True)
+    made.user("<command-name>/exit</command-name>", timestamp="2026-03-02T09:00:00.000Z")
+    return made
 
 
 def without_parent() -> ClaudeSession:
