@@ -12,7 +12,7 @@ from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import json_safe, utf8
 from sessioncompress.formats import values
-from sessioncompress.formats.base import CannotCheckpoint, uuid_of
+from sessioncompress.formats.base import CannotCheckpoint, moment, uuid_of
 
 _HEAD = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -163,8 +163,9 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     """Write a boundary and a summary before the kept lines; see Format.checkpoint.
 
     The agent hangs the kept lines on the summary when it loads them, and takes all other lines before the boundary
-    out. So the two stand before the kept lines, which then stay whoever calls for them, and are as old as the last
-    line that they stand for: the newest line is where the agent goes on.
+    out. So the two stand before the kept lines, which then stay whoever calls for them, and are as old as the newest
+    line that they stand for: the newest of all is where the agent goes on, and where a parent is missing it goes on at
+    the message before.
     """
     first = min(cut.kept)
     if any(role is Role.CHECKPOINT for role in session.lines.roles[first:]):
@@ -172,11 +173,15 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     if any(number > first and session.lines[number].reads for number in cut.old):
         raise CannotCheckpoint("messages that would go stand behind the first one that would stay", _LESS)
     chain, times = _chain(session, cut.kept), session.lines.times
-    if max(map(times.__getitem__, cut.kept)) < max(map(times.__getitem__, cut.old)):
+    dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
+    last, newest = next(dated, {}), max(cut.old, key=times.__getitem__)
+    at = values.text(last.get("timestamp"))
+    if moment(at) < times[newest]:
+        # Attachments may be older than the prompt before them.
+        at = values.text(session.entry(newest).get("timestamp"))
+    if max(map(times.__getitem__, cut.kept)) < moment(at):
         # So end sessions that a command of the agent's own ended, such as /exit.
         raise CannotCheckpoint("a message that would go is newer than all that would stay", _MORE)
-    dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
-    last = next(dated, {})
     of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
     seed = "\n".join((*chain, summary.text))
     boundary, anchor = uuid_of("boundary", seed), uuid_of("summary", seed)
@@ -189,7 +194,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
             "subtype": "compact_boundary",
             "content": "Conversation compacted",
             "isMeta": False,
-            "timestamp": values.text(last.get("timestamp")),
+            "timestamp": at,
             "uuid": boundary,
             "level": "info",
             "compactMetadata": {
@@ -208,7 +213,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
             "isVisibleInTranscriptOnly": True,
             "isCompactSummary": True,
             "uuid": anchor,
-            "timestamp": values.text(last.get("timestamp")),
+            "timestamp": at,
             **of_session,
         },
     )
