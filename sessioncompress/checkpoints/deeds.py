@@ -180,8 +180,11 @@ class Deeds:
         touched: list[str] = []
         texts: list[Wrote] = []
         for text in written:
+            ref = ""
             for path, how, part in patched(text):
-                self.note_change(path, how, reference(text))
+                # A patch may be of any number of files: it is hashed once.
+                ref = ref or reference(text)
+                self.note_change(path, how, ref)
                 touched.append(self.paths.key(path))
                 replaced = "\n".join(line[1:] for line in part.split("\n") if line.startswith("-"))
                 texts.append(Wrote(touched[-1], part, replaced, how in ("written", "deleted")))

@@ -25,6 +25,8 @@ _PLAINLY = 64
 
 _BESIDE = 32
 """Bytes on either side."""
+_MOST_BEHIND = 512
+"""Bytes behind it, where fewer stand elsewhere too: what a message begins with, its id among it."""
 
 
 class Edit(NamedTuple):
@@ -69,6 +71,7 @@ def undoing(raw: bytes, edits: Iterable[Edit]) -> Undo:
     found: list[tuple[int, bytes, bytes]] = []
     moved = 0
     edits = list(edits)
+    whole = edited(raw, edits)
     ends = [0, *(edit.end for edit in edits)]
     begins = [*(edit.start for edit in edits[1:]), len(raw)]
     for (start, end, new), before, behind in zip(edits, ends, begins, strict=False):
@@ -76,6 +79,9 @@ def undoing(raw: bytes, edits: Iterable[Edit]) -> Undo:
         if b"{" not in new:
             # No byte is beside two of them.
             first, last = max(start - _BESIDE, (before + start + 1) // 2), min(end + _BESIDE, (end + behind) // 2)
+            most = min(end + _MOST_BEHIND, (end + behind) // 2)
+            while last < most and whole.count(raw[first:start] + new + raw[end:last]) > 1:
+                last = min(last + _BESIDE, most)
         found.append((first + moved, raw[first:start] + new + raw[end:last], raw[first:last]))
         moved += len(new) - (end - start)
     return Undo(len(raw) + moved, found)

@@ -236,12 +236,14 @@ def _as_read(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> l
             groups[group[0]].append(number)
     whole: list[int] = []
     for number in path:
-        for boundary in heads.get(number, ()):
-            # Lines that the agent does not load may stand between a boundary and the first message that it keeps.
-            at = len(whole)
-            while at and whole[at - 1] > boundary and lines.roles[whole[at - 1]] is Role.OTHER:
-                at -= 1
-            whole[at:at] = groups[boundary]
+        behind: list[int] = []
+        for boundary in reversed(heads.get(number, ())):
+            # Lines that the agent does not load may stand between a boundary and the first message that it keeps. An
+            # older boundary stands before a newer one: what was passed over for that need not be looked at again.
+            while whole and whole[-1] > boundary and lines.roles[whole[-1]] is Role.OTHER:
+                behind.append(whole.pop())
+            behind += reversed(groups[boundary])
+        whole += reversed(behind)
         whole.append(number)
     return whole
 

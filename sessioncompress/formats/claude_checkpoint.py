@@ -12,7 +12,7 @@ from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import json_safe, utf8
 from sessioncompress.formats import values
-from sessioncompress.formats.base import CannotCheckpoint, uuid_of
+from sessioncompress.formats.base import CannotCheckpoint, moment, uuid_of
 
 _HEAD = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -153,6 +153,7 @@ _OF_SESSION = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBran
 """What each line says of the session that it stands in."""
 
 _LESS = "Let less stay: name a smaller number with --keep-tokens."
+_MORE = "Let more stay: name a larger number with --keep-tokens."
 
 _ENTRIES = frozenset({"user", "assistant", "attachment", "system"})
 """The lines that the agent loads as entries. Over all others that hang between them it passes."""
@@ -162,17 +163,25 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     """Write a boundary and a summary before the kept lines; see Format.checkpoint.
 
     The agent hangs the kept lines on the summary when it loads them, and takes all other lines before the boundary
-    out. So the two stand before the kept lines, which then stay whoever calls for them, and are as old as the last
-    line that they stand for: the newest line is where the agent goes on.
+    out. So the two stand before the kept lines, which then stay whoever calls for them, and are as old as the newest
+    line that they stand for: the newest of all is where the agent goes on, and where a parent is missing it goes on at
+    the message before.
     """
     first = min(cut.kept)
     if any(role is Role.CHECKPOINT for role in session.lines.roles[first:]):
         raise CannotCheckpoint("Claude Code compacted it behind the first message that would stay", _LESS)
     if any(number > first and session.lines[number].reads for number in cut.old):
         raise CannotCheckpoint("messages that would go stand behind the first one that would stay", _LESS)
-    chain = _chain(session, cut.kept)
+    chain, times = _chain(session, cut.kept), session.lines.times
     dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
-    last = next(dated, {})
+    last, newest = next(dated, {}), max(cut.old, key=times.__getitem__)
+    at = values.text(last.get("timestamp"))
+    if moment(at) < times[newest]:
+        # Attachments may be older than the prompt before them.
+        at = values.text(session.entry(newest).get("timestamp"))
+    if max(map(times.__getitem__, cut.kept)) < moment(at):
+        # So end sessions that a command of the agent's own ended, such as /exit.
+        raise CannotCheckpoint("a message that would go is newer than all that would stay", _MORE)
     of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
     seed = "\n".join((*chain, summary.text))
     boundary, anchor = uuid_of("boundary", seed), uuid_of("summary", seed)
@@ -185,7 +194,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
             "subtype": "compact_boundary",
             "content": "Conversation compacted",
             "isMeta": False,
-            "timestamp": values.text(last.get("timestamp")),
+            "timestamp": at,
             "uuid": boundary,
             "level": "info",
             "compactMetadata": {
@@ -204,7 +213,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
             "isVisibleInTranscriptOnly": True,
             "isCompactSummary": True,
             "uuid": anchor,
-            "timestamp": values.text(last.get("timestamp")),
+            "timestamp": at,
             **of_session,
         },
     )

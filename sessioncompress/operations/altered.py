@@ -12,7 +12,7 @@ from typing import Final
 
 from sessioncompress.core.jsonl import Piece, is_readable, parse, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references
-from sessioncompress.core.model import Line
+from sessioncompress.core.model import Line, OurKey
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
@@ -32,6 +32,8 @@ _NAMED: Final = re.compile(r"\b([0-9a-f]{12,64})(?=\]|; the tool)")
 """The reference at the end of a marker."""
 _MOST_TWINS: Final = 16 << 20
 """Bytes of rewritten lines that are kept for comparison."""
+_MOST_COMPARED: Final = 1 << 18
+"""Comparisons. Each line may be of the size of each that is kept."""
 
 
 def altered(
@@ -98,6 +100,7 @@ class _Twins:
             if row is not None and text not in self._lines and held + len(text) <= _MOST_TWINS:
                 self._lines.add(text)
                 held += len(text)
+        self._left = _MOST_COMPARED
         self._sorted = sorted(self._lines)
         self._by_size: dict[int, list[bytes]] = {}
         for text in self._sorted:
@@ -106,6 +109,10 @@ class _Twins:
         self._references = {block.ref for row in rows for block in journal.blocks_of(row)}
 
     def are_near(self, raw: bytes) -> bool:
+        """Tell whether a line differs in a few bytes from one that is kept, or is the beginning of one.
+
+        Where too many would have to be compared it counts as one: then nothing is restored, and nothing is lost.
+        """
         text = raw.removesuffix(b"\n")
         at = bisect_left(self._sorted, text)
         if len(text) >= _LONG_ENOUGH and any(each.startswith(text) for each in self._sorted[at : at + 1]):
@@ -113,6 +120,9 @@ class _Twins:
         size = len(text) // _STRETCH
         twins = (each for about in (size - 1, size, size + 1) for each in self._by_size.get(about, ()))
         for each in twins:
+            self._left -= 1
+            if not self._left:
+                return True
             if PREFIX_BYTES in each or begin_alike(text, each):
                 before = _alike(text, each)
                 behind = _alike(text[before:][::-1], each[before:][::-1])
@@ -149,6 +159,8 @@ class _Lost:
         self._digests = {record.sha256 for record in gone} | twins.digests
         self._ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
         """What we wrote, which may name any original."""
+        self._known: dict[OurKey, bool] = {}
+        """What _stands_for() found, of replacements that many values have."""
         self._entries: set[str | int] = set()
         self._heads: set[bytes] = set()
         kept = [(record.place, record.sha256) for record in gone if record.place]
@@ -166,7 +178,8 @@ class _Lost:
             return False
         for form in (raw,) if raw.endswith(b"\n") else (raw, raw + b"\n"):
             digest = sha256(form).digest()
-            if digest in self._ours or self._journal.rewriting(digest) is not None or self._journal.originals(digest):
+            in_journal = self._journal.rewriting(digest) is not None or self._journal.original(digest) is not None
+            if digest in self._ours or in_journal:
                 return False
         if self._twins.are_near(raw):
             return True
@@ -177,11 +190,18 @@ class _Lost:
         line = self._form.reader().line(raw, entry)
         if _name(line, entry) in self._entries:
             return True
-        keys = ((block.digest, block.kind, block.call) for block in line.blocks if block.marked)
-        rows = (row for key in keys for row in self._journal.replaced(key))
-        if any(self._journal.block(row)[0].sha256 in self._digests for row in rows):
+        if any(self._stands_for((block.digest, block.kind, block.call)) for block in line.blocks if block.marked):
             return True
         return self._twins.are_named(raw, line, entry)
+
+    def _stands_for(self, key: OurKey) -> bool:
+        """Tell whether a replacement of ours stands for a value of a missing original."""
+        if (known := self._known.get(key)) is None:
+            rows = self._journal.replaced(key)
+            known = any(self._journal.block(row)[0].sha256 in self._digests for row in rows)
+            if len(rows) > 1:
+                self._known[key] = known
+        return known
 
 
 def _entry(raw: bytes) -> Entry | None:

@@ -130,7 +130,7 @@ def _holdings(sessions: Sequence[Found], policy_of: Callable[[Path], Policy]) ->
             folder.refuse_folders(store)
             with failing(session, state=""):
                 size = reading.size_of_store(store)
-                left_over = place.name in left_in(store.work) and bool(stores.remains(place, store))
+                left_over = place.name in left_in(store.work) and bool(stores.remains(place))
             if size or left_over:
                 stores.refuse_unless_there(session, gone_too=True)
             exists = os.path.lexists(place)
@@ -162,7 +162,9 @@ def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
         found[places[place].session] = cause, f"{_NOT_THERE}, and {what}; {_FORGET}"
     for holding in places.values():
         try:
-            is_empty = not os.listdir(holding.session.parent)
+            # It may be a folder of thousands, with as many stores whose sessions are gone.
+            with os.scandir(holding.session.parent) as entries:
+                is_empty = next(entries, None) is None
         except OSError:
             is_empty = True
         if is_empty:
@@ -268,7 +270,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
         return replace(_stats_of(holding), deleted=False, cause=Cause.BACK, reason="the session is there again")
     if holding.deletes and not dry_run:
         holding = _again(holding)
-        if not (holding.size or stores.remains(holding.session, holding.store)):
+        if not (holding.size or stores.remains(holding.session)):
             # Another clean-up was faster.
             return None
     if holding.deletes:
@@ -308,8 +310,8 @@ def _clean_missing(holding: Holding, *, dry_run: bool) -> CleanStats:
     """Delete what dead runs left of a session that is missing, as far as nobody can be at work on it."""
     session, store = holding.session, holding.store
     with failing(session, state=_AS_IT_WAS):
-        needed = stores.needed_links(session, store)
-        others = not holding.size and set(stores.remains(session, store))
+        needed = stores.needed_links(session)
+        others = not holding.size and set(stores.remains(session))
         dead = stores.dead_drafts(session, store)
         size = reading.size_of_names(dead)
         if not dry_run:

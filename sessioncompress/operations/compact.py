@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
 from sessioncompress.checkpoints.goals import NO_GOAL, Goal
 from sessioncompress.checkpoints.notes import Besides
-from sessioncompress.core import text
+from sessioncompress.core import jsonl, text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
 from sessioncompress.core.model import Role
@@ -265,6 +265,9 @@ class _Compaction:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
                 reason = f"it would save {saved:,} tokens of 4 characters, less than {least}"
                 return self._unchanged(self._too_little(reason))
+            if self._says_again(draft.added, found, found.kept if made.repeated else ()):
+                # The journal tells checkpoints by their lines: it would forget how the one that stands there goes.
+                return self._unchanged(self._too_little("the summary that stands there says it all"))
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -280,6 +283,13 @@ class _Compaction:
         if not self._goal.text or self._rules is chosen:
             return ""
         return f"the goal cuts at the newest request; --keep {chosen.keep} cuts as without it"
+
+    def _says_again(self, added: Sequence[bytes], found: Cut, repeated: Sequence[int]) -> bool:
+        """Tell whether what is added says nothing but an earlier summary, and the lines that it repeats."""
+        new = [raw for line in added for number, raw, _ in jsonl.with_updates([(0, line, True)]) if number != jsonl.GAP]
+        there = (*found.old[: len(new) - len(repeated)], *repeated)
+        pairs = zip(new, there, strict=False)
+        return len(new) == len(there) and all(jsonl.parse(raw) == self._session.entry(at) for raw, at in pairs)
 
     def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
         """Say what of the goal and the instructions found nothing, and what stands instead."""

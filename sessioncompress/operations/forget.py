@@ -98,8 +98,8 @@ def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) 
     path = path.parent.resolve() / path.name
     store = store_of(path, policy)
     with failing(path, state=""):
-        needed = stores.needed_links(path, store)
-        left = [each for each in stores.remains(path, store) if each not in needed]
+        needed = stores.needed_links(path)
+        left = [each for each in stores.remains(path) if each not in needed]
         size = reading.size_of_store(store) + sum(each.lstat().st_size for each in left)
     if not size and not needed:
         # Imported here: few sessions that are gone are packed.
@@ -114,8 +114,8 @@ def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) 
         folder.refuse_linked_folder(store.work)
         with failing(path, state=""):
             # A writer may have come meanwhile.
-            held = stores.needed_links(path, store)
-            left = [each for each in stores.remains(path, store) if each not in held]
+            held = stores.needed_links(path)
+            left = [each for each in stores.remains(path) if each not in held]
             # Originals and journal go last, so that a later run can go on after a kill.
             for each in (*left, store.originals, store.journal):
                 disk.remove(each)

@@ -138,13 +138,18 @@ def _saved(found: Inspected, live: Iterable[int]) -> tuple[int, float]:
         record.place.bytes - lines[number].size for number, record in rewritten.items() if record.place is not None
     )
     characters = 0.0
+    before: dict[bytes, int] = {}
+    """The bytes that were replaced in each original: many lines may be equal, and each has records of its own."""
     for number in rewritten.rows.keys() & set(live):
-        # A second run over a line notes only what it replaced itself.
-        rows = journal.originals(journal.original_of(rewritten.rows[number]))
-        blocks = {(block.path, block.kind): block.bytes for row in rows for block in journal.blocks_of(row)}
-        before = sum(size for (_, kind), size in blocks.items() if _is_text(kind) and kind is not Kind.THINKING)
+        original = journal.original_of(rewritten.rows[number])
+        if original not in before:
+            # A second run over a line notes only what it replaced itself.
+            rows = journal.originals(original)
+            blocks = {(block.path, block.kind): block.bytes for row in rows for block in journal.blocks_of(row)}
+            sizes = (size for (_, kind), size in blocks.items() if _is_text(kind) and kind is not Kind.THINKING)
+            before[original] = sum(sizes)
         after = sum(block.size for block in lines[number].blocks if block.marked and _is_text(block.kind))
-        characters += max(before - after, 0) * _share_read(lines[number])
+        characters += max(before[original] - after, 0) * _share_read(lines[number])
     return max(saved, 0) + dropped, characters
 
 

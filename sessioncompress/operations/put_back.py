@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from sessioncompress import errors
 from sessioncompress.core.jsonl import parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
-from sessioncompress.core.model import JsonPath, Kind, Line
+from sessioncompress.core.model import JsonPath, Kind, Line, OurKey
+from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
@@ -27,7 +30,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, size_of
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import BlockRecord, LineRecord
+from sessioncompress.store.records import LineRecord
 
 
 def way_out(session: OpenSession, store: Store, journal: journals.Journal, form: str | None) -> str:
@@ -95,6 +98,16 @@ def whole_lines(
     return kept, damaged
 
 
+class _Sources(NamedTuple):
+    """What a replacement of ours may stand for: of each content one block record, by the id of its entry.
+
+    Under None are those of all entries. `unknown` are the XXH3-64 of contents that cannot be read.
+    """
+
+    rows: Mapping[str | None, Mapping[bytes, int]]
+    unknown: AbstractSet[str]
+
+
 class PutBack:
     """Restores rewritten lines as a whole where it can, and in others each value whose replacement is one of ours.
 
@@ -123,6 +136,7 @@ class PutBack:
         self._missing = len(missing or ())
         self._in_part = 0
         self._forms: dict[str, LineRecord | None] = {}
+        self._sources: dict[OurKey, _Sources] = {}
         # Many markers may stand for values of one line.
         self._original = lru_cache(maxsize=2)(self._read)
         self.changed = 0
@@ -182,8 +196,7 @@ class PutBack:
         values: dict[JsonPath, object] = {}
         line = self._form.reader().line(raw, entry)
         for block in line.blocks:
-            rows = self._journal.replaced((block.digest, block.kind, block.call)) if block.marked else ()
-            found = self._originals_of(number, line, map(self._journal.block, rows)) if rows else []
+            found = self._originals_of(number, line, (block.digest, block.kind, block.call)) if block.marked else []
             self._unclear += len(found) > 1
             if len(found) == 1:
                 ((kind, value),) = found
@@ -198,13 +211,36 @@ class PutBack:
         self.changed += 1
         return new
 
-    def _originals_of(
-        self, number: int, of: Line, found: Iterable[tuple[LineRecord, BlockRecord]]
-    ) -> list[tuple[Kind, object]]:
+    def _originals_of(self, number: int, of: Line, key: OurKey) -> list[tuple[Kind, object]]:
         """Return the values that a replacement may stand for; none if one of them cannot be read."""
+        if (sources := self._sources.get(key)) is None:
+            rows = self._journal.replaced(key)
+            sources = self._sources_among(rows)
+            if len(rows) > 1:
+                # As many values may stand replaced by the same text: they do not look for their originals each.
+                self._sources[key] = sources
+        # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
+        # before a migration there may have been none.
+        ids = dict.fromkeys(("", of.id, of.facts.copy_of or of.id)) if of.id else (None,)
+        rows_of = [row for each in ids for row in sources.rows.get(each, {}).values()]
         values: list[tuple[Kind, object]] = []
-        known, unknown = set(), set()
-        for line, block in found:
+        known = set()
+        for line, block in map(self._journal.block, rows_of):
+            original, _ = self._original(line)
+            value = block.kind, recorded(original, block, self._where)
+            known.add(block.xxh3)
+            values += [value] if value not in values else []
+        if sources.unknown <= known:
+            return values
+        self.unreadable.add(number)
+        return []
+
+    def _sources_among(self, rows: Iterable[int]) -> _Sources:
+        """Find which of some block records are of different contents, by the ids of the entries that they are of."""
+        found: dict[str | None, dict[bytes, int]] = {}
+        unknown = set()
+        for row in rows:
+            line, block = self._journal.block(row)
             if line.place is None:
                 continue
             try:
@@ -212,16 +248,16 @@ class PutBack:
             except errors.Unreadable:
                 unknown.add(block.xxh3)
                 continue
-            # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
-            # before a migration there may have been none.
-            if original is not None and (not of.id or original_id in ("", of.id, of.facts.copy_of or of.id)):
-                value = block.kind, recorded(original, block, self._where)
-                known.add(block.xxh3)
-                values += [value] if value not in values else []
-        if unknown <= known:
-            return values
-        self.unreadable.add(number)
-        return []
+            if original is None:
+                continue
+            try:
+                content = sha256(content_of(recorded(original, block, self._where), block.kind)).digest()
+            except errors.Damaged:
+                # It counts where it is asked for.
+                content = b""
+            for each in (original_id, None):
+                found.setdefault(each, {}).setdefault(content, row)
+        return _Sources(found, unknown)
 
     def _read(self, line: LineRecord) -> tuple[Entry | None, str]:
         assert line.place is not None

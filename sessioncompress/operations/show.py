@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -264,21 +265,25 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
     if not path.exists():
         remedy = f"Put back a copy of it from a backup{or_from_git(path)}, or name its folder with --backup-dir."
         raise errors.FileFailed("the originals are not there", where=path, remedy=remedy)
-    shown: list[Shown] = []
+    shown: dict[bytes, Shown] = {}
     lost: list[tuple[str, errors.Unreadable]] = []
     with SalvagingReader(path) as originals:
-        for line, block in kept:
+        # Many equal values may stand in one line, and in many lines: a line is read once, and a value held once.
+        for line, of_line in groupby(kept, lambda each: each[0]):
             assert line.place is not None
+            blocks = [block for _, block in of_line]
             try:
                 entry = parse_any(originals.line(line.place, line.sha256))
             except errors.Unreadable as error:
-                lost.append((block.xxh3, error))
+                lost += [(block.xxh3, error) for block in blocks]
                 continue
-            shown.append(Shown(block, journal, content_of(recorded(entry, block, journal), block.kind)))
-    read = {each.record.xxh3 for each in shown}
+            for block in blocks:
+                content = content_of(recorded(entry, block, journal), block.kind)
+                shown.setdefault(content, Shown(block, journal, content))
+    read = {each.record.xxh3 for each in shown.values()}
     first = next((error for xxh3, error in lost if xxh3 not in read), None)
     if first is None:
-        return shown
+        return list(shown.values())
     if any_readable(path, loaded):
         raise first
     # No other original can be read either: restore would put nothing back.

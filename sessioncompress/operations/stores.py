@@ -126,21 +126,21 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
         yield from (Found(here / each, named=False) for each in sorted(found) if globs.takes(begins + each))
 
 
-def remains(session: Path, store: Store) -> list[Path]:
+def remains(session: Path) -> list[Path]:
     """List the temp files and late links that runs on a session left."""
-    if session.name not in layout.sessions_named(store.work):
+    if not layout.has_leftovers(session):
         return []
     late = [each.path(session) for states in late_links(session).values() for each in states]
     return [*stale_drafts(session), *late]
 
 
-def needed_links(session: Path, store: Store) -> list[Path]:
+def needed_links(session: Path) -> list[Path]:
     """List the late links whose lines may exist nowhere else: open for writing, or with a tail not carried over.
 
     The session is gone, so that nothing can be carried over or compared. Files that are only named like late links
     stay too.
     """
-    if session.name not in layout.sessions_named(store.work):
+    if not layout.has_leftovers(session):
         return []
     needed = foreign_links(session)
     for states in late_links(session).values():
@@ -169,7 +169,7 @@ def dead_drafts(session: Path, store: Store) -> list[Path]:
     """
     refuse_linked_folder(store.work)
     dead = []
-    for path in stale_drafts(session):
+    for path in stale_drafts(session) if layout.has_leftovers(session) else ():
         try:
             fd = open_file(path)
         except FileNotFoundError:

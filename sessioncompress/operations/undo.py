@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.model import JsonPath, Kind
@@ -20,6 +20,17 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord
+
+
+class _Makers(NamedTuple):
+    """What the journal says of one original: whether runs that are taken back rewrote it, and the rows of other runs.
+
+    `in_order`: all are of the same line, and no other run came behind them.
+    """
+
+    mine: bool
+    theirs: Sequence[int]
+    in_order: bool
 
 
 class Undo:
@@ -40,6 +51,7 @@ class Undo:
         self._journal, self._runs, self._form = journal, runs, form
         self._originals, self._where = originals, where
         self._others = frozenset(journal.standing.numbers) - (runs or frozenset())
+        self._known: dict[bytes, _Makers] = {}
 
     def before(self, raw: bytes, row: int) -> bytes | None:
         """Return the rewritten line of a record as it was before; None where that is not known."""
@@ -49,26 +61,42 @@ class Undo:
             if record.place is None or originals is None:
                 return None
             return original_of(raw, record, originals, self._where)
-        owners = {each: journal.run_of(each) for each in journal.originals(journal.original_of(row))}
-        mine = [each for each, owner in owners.items() if owner in self._runs]
-        theirs = sorted((each for each, owner in owners.items() if owner in self._others), key=owners.__getitem__)
-        if owners[row] in self._others:
-            return None if mine else raw
+        owner, makers = journal.run_of(row), self._makers_of(journal.original_of(row), self._runs)
+        if owner in self._others:
+            return None if makers.mine else raw
         # A version that gave runs no ids did not record again what it rewrote again behind a restore.
-        if owners[row] not in self._runs or record.place is None or originals is None:
+        if owner not in self._runs or record.place is None or originals is None:
             return None
+        theirs = makers.theirs
         if not theirs:
             return original_of(raw, record, originals, self._where)
-        # Of equal lines nobody knows which run rewrote which. What a later run rewrote was never without these.
-        numbers = [journal.numbers([each]) for each in (*mine, *theirs)]
-        later = owners[theirs[-1]] > min(owners[each] for each in mine)
-        if later or len(numbers[0]) != 1 or any(each != numbers[0] for each in numbers):
+        if not makers.in_order:
             return None
         original = originals.line(record.place, record.sha256)
         made = self._made_again(original, raw, theirs)
         if made is None or sha256(made).hexdigest() != journal.line(theirs[-1]).rewritten:
             return None
         return made if raw.endswith(b"\n") else made.removesuffix(b"\n")
+
+    def _makers_of(self, original: bytes, runs: frozenset[int]) -> _Makers:
+        """Find which records of an original are of runs that are taken back, and of others."""
+        if (known := self._known.get(original)) is not None:
+            return known
+        journal = self._journal
+        owners = {each: journal.run_of(each) for each in journal.originals(original)}
+        mine = [each for each, owner in owners.items() if owner in runs]
+        theirs = sorted((each for each, owner in owners.items() if owner in self._others), key=owners.__getitem__)
+        in_order = False
+        if mine and theirs:
+            # Of equal lines nobody knows which run rewrote which. What a later run rewrote was never without these.
+            numbers = [journal.numbers([each]) for each in (*mine, *theirs)]
+            later = owners[theirs[-1]] > min(owners[each] for each in mine)
+            in_order = not later and len(numbers[0]) == 1 and all(each == numbers[0] for each in numbers)
+        makers = _Makers(bool(mine), theirs, in_order)
+        if len(owners) > 1:
+            # As many equal lines may stand there: they do not look for their records each.
+            self._known[original] = makers
+        return makers
 
     def _made_again(self, original: bytes, raw: bytes, rows: Sequence[int]) -> bytes | None:
         """Replace in an original what some records say was replaced, by what stands there now."""

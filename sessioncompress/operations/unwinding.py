@@ -8,13 +8,15 @@ from contextlib import ExitStack
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+from typing import BinaryIO
 
 from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
 from sessioncompress.core.jsonl import LINE_CAP, Piece
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.dropping import NotAsLeft, put_back
 from sessioncompress.pipeline.reading import RewrittenLines, row_of
@@ -26,6 +28,8 @@ from sessioncompress.store.records import CheckpointRecord
 _SET = b'{"$set"'
 _SEVERAL = 2
 """A line that sets messages comes in as many parts at least."""
+_AT_ONCE = 50
+"""Checkpoints that are taken out while a session is read once: each reads what the one before it gives."""
 
 
 class Unwound:
@@ -105,9 +109,18 @@ class Unwound:
     def _over(self, records: Iterable[CheckpointRecord], there: list[bool] | None = None) -> Iterator[bytes]:
         with ExitStack() as opened:
             reader = opened.enter_context(OriginalsReader(self._originals)) if self._journal.store_size else None
-            file = opened.enter_context(self._session.reader())
-            lines: Iterator[bytes] = (raw for _, raw, _ in jsonl.pieces(file, self._session.size))
-            for record in records:
+            file: BinaryIO = opened.enter_context(self._session.reader())
+            lines = _lines_in(file, self._session.size)
+            for number, record in enumerate(records):
+                if number and not number % _AT_ONCE:
+                    # A session may have any number of them, and a generator that reads a thousand others cannot run.
+                    with failing(gettempdir()):
+                        held = opened.enter_context(TemporaryFile())
+                        held.writelines(lines)
+                    file.close()
+                    file, size = held, held.tell()
+                    file.seek(0)
+                    lines = _lines_in(file, size)
                 hanging = Hanging(self._form, self._journal, reader)
                 self._rehung[record.lines] = hanging.rewritten
                 if record.dropped and reader is not None:
@@ -280,6 +293,10 @@ def rewritten_among(pieces: Iterable[Piece], journal: Journal) -> RewrittenLines
     found = RewrittenLines(journal)
     deque(found.watch(pieces), maxlen=0)
     return found
+
+
+def _lines_in(file: BinaryIO, size: int) -> Iterator[bytes]:
+    return (raw for _, raw, _ in jsonl.pieces(file, size))
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[Piece]:

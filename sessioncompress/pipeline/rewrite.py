@@ -89,9 +89,9 @@ def value_at(entry: Entry, path: JsonPath) -> Any:
     return value
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _opened(text: str) -> Any:
-    """Parse a text that is JSON. Many values of a line may stand in the same text: it is parsed once."""
+    """Parse a text that is JSON. Many values of a line, and of its original, may stand in one: it is parsed once."""
     return within(text)
 
 

@@ -12,7 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -74,8 +73,8 @@ class Journal:
         self.size = size
         self.store_size = store_size
         self.broken = 0
-        self.checkpoints: list[CheckpointRecord] = []
-        """The newest record of each."""
+        self._checkpoints: dict[tuple[str, ...], CheckpointRecord] = {}
+        """The newest record of each, by its lines."""
         self._dropped: list[Dropped] = []
         """Those of the checkpoint whose record comes behind them."""
         self._moved: list[int] = []
@@ -102,13 +101,12 @@ class Journal:
         elif isinstance(record, CheckpointRecord):
             self._moved.append(len(self._lines))
             # A run that took one out may have been killed before the session changed: it is looked for again.
-            known = next((at for at, each in enumerate(self.checkpoints) if each.lines == record.lines), -1)
-            if record.ended and known >= 0:
-                self.checkpoints[known] = record._replace(dropped=self.checkpoints[known].dropped)
+            known = self._checkpoints.get(record.lines)
+            if record.ended and known is not None:
+                self._checkpoints[record.lines] = record._replace(dropped=known.dropped)
                 return
-            if known >= 0:
-                del self.checkpoints[known]
-            self.checkpoints.append(record._replace(dropped=tuple(self._dropped)))
+            self._checkpoints.pop(record.lines, None)
+            self._checkpoints[record.lines] = record._replace(dropped=tuple(self._dropped))
             self._made_by[record.lines] = len(self.runs)
             self._dropped.clear()
         elif len(self._lines) == self._ended[0]:
@@ -116,6 +114,11 @@ class Journal:
         else:
             self._blocks.append(record)
             self._owners.append(len(self._lines) - 1)
+
+    @property
+    def checkpoints(self) -> Sequence[CheckpointRecord]:
+        """The newest record of each checkpoint, the oldest first."""
+        return tuple(self._checkpoints.values())
 
     @property
     def spans(self) -> Iterator[tuple[RunRecord, int]]:
@@ -168,9 +171,10 @@ class Journal:
 
     @cached_property
     def _replacements(self) -> _Rows:
-        # The same text may stand for many originals: so they are found by their calls as well.
+        """The block records by what identifies their replacements: each row doubled, since an image has two."""
+        # The same text may stand for many originals, in calls and in values of any kind.
         blocks = enumerate(self._blocks)
-        return _Rows((row, hash((block.replacement, block.call))) for row, block in blocks if block.replacement)
+        return _Rows((2 * row + at, hash(key)) for row, block in blocks for at, key in enumerate(block.identities()))
 
     def rewriting(self, sha256: bytes) -> int | None:
         """Find the newest line record of a rewritten line."""
@@ -239,7 +243,7 @@ class Journal:
         return list(self._newest(key))[::-1]
 
     def _newest(self, key: OurKey) -> Iterator[int]:
-        found = self._replacements.all(hash((key[0], key[2])))
+        found = (doubled // 2 for doubled in self._replacements.all(hash(key)))
         return (row for row in found if key in self._blocks[row].identities())
 
     def __contains__(self, key: OurKey) -> bool:
@@ -320,7 +324,7 @@ class Journal:
         Raises ValueError where it does not go on from the run before it, or did not write the records that are there.
         """
         grown = run.store_size - self.store_size
-        frames = {place.frame for *_, place in islice(self._lines, self._ended[0], None) if place}
+        frames = {place.frame for *_, place in self._lines[self._ended[0] :] if place}
         # A merge may have put behind a run what another one wrote that began where this one did.
         elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
         if elsewhere and not self.broken:

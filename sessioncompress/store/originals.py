@@ -37,6 +37,10 @@ _WINDOW: Final = {int(zstd.DecompressionParameter.window_log_max): FRAME_BYTES.b
 """A frame that asks for a larger window than our own content is none of ours."""
 _OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
 _PIECE: Final = 1 << 18
+_MOST_HELD: Final = 8 * FRAME_BYTES
+"""Bytes of frames that a reader holds."""
+_BESIDE: Final = 1 << 10
+"""Bytes that a frame takes besides, and more: many runs write few."""
 
 
 class Place(NamedTuple):
@@ -113,7 +117,8 @@ class OriginalsPacker:
 class OriginalsReader:
     """Reads lines back from an originals file. Sizes that the file or a record declare are never trusted.
 
-    Opening raises Unreadable if there is no such file. The frame read last is kept, since lines are read in order.
+    Opening raises Unreadable if there is no such file. The frames read last are held: lines are read in the order of
+    the session, in which those that several runs kept, each in frames of its own, take turns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +130,9 @@ class OriginalsReader:
                 what = "the originals that the journal names are missing"
                 remedy = "Put a copy of this file back from a backup. Without one they are lost."
                 raise Unreadable(what, where=path, state=NOT_CHANGED, remedy=remedy) from error
-        self._cached = (-1, b"", -1)
+        self._held: dict[int, tuple[bytes, int]] = {}
+        """What a frame holds and where the next one begins, by where it begins; the one asked for last is last."""
+        self._size = 0
 
     def __enter__(self) -> Self:
         return self
@@ -146,10 +153,7 @@ class OriginalsReader:
         frame, offset, left = place.frame, place.offset, place.bytes
         parts = []
         while left:
-            if self._cached[0] != frame:
-                with failing(self._path):
-                    self._cached = (frame, *self._decode(frame, place))
-            _, content, following = self._cached
+            content, following = self._frame(frame, place)
             part = content[offset : offset + left]
             if not part:
                 raise self._unreadable(place, "the line ends too early")
@@ -160,6 +164,18 @@ class OriginalsReader:
         if sha256(line).hexdigest() != sha256_hex:
             raise self._unreadable(place, "the line has another SHA-256 than its record")
         return line
+
+    def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
+        found = self._held.pop(start, None)
+        if found is None:
+            while self._held and self._size > _MOST_HELD - FRAME_BYTES:
+                content, _ = self._held.pop(next(iter(self._held)))
+                self._size -= len(content) + _BESIDE
+            with failing(self._path):
+                found = self._decode(start, place)
+            self._size += len(found[0]) + _BESIDE
+        self._held[start] = found
+        return found
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
         content = bytearray()

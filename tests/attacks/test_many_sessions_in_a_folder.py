@@ -59,6 +59,22 @@ def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str
     return found
 
 
+@pytest.mark.parametrize("command", [("clean", "--dry-run"), ("forget", "--dry-run")])
+def test_a_folder_of_stores_without_sessions_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...]
+) -> None:
+    """While nothing in it changes: however many sessions are gone."""
+    found = []
+    for name, number in (("few", FEW), ("many", MANY)):
+        folder = many(tmp_path / name, number)
+        for path in sorted(folder.glob("*.jsonl"))[1:]:
+            path.unlink()
+        os.utime(folder / FOLDER, (0, 0))
+        found.append(listings(monkeypatch, *command, folder))
+    assert found[0][FOLDER] == found[1][FOLDER]
+    assert found[0]["few"] == found[1]["many"]
+
+
 @pytest.mark.parametrize(
     ("most", "command"),
     [

@@ -142,3 +142,18 @@ def test_what_was_read_last_is_no_report() -> None:
         last = noted(*called("read", {"path": "a.py"}, text, failed)).last
         assert last is not None
         assert last[1].written() == said
+
+
+def test_a_patch_of_many_files_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be of any number of files, and it is as long."""
+    hashed: list[str] = []
+
+    def refer(text: str) -> str:
+        hashed.append(text)
+        return "0123456789ab"
+
+    monkeypatch.setattr(done, "reference", refer)
+    files = "".join(f"*** Update File: {each}.py\n@@\n-a\n+b\n" for each in range(40))
+    deeds = noted(*called("apply_patch", {"input": f"*** Begin Patch\n{files}*** End Patch"}))
+    assert len(deeds.changed) == 40
+    assert len(hashed) == 1

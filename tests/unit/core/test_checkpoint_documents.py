@@ -98,6 +98,20 @@ def test_what_changed_since_stays(checkpoint: Checkpoint, was: bytes, now: bytes
     assert (None if back is None else json.loads(back)["messages"]) == left
 
 
+def test_messages_that_are_gone_are_found_by_what_is_behind_them() -> None:
+    """Agents begin and end all messages alike, and compress may make those on both sides shorter."""
+    messages = [b'{"role":"assistant of the session","id":%d,"t":"%b"}' % (each, b"x" * 200) for each in range(6)]
+    raw = b'{"messages":[%b]}' % b",".join(messages)
+    found = document(raw)
+    edits = edits_of(found, Checkpoint((), frozenset({2, 3})))
+    undo = undoing(raw, edits)
+    shorter = [
+        each.replace(b"x" * 200, b"x" * 80) if number in (1, 4) else each for number, each in enumerate(messages)
+    ]
+    changed = b'{"messages":[%b]}' % b",".join(each for number, each in enumerate(shorter) if number not in (2, 3))
+    assert undone(changed, undo) == b'{"messages":[%b]}' % b",".join(shorter)
+
+
 @pytest.mark.parametrize("path", [("none",), ("meta", "none"), ("meta", "by", "x"), ("more", 7)])
 def test_a_value_that_is_not_there_cannot_be_set(path: Any) -> None:
     with pytest.raises(CannotSplice):

@@ -309,6 +309,16 @@ def test_lines_that_the_agent_does_not_load_stay_with_what_is_kept() -> None:
     assert read_as(done.after) == (list(range(number, number + 5)), frozenset(range(number)))
 
 
+def test_a_first_line_whose_parent_is_missing_does_not_hang_on_it() -> None:
+    """The agent goes on at the message before it in time; an attachment may be older than the prompt that it is for."""
+    made = ClaudeSession()
+    made.branch("00000000-0000-4000-8000-000000000000").user("Go.", timestamp="2026-03-02T09:00:00.815Z")
+    made.entry("attachment", attachment={"type": "note"}, timestamp="2026-03-02T09:00:00.814Z")
+    made.user("And?")
+    made.respond("That too.")
+    assert read_as(cut_at(made, "And?").after) == ([2, 3, 4, 5], frozenset({0, 1}))
+
+
 def test_one_on_top_of_another() -> None:
     made = session()
     made.turn(3)
@@ -356,7 +366,20 @@ REFUSED: list[tuple[str, Callable[[], Cutting], str]] = [
         lambda: cut_at(compacted_late(), "And?"),
         "Claude Code compacted it behind the first message that would stay",
     ),
+    (
+        "a newer line before what is kept",
+        lambda: cut_at(ended_by_command(), "<command-name>"),
+        "a message that would go is newer than all that would stay",
+    ),
 ]
+
+
+def ended_by_command() -> ClaudeSession:
+    """Return a session that /exit ended: what says that no answer is wanted is a millisecond newer than that."""
+    made = session()
+    made.user("<local-command-caveat>No answer.</local-command-caveat>", isMeta=True)
+    made.user("<command-name>/exit</command-name>", timestamp="2026-03-02T09:00:00.000Z")
+    return made
 
 
 def without_parent() -> ClaudeSession:

@@ -754,3 +754,33 @@ def test_by_which_name_a_session_goes() -> None:
     assert form.named(Head((forked,))) == Name("s", ("before",))
     assert form.named(Head(({"type": "summary", "leafUuid": "x"},))) == Name()
     assert form.named(Head(({"type": "run", "sessionId": "of our journal"},))) == Name()
+
+
+def test_what_stands_before_a_head_is_looked_at_once() -> None:
+    """Any number of boundaries may keep one message, and any number of lines stand before it."""
+    many = 80
+    boundary = {"subtype": "compact_boundary", "logicalParentUuid": "u0"}
+    kept = {"compactMetadata": {"preservedSegment": {"headUuid": "head"}}}
+    chain = [f"u{number}" for number in range(many + 1)]
+    notes = [
+        line("attachment", uuid=name, parentUuid=parent) for parent, name in zip(["first", *chain], chain, strict=False)
+    ]
+    entries = [
+        line("user", "go", uuid="first", parentUuid=None),
+        *(line("system", uuid=f"b{number}", parentUuid=None, **boundary, **kept) for number in range(many)),
+        *notes,
+        line("user", "and now?", uuid="head", parentUuid=chain[-1]),
+    ]
+    lines = Lines(map(read, entries))
+    asked: list[int] = []
+
+    class Roles(list[Role]):
+        def __getitem__(self, number: Any) -> Any:
+            asked.append(number)
+            return super().__getitem__(number)
+
+    lines.__dict__["roles"] = Roles(lines.roles)
+    live = list(ClaudeCode().shape(lines).live)
+    # As the agent loads them: the boundaries, in their order, before all that is not loaded.
+    assert live == list(range(len(lines)))
+    assert len(asked) < 6 * len(lines)

@@ -460,6 +460,23 @@ def test_the_policys_numbers_count_four_characters_a_token_whatever_the_model(tm
     assert other.tokens_before > 1.2 * one.tokens_before
 
 
+@pytest.mark.parametrize("drop", [False, True], ids=["", "lines dropped"])
+@EACH
+def test_a_summary_does_not_take_its_own_place(name: str, drop: bool, tmp_path: Path) -> None:
+    """The journal tells checkpoints by their lines: of two with the same lines it would know one."""
+    path = write(tmp_path, LONG[name](8))
+    eager = replace(FEW, compact=Compact(keep_tokens=50, min_dead_tokens=0, min_saved_tokens=0))
+    for _ in range(4):
+        compact_session(path, eager, drop_dead=drop and name in LINES)
+    before = snapshot(path)
+    if "document" in name:
+        assert compact_session(path, eager).status is Status.UNCHANGED
+        assert snapshot(path) == before
+    verify_session(path)
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
 def test_of_a_session_that_was_compressed_it_says_what_to_do_first(tmp_path: Path) -> None:
     """Where too little is left to sum up; with a summary in it a restore would take that out."""
     path = write(tmp_path, LONG["pi"](8))

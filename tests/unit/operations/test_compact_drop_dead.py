@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -311,6 +313,32 @@ def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
     assert (stats.checkpoints_removed, path.read_bytes(), stats.reason) == (0, there, "")
     assert restore_session(path).checkpoints_removed == 1
     assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["codex", "pi"])
+def test_any_number_of_them_is_taken_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session may be compacted after each turn for months; each one reads what the one before it gives."""
+    monkeypatch.setattr("sessioncompress.operations.unwinding._AT_ONCE", 4)
+    whole = split(LONG[name](40))
+    path = write(tmp_path, b"".join(whole[: len(whole) // 4]))
+    for end in range(len(whole) // 4, len(whole), 3):
+        more = b"".join(whole[end : end + 3])
+        if name == "pi":
+            ours, last = (json.loads(line)["id"].encode() for line in (split(path.read_bytes())[-1], whole[end - 1]))
+            more = more.replace(b'"parentId":"%s"' % last, b'"parentId":"%s"' % ours, 1)
+        with path.open("ab") as file:
+            file.write(more)
+        drop(path, SMALL)
+    number = sum(each["type"] == "checkpoint" for each in journal_of(path))
+    assert number > 20
+    depth = len(inspect.stack())
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(depth + 80)
+    try:
+        assert restore_session(path).checkpoints_removed == number
+    finally:
+        sys.setrecursionlimit(limit)
+    assert path.read_bytes() == b"".join(whole)
 
 
 def test_long_runs_are_kept_in_several_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

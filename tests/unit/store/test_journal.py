@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +355,22 @@ def test_a_line_that_a_checkpoint_moved_is_counted_once(moves: bool, lines: int)
     again = LINE._replace(rewritten="01" * 32).encode() + BLOCK._replace(line=9).encode()
     known = parsed(LINE.encode() + BLOCK.encode() + RUN.encode() + checkpoint + again + RUN.encode())
     assert len(known.not_there([0, 0])) == lines
+
+
+def of_checkpoints(number: int) -> bytes:
+    """Write the journal of so many checkpoints."""
+    run = RUN._replace(store_size=0).encode()
+    made = (CheckpointRecord("pi", "extractive", "tokens", (f"{each:064x}",), (), (9, 5)) for each in range(number))
+    return b"".join(record.encode() + run for record in made)
+
+
+def test_the_time_grows_with_the_checkpoints() -> None:
+    """Eight times as many, far less than sixty-four times the time; a stranger's journal may have any number."""
+
+    def spent(number: int) -> float:
+        data = of_checkpoints(number)
+        begun = time.process_time()
+        assert len(parsed(data).runs) == number
+        return time.process_time() - begun
+
+    assert spent(6_000) < max(spent(750), 0.005) * 20

@@ -38,6 +38,30 @@ LINE_SETS = {
 }
 
 
+def test_lines_that_several_runs_kept_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session holds them in its own order: each run's frames are decompressed once, few at a time are held."""
+    path = tmp_path / "o.zst"
+    runs = []
+    for run in range(3):
+        lines = [b"%d %d " % (run, number) + b"text " * 20_000 + b"\n" for number in range(50)]
+        start = path.stat().st_size if path.exists() else 0
+        runs.append(list(zip(pack(path, lines, start), lines, strict=True)))
+    decoded: list[int] = []
+    decode = OriginalsReader._decode
+
+    def counted(reader: OriginalsReader, start: int, place: Place) -> tuple[bytes, int]:
+        decoded.append(start)
+        return decode(reader, start, place)
+
+    monkeypatch.setattr(OriginalsReader, "_decode", counted)
+    with OriginalsReader(path) as reader:
+        for of_runs in zip(*runs, strict=True):
+            for place, line in of_runs:
+                assert reader.line(place, digest(line)) == line
+        assert sum(len(content) for content, _ in reader._held.values()) <= 8 * FRAME_BYTES
+    assert len(decoded) == len(set(decoded)) > 6
+
+
 @pytest.mark.parametrize("lines", LINE_SETS.values(), ids=LINE_SETS)
 def test_round_trip(lines: list[bytes], tmp_path: Path) -> None:
     """Every line comes back, in any order, also after a second run has appended; frames stay within their limit."""
