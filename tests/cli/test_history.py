@@ -53,6 +53,22 @@ def test_the_newest_run_is_taken_back_in_all_its_sessions(folder: Path) -> None:
     assert invoke("history", folder).stdout.count("\trestored\t") == 2
 
 
+def test_what_a_run_saves_counts_the_store_that_one_taken_back_left(folder: Path) -> None:
+    """The second run need not store the originals again: without those of the first it saved what the disk never got."""
+    one = folder / "one.jsonl"
+    before, store = one.stat().st_size, store_in(one)
+    for command in (("compress", "--min-size", "0"), ("restore", "--last"), ("compress", "--min-size", "0")):
+        assert invoke(*command, one).exit_code == 0
+    lies = sum(each.stat().st_size for each in (one, store.originals, store.journal))
+    now, first = json.loads(invoke("history", one, "--json").stdout)["runs"]
+    assert (now["saved"], now["savedOnDisk"]) == (before - one.stat().st_size, before - lies)
+    assert first["state"] == "restored"
+    _, newest, oldest, _ = invoke("history", one).stdout.splitlines()
+    saved, net = (f"{number / 1024:,.0f} KB" for number in (now["saved"], now["savedOnDisk"]))
+    assert newest.split("\t")[3:6] == [saved, net, "in place"]
+    assert oldest.split("\t")[3:6] == ["-", "-", "restored"]
+
+
 def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) -> None:
     """It is told each time, and the exit code says so."""
     one, two = folder / "one.jsonl", folder / "two.jsonl"
