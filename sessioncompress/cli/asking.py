@@ -17,7 +17,7 @@ from sessioncompress.operations.sessions import Session
 from sessioncompress.pipeline.discover import Found
 
 _COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "due", "size")))
-_STATE = "No session is changed."
+STATE = "No session is changed."
 _HINT = "Those that are not due stay. With --dry-run it only says what each would become."
 
 
@@ -47,9 +47,9 @@ def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool]) -
         return True
     echo_table(_COLUMNS, [row.cells() for row in (*rows, total)], err=True)
     click.echo(_HINT, err=True)
-    goes = output.confirmed(f"{verb} what pays of {counted(total.due, 'session', 'sessions')}?", None, _STATE, err=True)
+    goes = output.confirmed(f"{verb} what pays of {counted(total.due, 'session', 'sessions')}?", None, STATE, err=True)
     if not goes:
-        click.echo(_STATE, err=True)
+        click.echo(STATE, err=True)
     return goes
 
 

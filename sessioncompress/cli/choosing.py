@@ -75,8 +75,13 @@ class Chosen(NamedTuple):
     @property
     def asks(self) -> bool:
         """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
+        return self.by_options and self.may_ask
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether somebody at a terminal can answer a question before something is changed."""
         is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-        return self.by_options and is_seen and not (self.yes or self.rehearses)
+        return is_seen and not (self.yes or self.rehearses)
 
     def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
         """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""

@@ -14,7 +14,7 @@ from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, choosing, typed, with_stores
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import process
-from sessioncompress.core.text import counted, kb, printable
+from sessioncompress.core.text import age, counted, kb, printable, said_time
 from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
@@ -38,6 +38,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 @choosing(
     options.JOBS,
     options.DRY_RUN,
+    options.YES,
     options.JSON,
     options.QUIET,
     options.VERBOSE,
@@ -151,7 +152,15 @@ def _taken_back(
         if one.run != run if run else not these:
             continue
         if not (chosen.as_json or chosen.quiet):
-            echo_wrapped(_head(one), err=True)
+            echo_wrapped(_head(one, "" if run else _looked(chosen)), err=True)
+        if not run and len(these) > 1 and chosen.may_ask:
+            # Imported here: most runs ask nothing.
+            from sessioncompress.cli.asking import STATE
+
+            question = f"Take back what it did to {counted(len(these), 'session', 'sessions')}?"
+            if not output.confirmed(question, None, STATE, err=True):
+                click.echo(STATE, err=True)
+                break
         done = done_with(these, one.run)
         tried.append((one.run, done))
         if run or done.exit_code == process.EXIT_CODE or any(each.is_restored for each in done.results):
@@ -191,10 +200,21 @@ def _has_all_back(path: Path, policies: Policies) -> bool:
         return False
 
 
-def _head(run: RunStats) -> str:
-    sessions = counted(len(run.sessions), "session", "sessions")
-    said = f"run {run.run}: {', '.join(run.commands)}, {sessions}"
+def _head(run: RunStats, looked: str) -> str:
+    """Say which run is taken back, and, where it was not named, when it was and where it is the newest."""
+    said = f"run {run.run}: {', '.join(run.commands)}, {counted(len(run.sessions), 'session', 'sessions')}"
+    if looked:
+        ended = said_time(run.at)
+        said += f", {age(ended)} ago" if ended is not None else ""
+        said += f"; the newest {looked}"
     return printable(said + (", taken back already" if run.state is State.RESTORED else ""))
+
+
+def _looked(chosen: Chosen) -> str:
+    """Say where the newest run was looked for: a newer one may have been over sessions elsewhere."""
+    if chosen.everything:
+        return "over sessions in the agents' folders (for sessions elsewhere, name PATHS)"
+    return "over the sessions chosen"
 
 
 def _say(lines: output.Lines, done: RestoreStats) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -16,7 +15,7 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import or_projects_told
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, width, with_tilde
-from sessioncompress.core.text import counted, kb, printable, written_time
+from sessioncompress.core.text import age, counted, kb, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations.packed import listed_packed
@@ -43,7 +42,6 @@ _LEAST, _MOST = 14, 24
 """Characters of a path's end that stand for it there; more than the least only where two would end alike."""
 _SPECIAL = "*?["
 """Characters that mean more than themselves in a pattern."""
-_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
 _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
     "saves": lambda each: (-each.could_save, -each.size),
     "size": lambda each: (-each.size,),
@@ -54,12 +52,10 @@ _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
 
 def row(session: ListedSession, name: Callable[[str], str] = printable) -> list[str]:
     """Format one session; `name` says how a path is written."""
-    seconds = max(time.time() - session.modified, 0)
-    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
     return [
         session.agent,
         name(lists.printed(session.project)),
-        f"{int(seconds // length):,} {unit}",
+        age(session.modified),
         kb(session.size),
         kb(session.could_save) if session.could_save else "-",
         "packed" if session.packed else "yes" if session.compressed else "-",
