@@ -101,11 +101,12 @@ def restore(
         output.echo_json(_document(tried, dry_run=chosen.dry_run))
         sys.exit(done.exit_code)
     restored = [each for each in done.results if each.is_restored]
-    before, after, number = (
-        sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")
+    before, after, number, summaries = (
+        sum(getattr(each, name) for each in restored)
+        for name in ("size_before", "size_after", "lines_restored", "checkpoints_removed")
     )
     verb = "would be restored" if chosen.dry_run else "restored"
-    what = f" {verb}: {kb(before)} -> {kb(after)}, {number:,} lines"
+    what = f" {verb}: {kb(before)} -> {kb(after)}, {_went(number, summaries)}"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
     if not (chosen.dry_run or chosen.quiet or chosen.urls):
@@ -222,15 +223,19 @@ def _say(lines: output.Lines, done: RestoreStats) -> None:
         lines.left(printable(f"{done.path}: unchanged: {done.reason}"), "unchanged", done.reason)
         return
     would = done.status is Status.WOULD_RESTORE
-    back = counted(done.lines_restored, "line", "lines")
     said = f"{kb(done.size_before)} {'would become' if would else '->'} {kb(done.size_after)}"
-    if done.lines_restored:
-        said += f", {back} restored"
-    if done.checkpoints_removed:
-        said += f", {counted(done.checkpoints_removed, 'checkpoint', 'checkpoints')} taken out"
+    said += f", {_went(done.lines_restored, done.checkpoints_removed, ' restored')}"
     said += f"; {done.reason}" if done.reason else ""
-    short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), back)
+    went = _went(done.lines_restored, done.checkpoints_removed)
+    short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), went)
     lines.changed(printable(f"{done.path}: {said}"), short)
+
+
+def _went(lines: int, summaries: int, verb: str = "") -> str:
+    """Format what came back into sessions, and what went out of them."""
+    parts = [counted(lines, "line", "lines") + verb] if lines or not summaries else []
+    parts += [f"{counted(summaries, 'summary', 'summaries')} taken out"] if summaries else []
+    return ", ".join(parts)
 
 
 def _document(tried: list[tuple[str, output.Done]], *, dry_run: bool) -> dict[str, Any]:

@@ -65,6 +65,16 @@ def test_a_store_that_another_run_needs_is_left_out(tmp_path: Path) -> None:
     assert said(run("restore", path)) != ""
 
 
+def test_a_summary_that_is_taken_out_is_counted(tmp_path: Path) -> None:
+    """In each line, and in the total; no line came back, which reads as if nothing had been done."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    run("compact", "-q", "--keep-tokens", "2000", path)
+    short, total = run("restore", "--last", tmp_path).stdout.splitlines()
+    assert short.endswith(" (1 summary taken out)")
+    assert total.startswith("total: 1 session restored: ")
+    assert total.endswith(" KB, 1 summary taken out")
+
+
 @pytest.mark.parametrize("which", [("--last",), ()], ids=["the newest run", "all"])
 def test_quiet_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[str, ...]) -> None:
     """No run, progress, undo or store; errors are told."""
