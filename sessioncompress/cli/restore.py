@@ -24,6 +24,7 @@ from sessioncompress.operations.wording import status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.sources import Policies
+from sessioncompress.store.layout import holds, store_at
 
 SCHEMA = "sessioncompress.restore/1"
 
@@ -110,7 +111,7 @@ def restore(
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
     if not (chosen.dry_run or chosen.quiet or chosen.urls):
-        _tell_of_stores(restored, policies, backup_dir)
+        _tell_of_stores(chosen, found, restored, policies, backup_dir)
     sys.exit(done.exit_code)
 
 
@@ -176,22 +177,30 @@ def _taken_back(
     return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
 
 
-def _tell_of_stores(restored: list[RestoreStats], policies: Policies, backup_dir: Path | None) -> None:
+def _tell_of_stores(
+    chosen: Chosen, found: list[Found], restored: list[RestoreStats], policies: Policies, backup_dir: Path | None
+) -> None:
     """Tell what the stores of sessions take that were given all their bytes back, and how to delete no others."""
     whole = [each for each in restored if _has_all_back(Path(each.path), policies)]
     if not (size := sum(each.store_size for each in whole)):
         return
     paths = [Path(each.path) for each in whole]
-    if len(paths) > MOST_TYPED:
-        of = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back"
-        remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
-        echo_wrapped(f"{of} still take {kb(size)}; {remedy}", err=True)
-        return
     take = "The store still takes" if len(paths) == 1 else "The stores still take"
+    arguments, others = " ".join(typed(paths, backup_dir)), 0
+    if len(paths) > MOST_TYPED:
+        take = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back still take"
+        if chosen.include or chosen.exclude or chosen.older_than is not None or len(chosen.paths) > MOST_TYPED:
+            remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
+            echo_wrapped(f"{take} {kb(size)}; {remedy}", err=True)
+            return
+        gone, arguments = set(paths), chosen.typed(backup_dir)
+        others = sum(each.path not in gone and holds(store_at(each.path, policies.of(each.path))) for each in found)
     echo_wrapped(f"{take} {kb(size)}; when nothing is to go back:", err=True)
     # A line of its own, and never broken: it is there to be copied.
-    forget = ["  sessioncompress", "forget", *typed(paths, backup_dir)]
-    click.echo(printable(" ".join(forget)), err=True)
+    click.echo(printable(f"  sessioncompress forget {arguments}"), err=True)
+    if others:
+        too = counted(others, "other session", "other sessions")
+        echo_wrapped(f"That also deletes the stores of {too}; with their paths it deletes these alone.", err=True)
 
 
 def _has_all_back(path: Path, policies: Policies) -> bool:
