@@ -15,7 +15,7 @@ from sessioncompress.cli.choosing import MOST_TYPED, Chosen, choosing, typed, wi
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, said_time
-from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
+from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
 from sessioncompress.operations.restore import restore_session
@@ -98,6 +98,8 @@ def restore(
 
     tried = _taken_back(chosen, found, policies, run or "", done_with) if last or run else [("", done_with(found, ""))]
     done = reduce(output.both, (each for _, each in tried), output.Done([], [], {}, 0))
+    if not all(each.exact for each in done.results):
+        done = done._replace(exit_code=batch.worst((done.exit_code, Damaged.exit_code)))
     if chosen.as_json:
         output.echo_json(_document(tried, dry_run=chosen.dry_run))
         sys.exit(done.exit_code)

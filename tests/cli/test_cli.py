@@ -1328,7 +1328,7 @@ def test_restore_refuses_and_markers_help(compressed: Path) -> None:
     assert "The session is not changed. 'sessioncompress restore --from-markers'" in result.stderr
     assert snapshot(compressed) == before
     assert run("verify", "session.jsonl").exit_code == 5
-    assert run("restore", "--from-markers", "session.jsonl").exit_code == 0
+    assert run("restore", "--from-markers", "session.jsonl").exit_code == 5
     restored = split(compressed.read_bytes())
     original = split(fixture("pi-anthropic.jsonl"))
     assert b"[[sessioncompress: " not in compressed.read_bytes()
