@@ -27,6 +27,8 @@ from sessioncompress.policy.sources import Policies
 from sessioncompress.store.layout import holds, store_at
 
 SCHEMA = "sessioncompress.restore/1"
+_NO_RUN = "none"
+"""The name of no run: what is asked to take it back says whether it could be restored at all, and changes nothing."""
 
 
 def _takes_a_run(values: Mapping[str, Any]) -> bool:
@@ -175,6 +177,11 @@ def _taken_back(
     else:
         if not (chosen.as_json or chosen.quiet):
             click.echo(f"no {'other ' if failed else ''}run is left to take back", err=True)
+        # A session whose store was deleted is in no run: what the user named is looked at for its markers.
+        in_runs = {each.path for each in runs} | failed
+        unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
+        if unlisted and not chosen.by_options:
+            tried.append(("", done_with(unlisted, _NO_RUN)._replace(results=[])))
     # A session that had nothing to give back is told of once.
     return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
 

@@ -138,6 +138,19 @@ def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) 
     assert again.stdout.endswith("total: 0 sessions; 1 refused\n")
 
 
+def test_a_session_whose_store_was_deleted_is_told_of(folder: Path) -> None:
+    """No run names it any more, so that nothing seems to be wrong; what to do is said once."""
+    invoke("compress", folder, "--min-size", "0")
+    invoke("forget", "--yes", folder)
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 4
+    assert "no run is left to take back" in done.stderr
+    assert done.stderr.count("20 markers stand in it, but it has no journal") == 2
+    assert done.stderr.count("--originals OTHER PATH") == 1
+    assert done.stderr.count("What to do is the same as above.") == 1
+    assert invoke("restore", "--last", folder / "one.jsonl", "--json").exit_code == 4
+
+
 def test_a_run_of_a_stranger_is_not_the_newest_for_ever(folder: Path) -> None:
     """Whoever writes a journal chooses its id; where one session of a run came back the run is done."""
     one, two = folder / "one.jsonl", folder / "two.jsonl"
