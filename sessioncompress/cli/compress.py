@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from sessioncompress.pipeline.discover import Found
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
+    from sessioncompress.policy.sources import Policies
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
@@ -84,12 +85,8 @@ def compress(
         return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
 
     listed = options.all_governed(chosen.sessions(), policies)
-    if chosen.asks:
-        # Imported here: most runs ask nothing.
-        from sessioncompress.cli.asking import goes_on
-
-        if not goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force)):
-            return
+    if chosen.asks and not _agreed(chosen, listed, policies, force=force, form=form):
+        return
 
     lines = output.Lines(chosen)
     done: list[CompressionStats] = []
@@ -122,6 +119,31 @@ def compress(
     if chosen.check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))
+
+
+def _agreed(chosen: Chosen, listed: Sequence[Found], policies: Policies, *, force: bool, form: str | None) -> bool:
+    """Ask whether to go on, with what a dry run says. Raises UsageError and KeyboardInterrupt."""
+    # Imported here: most runs ask nothing.
+    from sessioncompress.cli.asking import goes_on
+    from sessioncompress.operations.compress import compress_session
+
+    def is_due(path: Path) -> bool:
+        return not triage.not_due(path, policies.of(path), force=force)
+
+    def prepare(found: Found) -> Callable[[], CompressionStats]:
+        how: dict[str, Any] = {"dry_run": True, "force": force, "form": form, "named": False}
+        return partial(compress_session, found.path, policies.of(found.path), **how)
+
+    def saving(due: Sequence[Found]) -> dict[Path, int]:
+        run = batch.Archive(due, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
+        would = {each.found.path: each.result for each in run if each.result is not None and each.result.is_smaller}
+        if run.interrupted:
+            raise KeyboardInterrupt
+        return {path: each.original_size - each.compressed_size - each.store_added for path, each in would.items()}
+
+    keeps = all(policies.of(each.path).keep_backup for each in listed)
+    undo = "'restore --last' undoes it" if keeps else "without originals: nothing brings it back"
+    return goes_on("Compress", listed, is_due, saving, undo=undo)
 
 
 def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
