@@ -152,7 +152,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:
-    """Yield the selected sessions; where there is none since none is of the project, say on stderr which there are."""
+    """Yield the selected sessions; where there is none, say on stderr which projects there are, or where it looked."""
     is_none = True
     for each in found:
         is_none = False
@@ -167,6 +167,15 @@ def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[F
                 click.echo(f"  {project}", err=True)
             if len(projects) > _MOST_PROJECTS:
                 click.echo(f"  and {len(projects) - _MOST_PROJECTS:,} more, see 'sessioncompress sessions'", err=True)
+    elif is_none and selection.agent:
+        from sessioncompress.cli.tables import with_tilde
+        from sessioncompress.formats.table import agent_roots
+
+        narrowed = selection.older_than is not None or selection.globs.include or selection.globs.exclude
+        which = "no session chosen so" if narrowed else f"no session of {selection.agent}"
+        roots = [with_tilde(str(root)) for root in agent_roots(selection.agent)]
+        if roots:
+            options.warn(f"{which} is in {' or '.join(roots)}")
 
 
 def choosing(
