@@ -408,12 +408,18 @@ def test_the_counts_of_the_json_document(session: Path) -> None:
 
 
 def test_lines_that_are_not_understood_are_counted(session: Path) -> None:
-    """They are copied, and verify counts them too."""
+    """They are copied, and told of; verify says which they are."""
     with session.open("ab") as file:
         file.write(b"not JSON\n")
+    number = len(split(session.read_bytes()))
+    said = "1 line is not understood, and left: 'sessioncompress verify' says which"
+    assert f"; {said}\n" in run("compress", "--dry-run", session).stdout
+    assert run("compress", "--dry-run", session.parent).stdout.endswith(f"\n  {said}\n")
     assert one("compress", session)["linesNotUnderstood"] == 1
     assert session.read_bytes().endswith(b"\nnot JSON\n")
-    assert "1 not understood" in run("verify", session).stdout
+    assert f"1 not understood (line {number}), " in run("verify", session).stdout
+    assert f"1 not understood (line {number}), " in run("verify", session.parent).stdout
+    assert one("verify", session)["notUnderstoodAt"] == [number]
 
 
 def test_imitated_markers_are_warned_of(here: Path) -> None:
@@ -1655,6 +1661,7 @@ def test_verify_as_json(compressed: Path) -> None:
         "markersOfRelatives",
         "openToOthers",
         "foreignFiles",
+        "notUnderstoodAt",
     }
 
 
