@@ -1007,13 +1007,13 @@ def test_an_empty_path_is_2(compressed: Path, arguments: Sequence[str]) -> None:
 
 @linux
 def test_a_session_in_use_is_4(session: Path) -> None:
-    """The error names the program, and the session is not touched."""
+    """The error names the program, here this one itself, and the session is not touched."""
     before = snapshot(session)
     with session.open("ab"):
         result = run("compress", "session.jsonl")
         assert result.exit_code == 4
         assert re.search(
-            r"refused: .*session\.jsonl: it is in use, open for writing in .+ \(process \d+\)\. "
+            r"refused: .*session\.jsonl: it is in use, open for writing in this command itself, which was started .+\. "
             r"The session is not changed\. Run again when the agent is idle\.",
             result.stderr,
         )
