@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -108,6 +109,7 @@ def compress(
             lines.left(wording.line(stats), stats.status.value, stats.reason)
         for warning in wording.warnings(stats):
             echo_wrapped(warning, err=True)
+    _warn_of_closed(chosen, done)
     output.tell_of_others(chosen)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
@@ -144,6 +146,14 @@ def _agreed(chosen: Chosen, listed: Sequence[Found], policies: Policies, *, forc
     keeps = all(policies.of(each.path).keep_backup for each in listed)
     undo = "'restore --last' undoes it" if keeps else "without originals: nothing brings it back"
     return goes_on("Compress", listed, is_due, saving, undo=undo)
+
+
+def _warn_of_closed(chosen: Chosen, done: Sequence[CompressionStats]) -> None:
+    """Warn of the folders with sessions that a run would change if it could write there."""
+    changing = [stats for stats in done if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
+    for folder in dict.fromkeys(Path(stats.path).parent for stats in changing):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            options.warn(f"{folder} cannot be written to: a run would change nothing in it")
 
 
 def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
