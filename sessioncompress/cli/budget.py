@@ -29,11 +29,12 @@ _BY = {
 
 
 def line(stats: BudgetStats) -> str:
-    """Format one session: what is due and why, and the numbers behind that."""
-    decision = f"{stats.decision}: {stats.reason} (rule {stats.rule})"
+    """Format one session: how full the window is, what is due and why, and the numbers behind that."""
     model = f"{printable(stats.model)}, " if stats.model else ""
-    window = f"{stats.context_window:,} ({model}{_BY[stats.limits_from]})"
-    parts = [f"{stats.tokens:,} tokens of a window of {window} in use, {100 * stats.utilisation:.0f} %"]
+    window = f"{stats.context_window:,} tokens ({model}{_BY[stats.limits_from]})"
+    full = f"{100 * stats.utilisation:.0f} % of the window in use, {stats.tokens:,} of {window}"
+    decision = f"{stats.decision}: {stats.reason}; rule {stats.rule}"
+    parts = []
     if stats.usable != stats.context_window:
         parts.append(f"{stats.usable:,} usable")
     if stats.tokens_recorded is None:
@@ -47,7 +48,7 @@ def line(stats: BudgetStats) -> str:
         seconds = stats.seconds_since
         ago = f" {counted(round(seconds), 'second', 'seconds')} ago" if seconds is not None else ""
         parts.append(f"{stats.messages_since:,} since the last run{ago}")
-    return f"{printable(stats.path)}: {printable(decision)}; {', '.join(parts)}"
+    return f"{printable(stats.path)}: {full}; {printable(decision)}; {', '.join(parts)}"
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress budget --rule omp session.jsonl")

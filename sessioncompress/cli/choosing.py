@@ -75,8 +75,13 @@ class Chosen(NamedTuple):
     @property
     def asks(self) -> bool:
         """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
+        return self.by_options and self.may_ask
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether somebody at a terminal can answer a question before something is changed."""
         is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-        return self.by_options and is_seen and not (self.yes or self.rehearses)
+        return is_seen and not (self.yes or self.rehearses)
 
     def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
         """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
@@ -147,7 +152,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:
-    """Yield the selected sessions; where there is none since none is of the project, say on stderr which there are."""
+    """Yield the selected sessions; where there is none, say on stderr which projects there are, or where it looked."""
     is_none = True
     for each in found:
         is_none = False
@@ -162,6 +167,15 @@ def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[F
                 click.echo(f"  {project}", err=True)
             if len(projects) > _MOST_PROJECTS:
                 click.echo(f"  and {len(projects) - _MOST_PROJECTS:,} more, see 'sessioncompress sessions'", err=True)
+    elif is_none and selection.agent:
+        from sessioncompress.cli.tables import with_tilde
+        from sessioncompress.formats.table import agent_roots
+
+        narrowed = selection.older_than is not None or selection.globs.include or selection.globs.exclude
+        which = "no session chosen so" if narrowed else f"no session of {selection.agent}"
+        roots = [with_tilde(str(root)) for root in agent_roots(selection.agent)]
+        if roots:
+            options.warn(f"{which} is in {' or '.join(roots)}")
 
 
 def choosing(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from sessioncompress.pipeline.discover import Found
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
+    from sessioncompress.policy.sources import Policies
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
@@ -84,12 +86,8 @@ def compress(
         return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
 
     listed = options.all_governed(chosen.sessions(), policies)
-    if chosen.asks:
-        # Imported here: most runs ask nothing.
-        from sessioncompress.cli.asking import goes_on
-
-        if not goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force)):
-            return
+    if chosen.asks and not _agreed(chosen, listed, policies, force=force, form=form):
+        return
 
     lines = output.Lines(chosen)
     done: list[CompressionStats] = []
@@ -111,6 +109,7 @@ def compress(
             lines.left(wording.line(stats), stats.status.value, stats.reason)
         for warning in wording.warnings(stats):
             echo_wrapped(warning, err=True)
+    _warn_of_closed(chosen, done)
     output.tell_of_others(chosen)
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
@@ -122,6 +121,39 @@ def compress(
     if chosen.check and any(stats.is_smaller for stats in done):
         codes.add(1)
     sys.exit(batch.worst(codes))
+
+
+def _agreed(chosen: Chosen, listed: Sequence[Found], policies: Policies, *, force: bool, form: str | None) -> bool:
+    """Ask whether to go on, with what a dry run says. Raises UsageError and KeyboardInterrupt."""
+    # Imported here: most runs ask nothing.
+    from sessioncompress.cli.asking import goes_on
+    from sessioncompress.operations.compress import compress_session
+
+    def is_due(path: Path) -> bool:
+        return not triage.not_due(path, policies.of(path), force=force)
+
+    def prepare(found: Found) -> Callable[[], CompressionStats]:
+        how: dict[str, Any] = {"dry_run": True, "force": force, "form": form, "named": False}
+        return partial(compress_session, found.path, policies.of(found.path), **how)
+
+    def saving(due: Sequence[Found]) -> dict[Path, int]:
+        run = batch.Archive(due, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
+        would = {each.found.path: each.result for each in run if each.result is not None and each.result.is_smaller}
+        if run.interrupted:
+            raise KeyboardInterrupt
+        return {path: each.original_size - each.compressed_size - each.store_added for path, each in would.items()}
+
+    keeps = all(policies.of(each.path).keep_backup for each in listed)
+    undo = "'restore --last' undoes it" if keeps else "without originals: nothing brings it back"
+    return goes_on("Compress", listed, is_due, saving, undo=undo)
+
+
+def _warn_of_closed(chosen: Chosen, done: Sequence[CompressionStats]) -> None:
+    """Warn of the folders with sessions that a run would change if it could write there."""
+    changing = [stats for stats in done if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
+    for folder in dict.fromkeys(Path(stats.path).parent for stats in changing):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            options.warn(f"{folder} cannot be written to: a run would change nothing in it")
 
 
 def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:

@@ -70,6 +70,7 @@ def _begin(file: Path, settings: list[Setting]) -> None:
         outer, _, inner = each.key.partition(".")
         if each.value != of_preset[each.key] and KEYS[outer].only_user is None:
             (section.setdefault(outer, {}) if inner else section)[inner or outer] = each.value
-    text = json.dumps({"$schema": schema_address(), SECTION: section}, indent=2)
+    address = schema_address()
+    text = json.dumps(({"$schema": address} if address else {}) | {SECTION: section}, indent=2)
     write_new(file, f"{text}\n".encode())
     click.echo(f"{printable(str(file))}: written")

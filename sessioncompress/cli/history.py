@@ -13,7 +13,7 @@ from sessioncompress.cli.choosing import Chosen, choosing, with_stores
 from sessioncompress.cli.tables import Column, echo_table, is_seen, width
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
-from sessioncompress.operations.history import RunStats, SessionRun, runs_of
+from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of
 from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.summary import to_json
 
@@ -23,7 +23,7 @@ _COLUMNS = (
     Column("did", may_be_cut=True),
     Column("sessions", is_number=True),
     Column("saved", is_number=True),
-    Column("on disk", is_number=True),
+    Column("net of store", is_number=True),
     Column("state", may_be_cut=True),
     Column("ended"),
 )
@@ -62,4 +62,8 @@ def history(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> Non
 
 def _row(run: RunStats) -> list[str]:
     did, number = ", ".join(run.commands), f"{len(run.sessions):,}"
-    return list(map(printable, (run.run, did, number, kb(run.saved), kb(run.saved_on_disk), run.state, run.at)))
+    # What was taken back saves nothing any more.
+    back = [each for each in run.sessions if each.state is State.RESTORED]
+    saved, net = (sum(getattr(each, name) for each in back) for name in ("saved", "saved_on_disk"))
+    sums = ["-", "-"] if run.state is State.RESTORED else [kb(run.saved - saved), kb(run.saved_on_disk - net)]
+    return list(map(printable, (run.run, did, number, *sums, run.state, run.at)))

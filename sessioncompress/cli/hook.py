@@ -22,7 +22,7 @@ def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) 
     The agent is claude-code, codex, gemini, opencode or pi.
     """
     from sessioncompress.hooks import install
-    from sessioncompress.hooks.base import COMPRESSED, Ending
+    from sessioncompress.hooks.base import COMPRESSED, Ending, log_file
 
     ending = Ending(compact, preset)
     if ending != COMPRESSED and action != "install":
@@ -52,5 +52,8 @@ def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) 
     install.write(change)
     done = "installed" if action == "install" else "uninstalled"
     click.echo(f"{name}: {done}; {known.title} heeds it from its next start on")
+    if action == "uninstall" and (log := log_file()).exists():
+        # It says what was done to sessions, and other agents may have hooks that write there.
+        click.echo(printable(f"what they did stays in {log}: delete it where you need it no more"))
     if known.advice and action == "install":
         click.echo(known.advice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +40,7 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
     done = Done([], [], dict.fromkeys(("failed", "refused", wording.PASSED_OVER), 0), 0)
     codes: set[int] = set()
     said: set[str] = set()
+    advised: set[str] = set()
     for outcome in outcomes:
         path = outcome.found.shown
         codes.add(outcome.exit_code)
@@ -51,6 +53,11 @@ def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _
             if (text := f"{status}: {outcome.error}") not in said:
                 # What is wrong with a policy file is the same for all its sessions.
                 said.add(text)
+                # What to do is said once, where only the name of the session differs.
+                remedy = printable(outcome.error.remedy)
+                if (advice := re.sub(rf"\b{re.escape(Path(path).stem)}\.", "", remedy)) in advised:
+                    text = text.replace(remedy, "What to do is the same as above.")
+                advised |= {advice} - {""}
                 echo_wrapped(text, err=True)
         elif outcome.result is not None:
             done.results.append(replace(outcome.result, path=path))

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from sessioncompress.operations.page import Price
 
 
+_MOST_MODELS = 5
+"""That a warning names."""
+
+
 def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> tuple[Price, ...]:
     # Imported here, as below, so that --help needs neither templates nor plots.
     from sessioncompress.operations.page import Price
@@ -116,7 +120,10 @@ def report(
         failed=len(done.failed) + len(stored.failed),
     )
     page.write(target, made)
-    echo_wrapped(f"{printable(str(target))}: {_headline(found)}")
+    echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
+    _warn_of_prices(found, prices)
+    if samples:
+        echo_wrapped("The page quotes your sessions: look through it before you give it to others.", err=True)
     sys.exit(batch.worst((done.exit_code, stored.exit_code)))
 
 
@@ -133,8 +140,20 @@ def _age(chosen: Chosen) -> list[str]:
     return ["--older-than", "1d"] if chosen.by_options else []
 
 
-def _headline(found: Overview) -> str:
-    from sessioncompress.operations.page import share
+def _warn_of_prices(found: Overview, prices: tuple[Price, ...]) -> None:
+    """Warn of prices that count for no session, with the models that there are."""
+    from sessioncompress.operations.page import unused_prices
+
+    models = sorted({each.model for each in found.sessions if each.model})
+    there = f"; there are {', '.join(models[:_MOST_MODELS])}" if models else ""
+    there += f" and {len(models) - _MOST_MODELS:,} more" if len(models) > _MOST_MODELS else ""
+    for price in unused_prices(found.sessions, prices):
+        what = f"--price {price.model}={price.dollars:g} counts for no session"
+        options.warn(f"{what}: no model fits it, or an earlier --price does{there}")
+
+
+def _headline(found: Overview, prices: tuple[Price, ...]) -> str:
+    from sessioncompress.operations.page import dollars, money, share
 
     disk, stores = found.disk, found.total("store")
     saved, frees = disk.without - disk.now, disk.now - disk.then
@@ -148,6 +167,11 @@ def _headline(found: Overview) -> str:
     parts.append(
         f"a run would free {kb(frees)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
     )
+    if prices:
+        so_far, more = (money(found.sessions, name, prices).dollars for name in ("saved_tokens", "frees_tokens"))
+        once = "less to send each once"
+        parts += [f"{dollars(so_far)} {once}"] if so_far or not more else []
+        parts += [f"{dollars(more)} {'more' if so_far else once} after a run"] if more else []
     if found.packed:
         before, now = sum(row.size for row in found.packed), sum(row.part for row in found.packed)
         packed = counted(sum(row.sessions for row in found.packed), "session", "sessions")

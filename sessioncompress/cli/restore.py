@@ -14,8 +14,8 @@ from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, choosing, typed, with_stores
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import process
-from sessioncompress.core.text import counted, kb, printable
-from sessioncompress.errors import NOT_CHANGED, SessionCompressError, UsageError
+from sessioncompress.core.text import age, counted, kb, printable, said_time
+from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
 from sessioncompress.operations.restore import restore_session
@@ -24,8 +24,11 @@ from sessioncompress.operations.wording import status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.sources import Policies
+from sessioncompress.store.layout import holds, store_at
 
 SCHEMA = "sessioncompress.restore/1"
+_NO_RUN = "none"
+"""The name of no run: what is asked to take it back says whether it could be restored at all, and changes nothing."""
 
 
 def _takes_a_run(values: Mapping[str, Any]) -> bool:
@@ -38,6 +41,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 @choosing(
     options.JOBS,
     options.DRY_RUN,
+    options.YES,
     options.JSON,
     options.QUIET,
     options.VERBOSE,
@@ -96,19 +100,22 @@ def restore(
 
     tried = _taken_back(chosen, found, policies, run or "", done_with) if last or run else [("", done_with(found, ""))]
     done = reduce(output.both, (each for _, each in tried), output.Done([], [], {}, 0))
+    if not all(each.exact for each in done.results):
+        done = done._replace(exit_code=batch.worst((done.exit_code, Damaged.exit_code)))
     if chosen.as_json:
         output.echo_json(_document(tried, dry_run=chosen.dry_run))
         sys.exit(done.exit_code)
     restored = [each for each in done.results if each.is_restored]
-    before, after, number = (
-        sum(getattr(each, name) for each in restored) for name in ("size_before", "size_after", "lines_restored")
+    before, after, number, summaries = (
+        sum(getattr(each, name) for each in restored)
+        for name in ("size_before", "size_after", "lines_restored", "checkpoints_removed")
     )
     verb = "would be restored" if chosen.dry_run else "restored"
-    what = f" {verb}: {kb(before)} -> {kb(after)}, {number:,} lines"
+    what = f" {verb}: {kb(before)} -> {kb(after)}, {_went(number, summaries)}"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
     if not (chosen.dry_run or chosen.quiet or chosen.urls):
-        _tell_of_stores(restored, policies, backup_dir)
+        _tell_of_stores(chosen, found, restored, policies, backup_dir)
     sys.exit(done.exit_code)
 
 
@@ -151,7 +158,15 @@ def _taken_back(
         if one.run != run if run else not these:
             continue
         if not (chosen.as_json or chosen.quiet):
-            echo_wrapped(_head(one), err=True)
+            echo_wrapped(_head(one, "" if run else _looked(chosen)), err=True)
+        if not run and len(these) > 1 and chosen.may_ask:
+            # Imported here: most runs ask nothing.
+            from sessioncompress.cli.asking import STATE
+
+            question = f"Take back what it did to {counted(len(these), 'session', 'sessions')}?"
+            if not output.confirmed(question, None, STATE, err=True):
+                click.echo(STATE, err=True)
+                break
         done = done_with(these, one.run)
         tried.append((one.run, done))
         if run or done.exit_code == process.EXIT_CODE or any(each.is_restored for each in done.results):
@@ -162,26 +177,39 @@ def _taken_back(
     else:
         if not (chosen.as_json or chosen.quiet):
             click.echo(f"no {'other ' if failed else ''}run is left to take back", err=True)
+        # A session whose store was deleted is in no run: what the user named is looked at for its markers.
+        in_runs = {each.path for each in runs} | failed
+        unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
+        if unlisted and not chosen.by_options:
+            tried.append(("", done_with(unlisted, _NO_RUN)._replace(results=[])))
     # A session that had nothing to give back is told of once.
     return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
 
 
-def _tell_of_stores(restored: list[RestoreStats], policies: Policies, backup_dir: Path | None) -> None:
+def _tell_of_stores(
+    chosen: Chosen, found: list[Found], restored: list[RestoreStats], policies: Policies, backup_dir: Path | None
+) -> None:
     """Tell what the stores of sessions take that were given all their bytes back, and how to delete no others."""
     whole = [each for each in restored if _has_all_back(Path(each.path), policies)]
     if not (size := sum(each.store_size for each in whole)):
         return
     paths = [Path(each.path) for each in whole]
-    if len(paths) > MOST_TYPED:
-        of = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back"
-        remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
-        echo_wrapped(f"{of} still take {kb(size)}; {remedy}", err=True)
-        return
     take = "The store still takes" if len(paths) == 1 else "The stores still take"
+    arguments, others = " ".join(typed(paths, backup_dir)), 0
+    if len(paths) > MOST_TYPED:
+        take = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back still take"
+        if chosen.include or chosen.exclude or chosen.older_than is not None or len(chosen.paths) > MOST_TYPED:
+            remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
+            echo_wrapped(f"{take} {kb(size)}; {remedy}", err=True)
+            return
+        gone, arguments = set(paths), chosen.typed(backup_dir)
+        others = sum(each.path not in gone and holds(store_at(each.path, policies.of(each.path))) for each in found)
     echo_wrapped(f"{take} {kb(size)}; when nothing is to go back:", err=True)
     # A line of its own, and never broken: it is there to be copied.
-    forget = ["  sessioncompress", "forget", *typed(paths, backup_dir)]
-    click.echo(printable(" ".join(forget)), err=True)
+    click.echo(printable(f"  sessioncompress forget {arguments}"), err=True)
+    if others:
+        too = counted(others, "other session", "other sessions")
+        echo_wrapped(f"That also deletes the stores of {too}; with their paths it deletes these alone.", err=True)
 
 
 def _has_all_back(path: Path, policies: Policies) -> bool:
@@ -191,10 +219,21 @@ def _has_all_back(path: Path, policies: Policies) -> bool:
         return False
 
 
-def _head(run: RunStats) -> str:
-    sessions = counted(len(run.sessions), "session", "sessions")
-    said = f"run {run.run}: {', '.join(run.commands)}, {sessions}"
+def _head(run: RunStats, looked: str) -> str:
+    """Say which run is taken back, and, where it was not named, when it was and where it is the newest."""
+    said = f"run {run.run}: {', '.join(run.commands)}, {counted(len(run.sessions), 'session', 'sessions')}"
+    if looked:
+        ended = said_time(run.at)
+        said += f", {age(ended)} ago" if ended is not None else ""
+        said += f"; the newest {looked}"
     return printable(said + (", taken back already" if run.state is State.RESTORED else ""))
+
+
+def _looked(chosen: Chosen) -> str:
+    """Say where the newest run was looked for: a newer one may have been over sessions elsewhere."""
+    if chosen.everything:
+        return "over sessions in the agents' folders (for sessions elsewhere, name PATHS)"
+    return "over the sessions chosen"
 
 
 def _say(lines: output.Lines, done: RestoreStats) -> None:
@@ -202,15 +241,19 @@ def _say(lines: output.Lines, done: RestoreStats) -> None:
         lines.left(printable(f"{done.path}: unchanged: {done.reason}"), "unchanged", done.reason)
         return
     would = done.status is Status.WOULD_RESTORE
-    back = counted(done.lines_restored, "line", "lines")
     said = f"{kb(done.size_before)} {'would become' if would else '->'} {kb(done.size_after)}"
-    if done.lines_restored:
-        said += f", {back} restored"
-    if done.checkpoints_removed:
-        said += f", {counted(done.checkpoints_removed, 'checkpoint', 'checkpoints')} taken out"
+    said += f", {_went(done.lines_restored, done.checkpoints_removed, ' restored')}"
     said += f"; {done.reason}" if done.reason else ""
-    short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), back)
+    went = _went(done.lines_restored, done.checkpoints_removed)
+    short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), went)
     lines.changed(printable(f"{done.path}: {said}"), short)
+
+
+def _went(lines: int, summaries: int, verb: str = "") -> str:
+    """Format what came back into sessions, and what went out of them."""
+    parts = [counted(lines, "line", "lines") + verb] if lines or not summaries else []
+    parts += [f"{counted(summaries, 'summary', 'summaries')} taken out"] if summaries else []
+    return ", ".join(parts)
 
 
 def _document(tried: list[tuple[str, output.Done]], *, dry_run: bool) -> dict[str, Any]:

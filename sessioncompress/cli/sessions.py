@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -15,8 +14,16 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import or_projects_told
-from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, width, with_tilde
-from sessioncompress.core.text import counted, kb, printable, written_time
+from sessioncompress.cli.tables import (
+    Column,
+    echo_table,
+    echo_wrapped,
+    is_longer_than_the_screen,
+    is_seen,
+    width,
+    with_tilde,
+)
+from sessioncompress.core.text import age, counted, kb, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations.packed import listed_packed
@@ -37,13 +44,12 @@ COLUMNS = (
 
 _WIDE = 120
 """Columns of a terminal that has room for the paths of sessions."""
-_LEFT_OUT = COLUMNS[5]
-"""The column that a narrower one has no room for: the total counts these sessions."""
-_LEAST, _MOST = 14, 24
+_LEFT_OUT = {"age": "size"}
+"""The column that a narrower one has no room for, by what the list is sorted by; else their age."""
+_LEAST, _MOST = 14, 20
 """Characters of a path's end that stand for it there; more than the least only where two would end alike."""
 _SPECIAL = "*?["
 """Characters that mean more than themselves in a pattern."""
-_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
 _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
     "saves": lambda each: (-each.could_save, -each.size),
     "size": lambda each: (-each.size,),
@@ -54,12 +60,10 @@ _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
 
 def row(session: ListedSession, name: Callable[[str], str] = printable) -> list[str]:
     """Format one session; `name` says how a path is written."""
-    seconds = max(time.time() - session.modified, 0)
-    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
     return [
         session.agent,
         name(lists.printed(session.project)),
-        f"{int(seconds // length):,} {unit}",
+        age(session.modified),
         kb(session.size),
         kb(session.could_save) if session.could_save else "-",
         "packed" if session.packed else "yes" if session.compressed else "-",
@@ -70,23 +74,31 @@ def row(session: ListedSession, name: Callable[[str], str] = printable) -> list[
 def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
     """Print the table of sessions, and their total."""
     rows = sorted(listed, key=_SORTS[sort])
-    if is_seen():
-        cells = [row(each, lambda path: with_tilde(printable(path))) for each in rows]
-        if width() >= _WIDE:
-            echo_table(COLUMNS, cells)
-            return
-        ends = ends_of(each.path for each in rows)
-        number = COLUMNS.index(_LEFT_OUT)
-        columns = [*COLUMNS[:number], *(column._replace(may_be_cut=False) for column in COLUMNS[number + 1 :])]
-        for each, cell in zip(rows, cells, strict=True):
-            # A packed one is out of compress's reach: that stands where it can save nothing.
-            cell[number - 1 :] = [cell[number] if each.packed else cell[number - 1], ends[each.path]]
-        echo_table(columns, cells)
-        if alone := next((ends[each.path] for each in rows if not each.packed), ""):
-            # Never broken: it is there to be copied.
-            click.echo(f"one alone: sessioncompress compress --all --include {quote(alone)}", err=True)
-    else:
+    if not is_seen():
         echo_table(COLUMNS, [row(each) for each in rows])
+        return
+    best = next((each for each in rows if not each.packed), None)
+    cells = [row(each, lambda path: with_tilde(printable(path))) for each in rows]
+    if is_upside_down := is_longer_than_the_screen(cells):
+        # Else what comes first is the first to leave the screen.
+        rows.reverse()
+        cells.reverse()
+    if width() >= _WIDE:
+        echo_table(COLUMNS, cells)
+    else:
+        ends = ends_of(each.path for each in rows)
+        left_out = _LEFT_OUT.get(sort, "age")
+        shown = [number for number, column in enumerate(COLUMNS) if column.name != left_out]
+        *columns, last = (COLUMNS[number] for number in shown)
+        made = (
+            [*(cell[number] for number in shown[:-1]), ends[each.path]] for each, cell in zip(rows, cells, strict=True)
+        )
+        echo_table([*columns, last._replace(may_be_cut=False)], list(made))
+    if is_upside_down:
+        click.echo("what comes first stands last, where the screen shows it", err=True)
+    if best is not None and width() < _WIDE:
+        # Never broken: it is there to be copied.
+        click.echo(f"one alone: sessioncompress compress --all --include {quote(ends[best.path])}", err=True)
 
 
 def ends_of(paths: Iterable[str]) -> Mapping[str, str]:
@@ -116,7 +128,11 @@ def total(listed: Sequence[ListedSession]) -> str:
     return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves)}, stores included"
 
 
-@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress sessions --project .")
+@click.command(
+    cls=options.ReadOnly,
+    epilog="Example: sessioncompress sessions --project .",
+    context_settings={"allow_extra_args": True},
+)
 @options.AGENT
 @options.PROJECT
 @options.OLDER_THAN
@@ -127,6 +143,9 @@ def total(listed: Sequence[ListedSession]) -> str:
 @options.COLOR
 def sessions(agent: str | None, project: Path | None, older_than: int | None, sort: str, as_json: bool) -> None:
     """List the sessions on this machine, and what could be saved; change nothing."""
+    if others := click.get_current_context().args:
+        stats = f"sessioncompress stats {quote(others[0])}"
+        raise click.UsageError(f"sessions lists those in the agents' folders, and takes no PATHS; for others: {stats}")
     policies = options.policies_of(None)
 
     def prepare(found: Found) -> Callable[[], ListedSession]:

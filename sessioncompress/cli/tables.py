@@ -44,6 +44,11 @@ def width() -> int:
     return get_terminal_size().columns
 
 
+def is_longer_than_the_screen(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether a table of such rows leaves the terminal at its top."""
+    return len(rows) > get_terminal_size().lines
+
+
 def with_tilde(path: str) -> str:
     """Write `~` for the home in a path."""
     home = os.path.expanduser("~")  # noqa: PTH111 - raises nothing without a home
@@ -137,7 +142,7 @@ def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, err:
         table.add_column(column.name, justify="right" if column.is_number else "left", no_wrap=True)
     for row in list(zip(*values, strict=True))[1:]:
         table.add_row(*map(Text, row))
-    if len(rows) > screen.lines:
+    if is_longer_than_the_screen(rows):
         table.add_row(*(Text(name, style="bold") for name in heading))
     console = Console(width=screen.columns, force_terminal=True, color_system="standard", emoji=False, highlight=False)
     with console.capture() as made_of:

@@ -36,7 +36,7 @@ def verify(chosen: Chosen, config: Path | None, backup_dir: Path | None, form: s
     def say(stats: VerifyStats) -> None:
         said = wording.verified(stats)
         # What is right and nothing more is in the total.
-        if wording.noticed(stats):
+        if wording.noticed(stats) or stats.lines_not_understood:
             lines.changed(said, lambda: said)
         else:
             lines.left(said)

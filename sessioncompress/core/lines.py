@@ -52,6 +52,10 @@ class Lines(list[Line]):
         opaque = self.roles[:first].count(Role.OPAQUE)
         return opaque + sum(facts.foreign for facts in self.facts[:first] if facts is not PLAIN)
 
+    def opaque(self) -> list[int]:
+        """List the numbers of these lines, counted from 0."""
+        return [number for number, line in enumerate(self) if line.role is Role.OPAQUE or line.facts.foreign]
+
 
 class Survey(NamedTuple):
     """One reading of a session: its lines, their shape, and its size in bytes.

@@ -229,6 +229,16 @@ def said_time(text: str) -> float | None:
         return None
 
 
+_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
+
+
+def age(since: float) -> str:
+    """Format how long ago a time was, in seconds since 1970; one to come is now."""
+    seconds = max(time.time() - since, 0)
+    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    return f"{int(seconds // length):,} {unit}"
+
+
 CHARACTERS_PER_TOKEN = 4
 
 

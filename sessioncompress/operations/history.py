@@ -58,7 +58,7 @@ def session_runs(path: Path | str, policy: Policy = BALANCED) -> list[SessionRun
             run.command,
             State.RESTORED if run.restored else State.PARTLY if run.touched else State.IN_PLACE,
             run.saved,
-            run.saved - run.added,
+            run.saved - run.added - run.found,
         )
         for run in read_runs(store_of(path.parent.resolve() / path.name, policy).journal)
     ]

@@ -115,6 +115,8 @@ def count(number: int) -> str:
 
 def share(number: int, of: int) -> str:
     """Format a share in percent, rounded down: a saving is never claimed to be more than it is."""
+    if 0 < 100 * number < of:
+        return "<1 %"
     return f"{100 * number // of} %" if of else "-"
 
 
@@ -139,11 +141,21 @@ def money(sessions: Iterable[Measured], field: str, prices: Sequence[Price]) -> 
     """Price a number of tokens of each session as its model's; the first price that fits counts."""
     amount, known = 0.0, 0
     for each in sessions:
-        fitting = (price.dollars for price in prices if fnmatchcase(each.model.lower(), price.model.lower()))
-        if (price := next(fitting, None)) is not None:
-            amount += getattr(each, field) * price / _MILLION
+        if (price := _price(each, prices)) is not None:
+            amount += getattr(each, field) * price.dollars / _MILLION
             known += 1
     return Money(amount, known)
+
+
+def unused_prices(sessions: Iterable[Measured], prices: Sequence[Price]) -> list[Price]:
+    """List the prices that count for no session: no model fits them, or an earlier one does."""
+    used = {_price(each, prices) for each in sessions}
+    return [price for price in prices if price not in used]
+
+
+def _price(session: Measured, prices: Sequence[Price]) -> Price | None:
+    fitting = (price for price in prices if fnmatchcase(session.model.lower(), price.model.lower()))
+    return next(fitting, None)
 
 
 def _tables(found: Overview) -> tuple[Table, ...]:

@@ -302,8 +302,10 @@ class ByMarkers(Restoring):
         notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(self.store.originals)]
         if has_own and any(each.lines_restored for each in others):
             # What the own store could not give back may have come from others: only now the rest is known.
-            done = [replace(each, reason="") for each in done]
-            notes.insert(0, self._now().what_is_left())
+            note, exact = self._now().what_is_left()
+            done = [replace(each, reason="", exact=exact) for each in done]
+            notes.insert(0, note)
+        exact = all(each.exact for each in (done if has_own else others))
         done += others
         unknown = joined(*notes, strangers(len(left)))
         restored = [each for each in done if each.lines_restored]
@@ -313,19 +315,20 @@ class ByMarkers(Restoring):
                 size_before=restored[0].size_before,
                 lines_restored=sum(each.lines_restored for each in restored),
                 reason=joined(*(each.reason for each in restored), unknown),
+                exact=exact,
             )
         if not done:
             return self.stats(Status.UNCHANGED, NONE_STORED)
         reason = done[0].reason.replace(ALREADY, ALREADY_BUT) if unknown else done[0].reason
-        return replace(done[0], reason=joined(reason, unknown))
+        return replace(done[0], reason=joined(reason, unknown), exact=exact)
 
-    def what_is_left(self) -> str:
-        """Describe what of the session is not restored, by its own journal; empty if it is exact."""
+    def what_is_left(self) -> tuple[str, bool]:
+        """Describe what of the session is not restored, by its own journal, and tell whether it is exact."""
         swaps, missing = reading.find(self.session, self.journal)
         older = len(missing) if not self._is_altered(swaps, missing) else 0
         number = len(swaps) + len(missing) - older
         if not number:
-            return not_there(older)
+            return not_there(older), True
         damaged: set[int] = set()
         # The journal's damage was reported before; by now other stores have changed the session.
         with suppress(errors.Damaged), damage.SalvagingReader(self.store.originals) as originals:
@@ -333,7 +336,7 @@ class ByMarkers(Restoring):
             _, damaged = whole_lines(self.session, form, swaps, originals, self.store.journal)
         lines = counted(number, "rewritten line", "rewritten lines")
         inexact = f"{lines} did not come back, or only in part: the session is not exact"
-        return joined(unreadable(damaged), inexact, not_there(older))
+        return joined(unreadable(damaged), inexact, not_there(older)), False
 
     def from_store(self, store: Store, journal: journals.Journal, *, alone: bool = True) -> RestoreStats:
         """Put back what one store holds, the session's own or another's, wherever a marker stands.
@@ -341,9 +344,10 @@ class ByMarkers(Restoring):
         Unless `alone`, the caller describes what of the session is not exact.
         """
         form = reading.format_of(self.session, self.form)
-        if not journal.kept:
-            return self.stats(Status.UNCHANGED, NONE_STORED)
         own = store == self.store
+        if not journal.kept:
+            none = self.stats(Status.UNCHANGED, NONE_STORED)
+            return replace(none, exact=not (own and reading.find(self.session, journal)[0]))
         if own and size_of(store.originals) is None:
             raise damage.too_short(store.originals, 0, journal.store_size)
         swaps, missing = reading.find(self.session, journal)
@@ -377,9 +381,11 @@ class ByMarkers(Restoring):
                 nothing = "nothing stands there that can be put back"
                 nothing += ": the session is not exact" if inexact else ""
                 is_exact = putback.is_own and not inexact and not left
-                return self.stats(Status.UNCHANGED, "; ".join([ALREADY if is_exact else nothing, *left]))
+                none = self.stats(Status.UNCHANGED, "; ".join([ALREADY if is_exact else nothing, *left]))
+                return replace(none, exact=not (inexact or left))
             reason = joined(*left, inexact if alone else "")
-            return self.commit(sink, putback.changed, reason, undoes=(), forms=putback.forms(self.journal))
+            done = self.commit(sink, putback.changed, reason, undoes=(), forms=putback.forms(self.journal))
+            return replace(done, exact=not (inexact or left))
 
     def _now(self) -> ByMarkers:
         # Putting back from another store changes the journal.

@@ -26,7 +26,8 @@ NONE_STORED = "no original is stored that could be put back"
 class RestoreStats(Struct, frozen=True, rename="camel"):
     """What a restore did to one session, or with `dry_run` would do; sizes are bytes of the file, and of its store.
 
-    `run` is the run that was to be taken back, if only one was.
+    `run` is the run that was to be taken back, if only one was. `exact` is false where rewritten lines stay that are
+    not their originals, as only a restore by markers leaves them.
     """
 
     path: str
@@ -38,6 +39,7 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
     lines_restored: int = 0
     checkpoints_removed: int = 0
     store_size: int = 0
+    exact: bool = True
 
     @property
     def is_restored(self) -> bool:

@@ -39,7 +39,8 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     `lines_not_there` are in the store, but not in this older state of the session. The originals of
     `markers_of_relatives` were read in the store of a session that this one was forked from, or continues.
     `open_to_others`: other users may read the store. `foreign_files` are named like late links, but were not made by
-    this user's runs on this machine, and are ignored.
+    this user's runs on this machine, and are ignored. `not_understood_at` are the lines that are not understood, by
+    their numbers, counted from 1.
     """
 
     path: str
@@ -55,6 +56,7 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     markers_of_relatives: int = 0
     open_to_others: bool = False
     foreign_files: int = 0
+    not_understood_at: tuple[int, ...] = ()
 
 
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
@@ -104,7 +106,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             str(session.path),
             found,
             lines,
-            opaque,
+            len(opaque),
             len(rewritten),
             lost,
             checked,
@@ -114,12 +116,13 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             len(strangers) - len(unknown),
             open_to_others=folder.is_open_to_others(store),
             foreign_files=len(late_links.foreign_links(session.path)) if left_over else 0,
+            not_understood_at=tuple(number + 1 for number in opaque),
         )
 
 
-def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, int]:
+def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, list[int]]:
     known = reading.read_session(session, journal, form)
-    return known.form.name, len(known.survey.lines), known.survey.lines.not_understood()
+    return known.form.name, len(known.survey.lines), known.survey.lines.opaque()
 
 
 def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: reading.RewrittenLines) -> int:

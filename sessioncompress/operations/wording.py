@@ -15,6 +15,7 @@ from sessioncompress.core.text import (
     file_line,
     files_line,
     kb,
+    listed,
     not_there,
     printable,
     smaller,
@@ -66,10 +67,18 @@ def line(stats: CompressionStats) -> str:
     if stats.exit_code:
         return f"{stats.status.value}: {stats.reason}"
     if not stats.is_smaller:
-        return file_line(name, stats.status.value, stats.reason)
+        opaque = f"; {_opaque(stats)}" if stats.lines_not_understood else ""
+        return file_line(name, stats.status.value, stats.reason) + opaque
     parts = [change(stats, arrow(stats)), tokens(stats)]
     parts += [_uncached(stats)] if stats.status is Status.WOULD_COMPRESS else []
+    parts += [_opaque(stats)] if stats.lines_not_understood else []
     return f"{name}: {'; '.join([*parts, stats.reason] if stats.reason else parts)}"
+
+
+def _opaque(stats: CompressionStats) -> str:
+    """Format how many lines are not understood."""
+    number = stats.lines_not_understood
+    return f"{counted(number, 'line is', 'lines are')} not understood, and left: 'sessioncompress verify' says which"
 
 
 def arrow(stats: CompressionStats) -> str:
@@ -166,7 +175,9 @@ def total_lines(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) 
     by_status = {status.replace("-", " "): sum(stats.status is status for stats in all_stats) for status in Status}
     head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")
     changed = [stats for stats in all_stats if stats.is_smaller]
-    return [head, *(changes(all_stats, arrow(changed[0])) if changed else [])]
+    lines = [head, *(changes(all_stats, arrow(changed[0])) if changed else [])]
+    summed = total(all_stats)
+    return [*lines, f"  {_opaque(summed)}"] if summed.lines_not_understood else lines
 
 
 def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
@@ -269,6 +280,8 @@ def links_kept(number: int) -> str:
 def verified(stats: VerifyStats) -> str:
     """Format the result of `verify` for one session."""
     opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
+    if at := stats.not_understood_at:
+        opaque += f" ({'line' if len(at) == 1 else 'lines'} {listed(at)})"
     notes = [_kept(stats.lines_rewritten, stats.originals, stats.lines_without_original), *noticed(stats)]
     return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(notes)}"
 

@@ -285,9 +285,9 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     if nameless < len(unknown):
         who = "another session has the others" if known else "the session that it was, or is a copy of, has them still"
         ways.append(
-            f"If {who}, {again} --originals OTHER PATH' puts them back, with that one's path as OTHER. If you have its "
-            f"two files elsewhere, put them here as {files}, or name their folder with --backup-dir. What 'clean' or "
-            "'forget' deleted is gone."
+            f"If {who}, {again} --originals OTHER PATH' puts them back (OTHER: its path). If you have its two files, "
+            f"put them here as {files}, or name their folder with --backup-dir. What 'clean' or 'forget' deleted is "
+            "gone."
         )
     if nameless:
         ways.append(

@@ -165,9 +165,16 @@ def to_mapping(policy: Policy) -> dict[str, Any]:
 
 
 def schema_address() -> str:
-    """Read the address of the JSON Schema of a policy file, which is shipped beside this module."""
+    """Read the address of the JSON Schema of a policy file, which is shipped beside this module; empty if it has none.
+
+    Until the project has a homepage, its addresses are of a domain that can never be there (RFC 2606).
+    """
+    # Imported here: only who begins a file needs it.
+    from urllib.parse import urlsplit
+
     schema = orjson.loads(Path(__file__).with_name("compression.schema.json").read_bytes())
-    return str(schema["$id"])
+    address = str(schema["$id"])
+    return "" if (urlsplit(address).hostname or "").endswith(".invalid") else address
 
 
 def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:

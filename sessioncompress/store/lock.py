@@ -222,11 +222,17 @@ def wait_until_free(fd: int, seconds: float) -> Held:
 
 
 def holders(fd: int) -> list[str]:
-    """Name the processes that have the open file open for writing, as far as this user may see them."""
+    """Name the processes that have the open file open for writing, as far as this user may see them.
+
+    This command, with its workers, is named only if no other one is: who started it opened the file.
+    """
     try:
-        return list(_holders(fd, skip_unreadable=True))
+        found = list(_holders(fd, skip_unreadable=True))
     except OSError:
         return []
+    ours = _said_of("self", "cmdline")
+    others = [f"{_said_of(pid, 'comm')} (process {pid})" for pid in found if _said_of(pid, "cmdline") != ours]
+    return others or ["this command itself, which was started with the file open"] * bool(found)
 
 
 def _ask_for_lease(fd: int) -> Held:
@@ -250,7 +256,7 @@ def _ask_for_lease(fd: int) -> Held:
 
 
 def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:
-    """Look through /proc. Raises OSError where there is none, or where a process of this user cannot be read."""
+    """Find processes in /proc. Raises OSError where there is none, or where one of this user cannot be read."""
     wanted = os.fstat(fd)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -266,10 +272,14 @@ def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:
                 raise
             continue
         if any(_writes(f"/proc/{pid}/fd/{number}", wanted) for number in descriptors):
-            program = "?"
-            with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-                program = file.read().strip()
-            yield f"{program} (process {pid})"
+            yield pid
+
+
+def _said_of(pid: str, what: str) -> str:
+    """Read what /proc says of a process; `?` if it is gone."""
+    with suppress(OSError), open(f"/proc/{pid}/{what}", encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
+    return "?"
 
 
 def _writes(descriptor: str, wanted: os.stat_result) -> bool:

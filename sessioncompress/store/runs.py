@@ -118,7 +118,8 @@ def _is_checkpoint(run: RunRecord) -> bool:
 class Run(NamedTuple):
     """One run over one session. `saved` are the bytes by which the session became smaller, `added` those of the store.
 
-    `restored`: it was taken back, or, where `touched`, part of it.
+    `restored`: it was taken back, or, where `touched`, part of it. What it added to the store is there still: the next
+    run need not add it again, and has it as `found`.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Run(NamedTuple):
     added: int
     restored: bool
     touched: bool
+    found: int
 
 
 def read_runs(journal: Path) -> list[Run]:
@@ -173,8 +175,11 @@ def written_by(name: str, command: Command, journal: Path) -> Run | None:
 def _told(found: Sequence[tuple[RunRecord, int]], standing: Standing) -> Iterable[Run]:
     left = 0
     """The bytes that dead runs added to the store, for the next one."""
+    back = 0
+    """Those that restores, and runs that were taken back, added."""
     for number, (run, added) in enumerate(found):
         if _restores(run):
+            back += added
             continue
         if number + 1 < len(found) and _is_made_anew(run, found[number + 1][0]):
             left += added
@@ -182,7 +187,8 @@ def _told(found: Sequence[tuple[RunRecord, int]], standing: Standing) -> Iterabl
         command = run.command or (Command.COMPACT if _is_checkpoint(run) else Command.COMPRESS)
         saved = run.original_size - run.compressed_size
         restored, touched = number not in standing, standing.touched(number)
-        yield Run(run.name, run.at, command, saved, left + added, restored, touched)
+        yield Run(run.name, run.at, command, saved, left + added, restored, touched, 0 if restored else back)
+        back = back + left + added if restored else 0
         left = 0
 
 

@@ -54,44 +54,41 @@ STATS = BudgetStats(
     model="m",
     messages=1,
 )
-HEAD = "s.jsonl: none: 5 tokens in use are not over the threshold of 9 (rule omp); "
+HEAD = "s.jsonl: 50 % of the window in use, 5 of 10 tokens ({}); "
+WHY = "none: 5 tokens in use are not over the threshold of 9; rule omp; "
 LINES = [
     (
         STATS,
-        "5 tokens of a window of 10 (m, by our table) in use, 50 %, 9 usable, estimated, none recorded, 1 message",
+        "m, by our table",
+        "9 usable, estimated, none recorded, 1 message",
     ),
     (
         replace(STATS, tokens_recorded=5, limits_from="session", messages=1200, usable=10),
-        "5 tokens of a window of 10 (m, as the session says) in use, 50 %, 5 recorded, 4 estimated, 1,200 messages",
+        "m, as the session says",
+        "5 recorded, 4 estimated, 1,200 messages",
     ),
     (
         replace(STATS, tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
-        (
-            "5 tokens of a window of 10 (m, by the policy) in use, 50 %, 9 usable, "
-            "estimated, 8 recorded before the last run or compaction, 1 message, 0 since the last run"
-        ),
+        "m, by the policy",
+        "9 usable, estimated, 8 recorded before the last run or compaction, 1 message, 0 since the last run",
     ),
     (
         replace(STATS, model="", limits_from="fallback", messages_since=3, seconds_since=4000.4),
-        (
-            "5 tokens of a window of 10 (taken for a model that is not known) in use, 50 %, 9 usable, "
-            "estimated, none recorded, 1 message, 3 since the last run 4,000 seconds ago"
-        ),
+        "taken for a model that is not known",
+        "9 usable, estimated, none recorded, 1 message, 3 since the last run 4,000 seconds ago",
     ),
     (
         replace(STATS, model="m\x1b[31m"),
-        (
-            "5 tokens of a window of 10 (m\\x1b[31m, by our table) in use, 50 %, 9 usable, estimated, none recorded, "
-            "1 message"
-        ),
+        "m\\x1b[31m, by our table",
+        "9 usable, estimated, none recorded, 1 message",
     ),
 ]
 
 
-@pytest.mark.parametrize(("stats", "expected"), LINES)
-def test_the_line_of_a_session(stats: BudgetStats, expected: str) -> None:
-    """The decision and why, then the numbers, with what they are of."""
-    assert budget.line(stats) == HEAD + expected
+@pytest.mark.parametrize(("stats", "window", "expected"), LINES)
+def test_the_line_of_a_session(stats: BudgetStats, window: str, expected: str) -> None:
+    """How full the window is, the decision and why, then the numbers behind both."""
+    assert budget.line(stats) == HEAD.format(window) + WHY + expected
 
 
 def much(made: PiSession, turns: int) -> PiSession:
@@ -113,10 +110,12 @@ def test_budget_says_what_is_due_and_changes_nothing(tmp_path: Path) -> None:
     before = snapshot(path)
     due = run("budget", path)
     assert due.exit_code == 1
-    assert re.match(r".*: compress: the file is not under its threshold: [\d,]+ KB, sizeThresholdKB 100 ", due.stdout)
+    assert re.match(
+        r".* tokens \(.*\); compress: the file is not under its threshold: [\d,]+ KB, sizeThresholdKB 100;", due.stdout
+    )
     none = run("budget", "--rule", "gencode", path)
     assert none.exit_code == 0
-    assert " tokens in use are not over the 168,000 usable (rule gencode); " in none.stdout
+    assert " tokens in use are not over the 168,000 usable; rule gencode; " in none.stdout
     assert snapshot(path) == before
 
 

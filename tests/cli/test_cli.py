@@ -408,12 +408,18 @@ def test_the_counts_of_the_json_document(session: Path) -> None:
 
 
 def test_lines_that_are_not_understood_are_counted(session: Path) -> None:
-    """They are copied, and verify counts them too."""
+    """They are copied, and told of; verify says which they are."""
     with session.open("ab") as file:
         file.write(b"not JSON\n")
+    number = len(split(session.read_bytes()))
+    said = "1 line is not understood, and left: 'sessioncompress verify' says which"
+    assert f"; {said}\n" in run("compress", "--dry-run", session).stdout
+    assert run("compress", "--dry-run", session.parent).stdout.endswith(f"\n  {said}\n")
     assert one("compress", session)["linesNotUnderstood"] == 1
     assert session.read_bytes().endswith(b"\nnot JSON\n")
-    assert "1 not understood" in run("verify", session).stdout
+    assert f"1 not understood (line {number}), " in run("verify", session).stdout
+    assert f"1 not understood (line {number}), " in run("verify", session.parent).stdout
+    assert one("verify", session)["notUnderstoodAt"] == [number]
 
 
 def test_imitated_markers_are_warned_of(here: Path) -> None:
@@ -1001,13 +1007,13 @@ def test_an_empty_path_is_2(compressed: Path, arguments: Sequence[str]) -> None:
 
 @linux
 def test_a_session_in_use_is_4(session: Path) -> None:
-    """The error names the program, and the session is not touched."""
+    """The error names the program, here this one itself, and the session is not touched."""
     before = snapshot(session)
     with session.open("ab"):
         result = run("compress", "session.jsonl")
         assert result.exit_code == 4
         assert re.search(
-            r"refused: .*session\.jsonl: it is in use, open for writing in .+ \(process \d+\)\. "
+            r"refused: .*session\.jsonl: it is in use, open for writing in this command itself, which was started .+\. "
             r"The session is not changed\. Run again when the agent is idle\.",
             result.stderr,
         )
@@ -1328,7 +1334,7 @@ def test_restore_refuses_and_markers_help(compressed: Path) -> None:
     assert "The session is not changed. 'sessioncompress restore --from-markers'" in result.stderr
     assert snapshot(compressed) == before
     assert run("verify", "session.jsonl").exit_code == 5
-    assert run("restore", "--from-markers", "session.jsonl").exit_code == 0
+    assert run("restore", "--from-markers", "session.jsonl").exit_code == 5
     restored = split(compressed.read_bytes())
     original = split(fixture("pi-anthropic.jsonl"))
     assert b"[[sessioncompress: " not in compressed.read_bytes()
@@ -1655,6 +1661,7 @@ def test_verify_as_json(compressed: Path) -> None:
         "markersOfRelatives",
         "openToOthers",
         "foreignFiles",
+        "notUnderstoodAt",
     }
 
 

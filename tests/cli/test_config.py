@@ -112,12 +112,20 @@ def test_a_new_file_comes_to_what_counts(here: Path) -> None:
         "minSavedKB": 3,
         "budget": {"rule": "omp"},
     }
-    assert written["$schema"].endswith("/compression.schema.json")
+    assert set(written) == {"session"}
     assert policy_for(session) == before
     again = run("config", "init", "below")
     assert again.exit_code == 4
     assert "below/compression.json: it is there already. Nothing was written." in again.stderr
     assert policy_for(session) == before
+
+
+def test_a_new_file_names_the_schema_where_it_has_an_address(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor that asks a domain that is not there says so at each file."""
+    address = "https://sessioncompress.dev/compression.schema.json"
+    monkeypatch.setattr("sessioncompress.policy.file.schema_address", lambda: address)
+    assert run("config", "init", ".").exit_code == 0
+    assert json.loads((here / "compression.json").read_bytes())["$schema"] == address
 
 
 def test_json_goes_with_show(here: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.cli.choosing import Chosen
 from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture, invoke, snapshot, write
 
@@ -53,6 +54,65 @@ def test_the_newest_run_is_taken_back_in_all_its_sessions(folder: Path) -> None:
     assert invoke("history", folder).stdout.count("\trestored\t") == 2
 
 
+def test_what_a_run_saves_counts_the_store_that_one_taken_back_left(folder: Path) -> None:
+    """The second run need not store the originals again: without those of the first it saved what the disk never got."""
+    one = folder / "one.jsonl"
+    before, store = one.stat().st_size, store_in(one)
+    for command in (("compress", "--min-size", "0"), ("restore", "--last"), ("compress", "--min-size", "0")):
+        assert invoke(*command, one).exit_code == 0
+    lies = sum(each.stat().st_size for each in (one, store.originals, store.journal))
+    now, first = json.loads(invoke("history", one, "--json").stdout)["runs"]
+    assert (now["saved"], now["savedOnDisk"]) == (before - one.stat().st_size, before - lies)
+    assert first["state"] == "restored"
+    _, newest, oldest, _ = invoke("history", one).stdout.splitlines()
+    saved, net = (f"{number / 1024:,.0f} KB" for number in (now["saved"], now["savedOnDisk"]))
+    assert newest.split("\t")[3:6] == [saved, net, "in place"]
+    assert oldest.split("\t")[3:6] == ["-", "-", "restored"]
+
+
+WHERE = [("PATHS", False, "over the sessions chosen"), ("none", True, "over sessions in the agents' folders (for")]
+
+
+@pytest.mark.parametrize(("everything", "says"), [row[1:] for row in WHERE], ids=[row[0] for row in WHERE])
+def test_the_newest_run_is_told_with_its_time_and_where_it_is_the_newest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, everything: bool, says: str
+) -> None:
+    """A newer one may have been over sessions that nobody looked at."""
+    monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", str(folder))
+    (run,) = set(NAME.findall(invoke("compress", folder, "--min-size", "0").stderr))
+    done = invoke("restore", "--last", "--dry-run", *([] if everything else [folder]))
+    assert done.exit_code == 0
+    assert f"run {run}: compress, 2 sessions, 0 min ago; the newest {says}" in done.stderr
+    assert "the newest" not in invoke("restore", "--run", run, folder).stderr
+
+
+@pytest.mark.parametrize(
+    ("which", "answer", "asked", "restored"),
+    [
+        ((".",), "n\n", True, 0),
+        ((".",), "y\n", True, 2),
+        (("--yes", "."), "", False, 2),
+        (("one.jsonl",), "", False, 1),
+    ],
+    ids=["no", "yes", "answered before", "one session"],
+)
+def test_more_than_one_session_is_asked_about(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[str, ...], answer: str, asked: bool, restored: int
+) -> None:
+    """Where somebody can answer: nobody has said which run it is."""
+    before = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
+    (run,) = set(NAME.findall(invoke("compress", folder, "--min-size", "0").stderr))
+    monkeypatch.setattr(Chosen, "may_ask", property(lambda chosen: not chosen.yes))
+    monkeypatch.chdir(folder)
+    done = invoke("restore", "--last", *which, answer=answer)
+    assert done.exit_code == 0
+    assert ("Take back what it did to 2 sessions? [y/N]" in done.stderr) is asked
+    assert ("No session is changed." in done.stderr) is (restored == 0)
+    after = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
+    assert sum(now == was for now, was in zip(after, before, strict=True)) == restored
+    assert "[y/N]" not in invoke("restore", "--run", run, folder).stderr
+
+
 def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) -> None:
     """It is told each time, and the exit code says so."""
     one, two = folder / "one.jsonl", folder / "two.jsonl"
@@ -76,6 +136,19 @@ def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) 
     assert f"run {newer}: nothing of it could be taken back" in again.stderr
     assert "no other run is left to take back" in again.stderr
     assert again.stdout.endswith("total: 0 sessions; 1 refused\n")
+
+
+def test_a_session_whose_store_was_deleted_is_told_of(folder: Path) -> None:
+    """No run names it any more, so that nothing seems to be wrong; what to do is said once."""
+    invoke("compress", folder, "--min-size", "0")
+    invoke("forget", "--yes", folder)
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 4
+    assert "no run is left to take back" in done.stderr
+    assert done.stderr.count("20 markers stand in it, but it has no journal") == 2
+    assert done.stderr.count("--originals OTHER PATH") == 1
+    assert done.stderr.count("What to do is the same as above.") == 1
+    assert invoke("restore", "--last", folder / "one.jsonl", "--json").exit_code == 4
 
 
 def test_a_run_of_a_stranger_is_not_the_newest_for_ever(folder: Path) -> None:

@@ -258,6 +258,38 @@ def test_the_first_price_that_fits_counts(session: Path, here: Path) -> None:
     assert "0 sessions are of a model with a price" in page(here)
 
 
+def test_money_is_told_where_the_numbers_are(session: Path, here: Path) -> None:
+    """On a card and on the terminal's line, of all sessions sent once; what was saved before what a run would save."""
+    price = ("--price", "*=1000")
+    before = run("report", session, *price).stdout
+    assert re.search(r"; \$[\d,.]+ less to send each once after a run$", before)
+    (would,) = re.findall(r"<dd>\$0\.00</dd><dd>saved so far; a run would save (\$[\d,.]+)</dd>", page(here))
+    assert would in before
+    run("compress", session)
+    after = run("report", session, *price).stdout
+    assert re.search(r"; \$[\d,.]+ less to send each once$", after)
+    (saved,) = re.findall(r"<dd>(\$[\d,.]+)</dd><dd>saved so far</dd>", page(here))
+    assert saved in after
+    assert "<dt>Fewer tokens so far</dt>" in page(here)
+    assert "<dd>0 %</dd>" not in page(here)
+
+
+def test_a_price_of_no_model_is_warned_of(session: Path, here: Path) -> None:
+    """A page of $0.00 says nothing of a name that was mistyped, or of one that an earlier pattern covers."""
+    warned = run("report", session, "--price", "claud=3", "--price", "*=1", "--price", "claude-*=2").stderr
+    assert warned.count("warning: ") == 2
+    assert re.search(r"--price claud=3 counts for no session: .*; there are claude-[\w.-]+\n", warned)
+    assert "--price claude-*=2 counts for no session: no model fits it, or an earlier --price does" in warned
+    assert "warning" not in run("report", session, "--price", "*=1").stderr
+    del here
+
+
+def test_that_a_page_quotes_sessions_is_said(session: Path, here: Path) -> None:
+    """Where it is written, and at the head of the page: who passes it on reads no further."""
+    assert "quotes your sessions" in run("report", session).stderr
+    assert "quotes your sessions" in page(here).partition("</header>")[0]
+
+
 def test_only_a_report_needs_templates_and_plots() -> None:
     """`--help` of all commands imports this one's module."""
     program = "import sys, sessioncompress.cli.report as _; assert not {'jinja2', 'pygal'} & sys.modules.keys()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,12 @@ OUT_OF_SIGHT = """
 """What of the first columns, up to the one that a reader looks for, has to be scrolled to, and tables without that one."""
 
 
+SCROLLED = """
+[...document.querySelectorAll(".sums .scroll")].filter(box => box.scrollWidth > box.clientWidth).map(box => box.textContent)
+"""
+"""The tables of sums that are wider than their cards."""
+
+
 def report(here: Path) -> Path:
     """Write a report of sessions of several agents, one of them compressed, and of one that attacks."""
     for name in FIXTURES:
@@ -109,6 +116,15 @@ def test_the_page_in_a_browser(here: Path, chromium: Browser) -> None:
         assert len(picture) > 20_000
         pictures.add(picture)
     assert len(pictures) == len(VIEWS)
+
+
+def test_the_sums_need_no_scrolling_on_a_small_screen(here: Path, chromium: Browser) -> None:
+    """Beside each other they would at 1,100 pixels, with sums in millions and dollars: they stand below each other."""
+    page = report(here)
+    page.write_text(re.sub(r"<strong>[\d,.]+ KB</strong>", "<strong>12.3 million</strong>", page.read_text()))
+    for width in (1000, 1100, 1239, 1240, 1440):
+        chromium.show(page, width, "light")
+        assert chromium.ask(SCROLLED) == [], width
 
 
 def test_the_browser_sees_what_is_wrong(tmp_path: Path, chromium: Browser) -> None:

@@ -46,12 +46,27 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_of_many_no_command_is_given(tmp_path: Path) -> None:
-    """It would name a folder, and with it others."""
+THESE = "sessioncompress forget {folder}"
+ALSO = " That also deletes the stores of 1 other session; with their paths it deletes these alone."
+SOME = "'sessioncompress forget' with their paths deletes them"
+MANY: list[tuple[str, tuple[str, ...], bool, str]] = [
+    ("no others", (), False, f"is to go back: {THESE}"),
+    ("others", (), True, f"is to go back: {THESE}{ALSO}"),
+    ("only some are chosen", ("--include", "[a-d].jsonl"), True, f"of that is to go back: {SOME}"),
+]
+
+
+@pytest.mark.parametrize(("which", "other", "says"), [row[1:] for row in MANY], ids=[row[0] for row in MANY])
+def test_of_many_the_folder_is_named_and_what_else_that_hits(
+    tmp_path: Path, which: tuple[str, ...], other: bool, says: str
+) -> None:
+    """Nobody types the paths of many; who deletes others should know."""
+    if other:
+        put(tmp_path, "other")
     paths = put(tmp_path, *"abcd")
-    assert said(run("restore", "--last", tmp_path)) == (
-        f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; when nothing of that is "
-        "to go back: 'sessioncompress forget' with their paths deletes them"
+    assert said(run("restore", "--last", *which, tmp_path)) == (
+        f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; when nothing "
+        f"{says.format(folder=tmp_path)}"
     )
 
 
@@ -63,6 +78,16 @@ def test_a_store_that_another_run_needs_is_left_out(tmp_path: Path) -> None:
     assert "taken out" in (done := run("restore", "--last", path)).stdout
     assert said(done) == ""
     assert said(run("restore", path)) != ""
+
+
+def test_a_summary_that_is_taken_out_is_counted(tmp_path: Path) -> None:
+    """In each line, and in the total; no line came back, which reads as if nothing had been done."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    run("compact", "-q", "--keep-tokens", "2000", path)
+    short, total = run("restore", "--last", tmp_path).stdout.splitlines()
+    assert short.endswith(" (1 summary taken out)")
+    assert total.startswith("total: 1 session restored: ")
+    assert total.endswith(" KB, 1 summary taken out")
 
 
 @pytest.mark.parametrize("which", [("--last",), ()], ids=["the newest run", "all"])
@@ -87,4 +112,6 @@ def test_hints_fit_into_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     put(tmp_path, *"abcd")
     done = run("restore", "--last", tmp_path)
     assert said(done) != ""
-    assert max(map(len, done.stderr.splitlines())) <= 60
+    command, *others = sorted(done.stderr.splitlines(), key=lambda line: f"forget {tmp_path}" not in line)
+    assert command == f"  sessioncompress forget {tmp_path}"
+    assert max(map(len, others)) <= 60

@@ -186,6 +186,30 @@ def test_the_list_of_some(agents: Path) -> None:
     del agents
 
 
+NONE = [
+    (("sessions", "--agent", "openclaw"), "warning: no session of openclaw is in ~/.openclaw"),
+    (("compress", "--agent", "openclaw"), "warning: no session of openclaw is in ~/.openclaw"),
+    (("sessions", "--agent", "pi", "--older-than", "9d"), "warning: no session chosen so is in ~/.pi/agent/sessions\n"),
+]
+
+
+@pytest.mark.parametrize(("command", "says"), NONE, ids=["none", "none to change", "none so old"])
+def test_where_it_looked_for_an_agents_sessions_is_told(agents: Path, command: tuple[str, ...], says: str) -> None:
+    """Where there are none: they may be elsewhere."""
+    result = run(*command)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(says)
+    assert not run("sessions", "--agent", "pi").stderr
+    del agents
+
+
+def test_paths_are_for_another_command(agents: Path) -> None:
+    """Which one, the error says."""
+    result = run("sessions", agents / "a folder")
+    assert result.exit_code == 2
+    assert f"takes no PATHS; for others: sessioncompress stats '{agents}/a folder'\n" in result.stderr
+
+
 def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
     """They lie in its database: that they are not read is said, where they would be."""
     store = agents / ".local/share/opencode"

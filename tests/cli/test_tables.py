@@ -28,7 +28,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str, line
     """Print the list, as in a terminal of so many columns; 0: piped."""
     monkeypatch.setattr(tables, "is_seen", lambda: columns > 0)
     monkeypatch.setattr(sessions, "is_seen", lambda: columns > 0)
-    monkeypatch.setattr("sessioncompress.cli.sessions.time.time", lambda: 9.0)
+    monkeypatch.setattr("time.time", lambda: 9.0)
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("COLUMNS", str(columns or 80))
     monkeypatch.setenv("LINES", str(lines))
@@ -49,7 +49,7 @@ def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
     assert max(map(len, shown)) <= columns
     assert re.search(
-        r"  219.0 MB     99.0 MB  " + (r"yes +~/\.pi/.*5a6b\.jsonl" if columns >= 120 else r"\*7c2-5a6b\.jsonl$"),
+        r"  219.0 MB     99.0 MB  yes +" + (r"~/\.pi/.*5a6b\.jsonl" if columns >= 120 else r"\*7c2-5a6b\.jsonl$"),
         shown[1],
     )
     assert shown[1].startswith("claude-code  ~/")
@@ -77,7 +77,7 @@ ENDS = [
     (("/base/7.jsonl", "/base/a/b.jsonl"), ["*7.jsonl", "*b.jsonl"]),
     (("/a/1/session.json", "/a/2/session.json"), ["*1/session.json", "*2/session.json"]),
     (("/a/two/chats/session.json", "/a/one/chats/session.json"), ["*o/chats/session.json", "*e/chats/session.json"]),
-    (("/1/" + "x" * 30, "/2/" + "x" * 30), ["*" + "x" * 24] * 2),
+    (("/1/" + "x" * 30, "/2/" + "x" * 30), ["*" + "x" * 20] * 2),
     (("/a/[x]*\x1b?.jsonl",), ["*?x]???.jsonl"]),
 ]
 
@@ -96,6 +96,31 @@ def test_ends_of_paths(paths: tuple[str, ...], ends: list[str]) -> None:
 def test_the_heading_comes_again_where_it_left_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     said = click.unstyle(printed(monkeypatch, 80, lines=1).output)
     assert said.count("could save") == 2
+
+
+@pytest.mark.parametrize(("sort", "left_out"), [("saves", "age"), ("project", "age"), ("age", "size")])
+def test_a_narrow_list_says_what_was_compressed(monkeypatch: pytest.MonkeyPatch, sort: str, left_out: str) -> None:
+    """Else a table after a run looks as if nothing had happened; the longest ends of paths find room, too."""
+    monkeypatch.setattr(tables, "is_seen", lambda: True)
+    monkeypatch.setattr(sessions, "is_seen", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    alike = [replace(LISTED[0], path=f"/{number}/" + "x" * 40, packed=True) for number in range(2)]
+    heading, row, *_ = click.unstyle(
+        CliRunner().invoke(click.command()(lambda: sessions.echo_list(alike, sort))).stdout
+    ).splitlines()
+    shown = [column.name for column in sessions.COLUMNS if column.name != left_out]
+    assert re.split(" {2,}", heading.strip()) == shown
+    assert "  packed  " in row
+    assert len(row) <= 80
+
+
+def test_a_list_longer_than_the_screen_ends_with_what_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is what the screen shows when it is done, and what one alone is named of."""
+    first, other = (click.unstyle(printed(monkeypatch, 80, lines=lines).output).splitlines() for lines in (1, 40))
+    assert [line.split()[0] for line in first[:4]] == ["agent", "pi", "claude-code", "agent"]
+    assert [line.split()[0] for line in other[:3]] == ["agent", "claude-code", "pi"]
+    (note,) = set(first) - set(other) - {first[0]}
+    assert note == "what comes first stands last, where the screen shows it"
 
 
 def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,39 @@ def test_a_guide_can_be_followed(name: str, number: int, given: Code, tmp_path: 
         assert given.output.strip() == printed.strip()
 
 
+def test_after_the_guide_to_remove_it_nothing_is_left(tmp_path: Path) -> None:
+    """Whoever has hooks, compressed, compacted and packed sessions has them as before, and nothing of ours."""
+    place = Place(tmp_path)
+    first = "~/.pi/agent/sessions/--work--/2026-03-02_first.jsonl"
+    run(
+        place,
+        Code(
+            (f"cp {first} ~/.pi/agent/sessions/--work--/second.jsonl", "touch -d 2020-01-01 ~/.pi/agent/sessions/*/*")
+        ),
+    )
+    before = left(tmp_path)
+    given = (
+        "sessioncompress hook install claude-code",
+        "sessioncompress compress --all --yes",
+        f"sessioncompress compact {first} --keep-tokens 2000",
+        "sessioncompress compress session.jsonl sessions ~/archive",
+        "sessioncompress pack ~/.pi/agent/sessions",
+        "sessioncompress report --all",
+    )
+    run(place, Code(given))
+    assert set(left(tmp_path)) - set(before)
+    for each in code(page("docs/how-to/remove.md")):
+        run(place, each)
+    assert left(tmp_path) == before
+    assert not [*tmp_path.rglob("*sessioncompress/*")]
+
+
+def left(folder: Path) -> dict[str, bytes]:
+    """Read all files of a place, but for git's."""
+    files = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
 def run(place: Place, given: Code) -> str:
     """Run the lines of a block, none of which may fail; return what they print."""
     printed = ""

@@ -153,6 +153,17 @@ def test_what_may_only_be_read_is_read(nobodys: Path) -> None:
         assert run_as_nobody(*command, nobodys).code == 0, command
 
 
+def test_a_dry_run_says_where_a_run_could_not_write(nobodys: Path) -> None:
+    """It needs no rights itself, but what it promises does."""
+    warning = f"warning: {nobodys.parent} cannot be written to: a run would change nothing in it\n"
+    for mode in (0o500, 0o700):
+        nobodys.parent.chmod(mode)
+        ended = run_as_nobody(*COMMANDS[0], "--dry-run", nobodys)
+        assert ended.code == 0
+        assert "would become" in ended.said
+        assert (warning in ended.said) is (mode == 0o500)
+
+
 def test_a_session_that_is_read_only_may_be_replaced(nobodys: Path) -> None:
     """Its mode says who may write into it; the folder's, who may replace it. It stays read-only."""
     nobodys.chmod(0o400)

@@ -275,9 +275,9 @@ def restore(path: Path, policy: Policy = EAGER) -> RestoreStats:
     return stats
 
 
-def invoke(*args: object) -> Result:
-    """Run the command."""
-    return CliRunner().invoke(main, list(map(str, args)))
+def invoke(*args: object, answer: str | None = None) -> Result:
+    """Run the command, with what is typed as an answer."""
+    return CliRunner().invoke(main, list(map(str, args)), input=answer)
 
 
 def run(*args: object) -> Result:

@@ -47,3 +47,4 @@ def test_lines_that_our_parser_does_not_read_are_counted() -> None:
     lines = Lines([*LINES, foreign, Line(Role.OPAQUE, 1, 1), Line(Role.BLANK, 1, 1)])
     assert lines.not_understood() == 2
     assert lines.not_understood(4) == 1
+    assert lines.opaque() == [len(LINES), len(LINES) + 1]

@@ -90,6 +90,21 @@ def test_in_and_out_to_the_byte(text: str | None, settings: Path, home: Path) ->
     assert list((home / ".local/state/sessioncompress").iterdir()) == []
 
 
+def test_where_the_log_stays_is_said(settings: Path, home: Path) -> None:
+    """It tells what was done to sessions: whoever removes the hooks may want to read it, or to delete it."""
+    log = home / ".local/state/sessioncompress/hook.log"
+    hook("install", "claude", "--yes")
+    assert "what they did" not in hook("uninstall", "claude", "--yes").output
+    hook("install", "claude", "--yes")
+    log.write_text("something\n")
+    assert (
+        f"what they did stays in {log}: delete it where you need it no more\n"
+        in hook("uninstall", "claude", "--yes").output
+    )
+    assert log.read_text() == "something\n"
+    del settings
+
+
 def test_pi_in_and_out(extension: Path, home: Path) -> None:
     assert "not installed" in hook("status", "pi").output
     hook("install", "pi", "--yes")

@@ -14,6 +14,8 @@ WORDED = [
     (count(999_999), "999,999"),
     (count(1_250_000), "1.2 million"),
     (share(999, 1000), "99 %"),
+    (share(9, 1000), "<1 %"),
+    (share(0, 1000), "0 %"),
     (share(0, 0), "-"),
     (str(breaks("/a/<b>")), "/<wbr>a/<wbr>&lt;b&gt;"),
     (page._label("short"), "short"),

@@ -380,6 +380,7 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
     rewritten = sum(now != then for now, then in zip(was, session().lines(), strict=True))
     path.write_bytes(reserialised(path.read_bytes()))
     stats = restore_session(path, from_markers=True)
+    assert not stats.exact
     assert stats.lines_restored > 3
     stays = rewritten - stats.lines_restored
     assert stays > 0
@@ -394,6 +395,7 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
         assert f"'sessioncompress show REF {path}' prints an original that is kept" in str(caught.value)
     again = restore_session(path, from_markers=True)
     assert again.reason == "nothing stands there that can be put back: the session is not exact"
+    assert not again.exact
 
 
 def test_a_session_that_came_back_whole_by_markers_is_exact(tmp_path: Path) -> None:

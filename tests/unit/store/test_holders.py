@@ -63,6 +63,18 @@ def test_another_process(file: Path, flags: int, answer: Held) -> None:
 
 
 @linux
+def test_we_are_named_only_where_nobody_else_is(file: Path) -> None:
+    """A shell opened the file, say, and we have it from there: naming us sends the user the wrong way."""
+    fd = os.open(file, os.O_RDONLY)
+    with file.open("ab"):
+        assert lock.holders(fd) == ["this command itself, which was started with the file open"]
+        with holding(file, os.O_WRONLY) as pid:
+            (other,) = lock.holders(fd)
+            assert other.endswith(f"(process {pid})")
+    os.close(fd)
+
+
+@linux
 @pytest.mark.usefixtures("way")
 def test_a_replaced_file_is_still_known(file: Path) -> None:
     """The file counts, not its name: a writer to the old file is seen after a replace, one to the new file is not."""
