@@ -86,7 +86,7 @@ def compress(
         return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
 
     listed = options.all_governed(chosen.sessions(), policies)
-    if chosen.asks and not _agreed(chosen, listed, policies, force=force, form=form):
+    if chosen.asks and not _agreed(listed, policies, force=force):
         return
 
     lines = output.Lines(chosen)
@@ -123,29 +123,14 @@ def compress(
     sys.exit(batch.worst(codes))
 
 
-def _agreed(chosen: Chosen, listed: Sequence[Found], policies: Policies, *, force: bool, form: str | None) -> bool:
-    """Ask whether to go on, with what a dry run says. Raises UsageError and KeyboardInterrupt."""
+def _agreed(listed: Sequence[Found], policies: Policies, *, force: bool) -> bool:
+    """Ask whether to go on. Raises UsageError if nobody answers."""
     # Imported here: most runs ask nothing.
     from sessioncompress.cli.asking import goes_on
-    from sessioncompress.operations.compress import compress_session
-
-    def is_due(path: Path) -> bool:
-        return not triage.not_due(path, policies.of(path), force=force)
-
-    def prepare(found: Found) -> Callable[[], CompressionStats]:
-        how: dict[str, Any] = {"dry_run": True, "force": force, "form": form, "named": False}
-        return partial(compress_session, found.path, policies.of(found.path), **how)
-
-    def saving(due: Sequence[Found]) -> dict[Path, int]:
-        run = batch.Archive(due, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
-        would = {each.found.path: each.result for each in run if each.result is not None and each.result.is_smaller}
-        if run.interrupted:
-            raise KeyboardInterrupt
-        return {path: each.original_size - each.compressed_size - each.store_added for path, each in would.items()}
 
     keeps = all(policies.of(each.path).keep_backup for each in listed)
     undo = "'restore --last' undoes it" if keeps else "without originals: nothing brings it back"
-    return goes_on("Compress", listed, is_due, saving, undo=undo)
+    return goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force), undo=undo)
 
 
 def _warn_of_closed(chosen: Chosen, done: Sequence[CompressionStats]) -> None:
