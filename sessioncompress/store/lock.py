@@ -224,7 +224,7 @@ def wait_until_free(fd: int, seconds: float) -> Held:
 def holders(fd: int) -> list[str]:
     """Name the processes that have the open file open for writing, as far as this user may see them.
 
-    This command, with its workers, is named only if no other one is: who started it opened the file.
+    This command, with its workers, is named only if no other one is: it may have the file open from who started it.
     """
     try:
         found = list(_holders(fd, skip_unreadable=True))
@@ -232,7 +232,7 @@ def holders(fd: int) -> list[str]:
         return []
     ours = _said_of("self", "cmdline")
     others = [f"{_said_of(pid, 'comm')} (process {pid})" for pid in found if _said_of(pid, "cmdline") != ours]
-    return others or ["this command itself, which was started with the file open"] * bool(found)
+    return others or [f"this command itself (process {pid})" for pid in found[:1]]
 
 
 def _ask_for_lease(fd: int) -> Held:

@@ -1013,7 +1013,7 @@ def test_a_session_in_use_is_4(session: Path) -> None:
         result = run("compress", "session.jsonl")
         assert result.exit_code == 4
         assert re.search(
-            r"refused: .*session\.jsonl: it is in use, open for writing in this command itself, which was started .+\. "
+            r"refused: .*session\.jsonl: it is in use, open for writing in this command itself \(process \d+\)\. "
             r"The session is not changed\. Run again when the agent is idle\.",
             result.stderr,
         )

@@ -67,7 +67,7 @@ def test_we_are_named_only_where_nobody_else_is(file: Path) -> None:
     """A shell opened the file, say, and we have it from there: naming us sends the user the wrong way."""
     fd = os.open(file, os.O_RDONLY)
     with file.open("ab"):
-        assert lock.holders(fd) == ["this command itself, which was started with the file open"]
+        assert lock.holders(fd) == [f"this command itself (process {os.getpid()})"]
         with holding(file, os.O_WRONLY) as pid:
             (other,) = lock.holders(fd)
             assert other.endswith(f"(process {pid})")
