@@ -91,12 +91,13 @@ class Chosen(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether the user named one file."""
+        """Whether the user named one file, and no archive of several."""
         from sessioncompress.pipeline.discover import is_folder
+        from sessioncompress.store.layout import is_archive
 
         if self.urls:
             return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
-        return len(self.paths) == 1 and not is_folder(self.paths[0])
+        return len(self.paths) == 1 and not (is_folder(self.paths[0]) or is_archive(self.paths[0]))
 
     def typed(self, backup_dir: Path | None = None) -> str:
         """Write the arguments that choose the same sessions again, for a shell."""
@@ -143,9 +144,11 @@ class Chosen(NamedTuple):
 
 
 def _is_packed(path: Path) -> bool:
-    """Tell whether nothing is at a path but what was there is packed: who reads packs finds it there."""
+    """Tell whether a path is an archive, or nothing is there but what was is packed: who reads packs finds it there."""
     if os.path.lexists(path):
-        return False
+        from sessioncompress.store.layout import is_archive
+
+        return is_archive(path)
     from sessioncompress.operations.packed import packed_at
 
     return packed_at(path) is not None

@@ -90,7 +90,7 @@ OTHERS: tuple[Other, ...] = (
     ),
     Other(
         "packed with zstd, as Codex and OpenClaw pack old sessions",
-        "Unpack it with 'zstd -d FILE', and name what comes of it.",
+        "Unpack it with 'zstd -d FILE', of a tar archive with 'tar --zstd -xf FILE', and name what comes of it.",
         _begins(b"\x28\xb5\x2f\xfd"),
     ),
     Other("packed with gzip", "Unpack it with 'gunzip FILE', and name what comes of it.", _begins(b"\x1f\x8b")),

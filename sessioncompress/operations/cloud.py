@@ -29,9 +29,8 @@ from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import last_run
-from sessioncompress.store.layout import FOLDER, JOURNAL, Store, originals_of, owners, store_in
+from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, store_in
 from sessioncompress.store.lock import lock
-from sessioncompress.store.packing import PACKS
 
 T = TypeVar("T")
 

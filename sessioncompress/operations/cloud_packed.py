@@ -19,9 +19,9 @@ from sessioncompress.operations.objects import MB, NOTHING, Object
 from sessioncompress.operations.packed import Packed, UnpackStats
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Remote
 from sessioncompress.store import disk, packing
-from sessioncompress.store.layout import FOLDER
-from sessioncompress.store.pack import ARCHIVE, INDEX, Entry, State, read_index
-from sessioncompress.store.packing import PACKS, Pack
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS
+from sessioncompress.store.pack import INDEX, Entry, State, read_index
+from sessioncompress.store.packing import Pack
 
 T = TypeVar("T")
 

@@ -37,8 +37,8 @@ from sessioncompress.operations.pack import PackStats, pack_sessions
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, packing
-from sessioncompress.store.layout import FOLDER, store_in
-from sessioncompress.store.pack import ARCHIVE, INDEX, State
+from sessioncompress.store.layout import ARCHIVE, FOLDER, store_in
+from sessioncompress.store.pack import INDEX, State
 from sessioncompress.store.packing import Pack
 
 _NOT_TAKEN = "No session is taken from its place."

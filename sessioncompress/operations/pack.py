@@ -26,9 +26,9 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
-from sessioncompress.store.layout import Store, holds, sessions_named, store_in, store_of
+from sessioncompress.store.layout import ARCHIVE, Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import ARCHIVE, Entry, PackReader, State, not_utf8, source_of
+from sessioncompress.store.pack import Entry, PackReader, State, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 

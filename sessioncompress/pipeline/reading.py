@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -23,7 +24,7 @@ from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, 
 from sessioncompress.formats.table import AGENTS, FIRST_BYTES, NAMELESS, detect, format_named, head_of, recognizing
 from sessioncompress.pipeline.usage import newest_answer, speaking
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, size_of
+from sessioncompress.store.layout import Store, is_archive, size_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import LineRecord
 
@@ -276,6 +277,9 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     other = next((each for each in OTHERS if each.recognizes(sample)), None)
     what = f"this is {other.what}" if other else f"this is no session of a known agent ({seen(sample)})"
     remedy = (other.remedy if other else "") or f"Name a session of {AGENTS}."
+    if is_archive(session.path):
+        what = "this is an archive of sessions, as 'sessioncompress pack' writes them"
+        remedy = f"'sessioncompress unpack {quote(str(session.path))}' brings them back."
     raise NotASession(what, where=session.path, state=state, remedy=remedy)
 
 

@@ -14,6 +14,8 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, UsageError
 from sessioncompress.policy.model import Policy
 
 FOLDER = ".sessioncompress"
+PACKS = "packs"
+ARCHIVE = ".tar.zst"
 JOURNAL = ".refs.jsonl"
 _ZST = ".zst"
 ENDINGS = (JOURNAL, _ZST)
@@ -219,3 +221,9 @@ def has_leftovers(session: Path) -> bool:
 @lru_cache(maxsize=1)
 def _listed(work: Path, _changed: int) -> frozenset[str]:
     return sessions_named(work)
+
+
+def is_archive(path: Path) -> bool:
+    """Tell by its name and place whether a file is the archive of a pack."""
+    folder = Path(os.path.realpath(path.parent))
+    return path.name.endswith(ARCHIVE) and (folder.parent.name, folder.name) == (FOLDER, PACKS)

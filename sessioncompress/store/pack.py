@@ -16,11 +16,10 @@ from msgspec import Meta, Struct
 
 from sessioncompress.errors import Damaged, NotASession, Refused, Unreadable, failing
 from sessioncompress.store import disk
-from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, store_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import zstd
 
-ARCHIVE: Final = ".tar.zst"
 INDEX: Final = ".index"
 VERSION: Final = 1
 

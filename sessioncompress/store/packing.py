@@ -18,10 +18,9 @@ from msgspec.structs import replace
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.layout import FOLDER, sessions_named, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.pack import (
-    ARCHIVE,
     INDEX,
     MODE,
     Entry,
@@ -38,7 +37,6 @@ from sessioncompress.store.pack import (
 from sessioncompress.store.recover import LINK_SECONDS
 from sessioncompress.store.swap import HOLD_SECONDS
 
-PACKS: Final = "packs"
 TEMP: Final = f"{ARCHIVE}.temp"
 NEW: Final = f"{INDEX}.new"
 _ASIDE: Final = ".packed"

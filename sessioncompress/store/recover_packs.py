@@ -14,9 +14,9 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, IsAL
 from sessioncompress.store import disk
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.late_links import stale_drafts
-from sessioncompress.store.layout import FOLDER, sessions_named, status_of
+from sessioncompress.store.layout import ARCHIVE, FOLDER, sessions_named, status_of
 from sessioncompress.store.lock import Held, held, lock, open_file
-from sessioncompress.store.pack import ARCHIVE, INDEX, Entry, PackReader, State, is_same
+from sessioncompress.store.pack import INDEX, Entry, PackReader, State, is_same
 from sessioncompress.store.packing import (
     NEW,
     TEMP,

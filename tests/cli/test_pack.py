@@ -343,6 +343,32 @@ def test_the_path_of_a_packed_session(work: Path, arguments: tuple[str, ...], co
         assert packs.state(work) == was
 
 
+ARCHIVES = [
+    (("stats", "{}"), 0, "total: 3 sessions"),
+    (("verify", "{}"), 0, "total: 3 sessions"),
+    (("report", "{}"), 0, "3 sessions packed"),
+    (("search", "at part", "{}"), 0, "in 3 of 3 sessions"),
+    (("show", "{ref}", "{}"), 0, "Look at part 0. 0"),
+    *(
+        (name, 4, "'sessioncompress unpack {}' brings them back.")
+        for name in (("compress", "{}"), ("compact", "{}"), ("restore", "{}"), ("diff", "{}"), ("budget", "{}"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), ARCHIVES, ids=[row[0][0] for row in ARCHIVES])
+def test_the_path_of_an_archive(work: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+    """Who reads packs reads what is in it; the others say that it is one of ours, and the way out."""
+    records = store_in(work / "one.jsonl").journal.read_text().splitlines()
+    ref = next(json.loads(line)["ref"] for line in records if '"block"' in line)
+    run("pack", work)
+    (archive,) = (work / ".sessioncompress/packs").glob("*.tar.zst")
+    result = run(*(each.format(archive, ref=ref) for each in arguments))
+    assert result.exit_code == code, result.output
+    assert said.format(archive) in result.output
+    assert result.exit_code or "refused" not in result.output
+
+
 def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
     """Also beside a pack."""
     run("pack", work / "one.jsonl")

@@ -13,7 +13,7 @@ import pytest
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import pack as packing
-from sessioncompress.store.pack import ARCHIVE
+from sessioncompress.store.layout import ARCHIVE
 from sessioncompress.store.packing import NEW
 from tests.faults.effort import effort
 from tests.faults.scenes import kill_at

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sessioncompress.store.layout import FOLDER
-from sessioncompress.store.packing import PACKS
+from sessioncompress.store.layout import FOLDER, PACKS
 
 _EVENTS = frozenset(
     {
