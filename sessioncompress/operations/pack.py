@@ -46,7 +46,7 @@ _MANY = 8
 
 
 class PackStats(Struct, frozen=True, rename="camel"):
-    """What became of one session. `size` counts its store, and `archive` is the pack; both are of `pack` alone."""
+    """What became of one session, in bytes. `size` counts its store, which alone takes `store_size`."""
 
     path: str
     agent: str
@@ -55,6 +55,7 @@ class PackStats(Struct, frozen=True, rename="camel"):
     size: int
     archive: str
     status: str
+    store_size: int = 0
 
 
 class _Head(NamedTuple):
@@ -315,13 +316,14 @@ def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
         if session.path.name in sessions_named(store.work):
             _refuse_unless_whole(session, store)
         packing.take_out(pack, entry, session)
-    return replace(_stats(head, str(pack.archive), "packed"), size=entry.size)
+    stats = _stats(head, str(pack.archive), "packed")
+    return replace(stats, size=entry.size, store_size=entry.size - entry.members[0].size)
 
 
 def _stats(head: _Head, archive: str, status: str) -> PackStats:
-    store = store_in(head.path)
-    size = head.size + reading.size_of_store(store)
-    return PackStats(str(head.found.path), head.form.name, head.project, head.title, size, archive, status)
+    store = reading.size_of_store(store_in(head.path))
+    size = head.size + store
+    return PackStats(str(head.found.path), head.form.name, head.project, head.title, size, archive, status, store)
 
 
 def _name_of(head: _Head) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ def test_there_and_back(work: Path) -> None:
     result = run("pack", work)
     assert result.exit_code == 0
     assert "/packs/tmp-1.tar.zst: 3 sessions, " in result.stdout
-    assert result.stderr == f"undo with: sessioncompress unpack {work}/.sessioncompress/packs/tmp-1.tar.zst\n"
+    *_, last = result.stderr.splitlines(keepends=True)
+    assert last == f"undo with: sessioncompress unpack {work}/.sessioncompress/packs/tmp-1.tar.zst\n"
     assert "total: packed 3 sessions" in result.stdout
     assert packs.state(work) == {}
     assert "total: packed 0 sessions, 0 KB" in run("pack", work).stdout
@@ -69,6 +71,23 @@ def test_there_and_back(work: Path) -> None:
     assert packs.state(work) == {}
     assert "total: unpacked 3 sessions" in run("unpack", work).stdout
     assert packs.state(work) == was
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_what_a_dry_run_promises(here: Path, *, compressed: bool) -> None:
+    """The archive is as large as it says, also of sessions with stores, of which it says what packs better."""
+    path = here / "s/a.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    if compressed:
+        run("compress", path)
+    result = run("pack", "--dry-run", "s")
+    assert ("1 session has a store: stores hardly become smaller" in result.stderr) == compressed
+    least, most = map(int, re.findall(r"archive of mostly ([\d,]+) KB to ([\d,]+) KB", result.stdout)[0])
+    assert f" into mostly {least} KB to {most} KB" in result.stdout
+    (made,) = document("pack", "s")["archives"]
+    assert least < made["archiveSize"] / 1024 < most < 250
+    assert least > 10 or not compressed
 
 
 def test_what_pack_says_takes_it_back(work: Path) -> None:
