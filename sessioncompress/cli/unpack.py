@@ -37,7 +37,8 @@ def unpack(what: Sequence[str], dry_run: bool, as_json: bool) -> None:
     def say(stats: UnpackStats) -> None:
         if not as_json:
             why = ": it is at its place, and not packed" if stats.status == AT_PLACE else ""
-            echo_wrapped(f"{shown(stats.path)}: {stats.status}{why}, {kb(stats.size)}")
+            title = f": {printable(stats.title)}" if stats.title else ""
+            echo_wrapped(f"{shown(stats.path)}: {stats.status}{why}, {kb(stats.size)}{title}")
 
     there: list[UnpackStats] = []
     if urls:

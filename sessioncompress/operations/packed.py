@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,7 +40,9 @@ T = TypeVar("T")
 AT_PLACE = "unchanged"
 """The status of a session that is not packed, or not any more."""
 _FEWEST = 4
-"""Characters of an id that name a session."""
+"""Characters of an id or a title that name a session."""
+_LIKE_ID = re.compile(r"(?=.*\d)[\da-fA-F]+(-[\da-fA-F]*)*")
+"""The beginning of an id: hardly a word, and who types it means none."""
 
 
 class Ambiguous(UsageError):
@@ -129,9 +132,9 @@ def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
 def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda _: None) -> list[Packed]:
     """Find the packed sessions that are meant by ids, titles or paths; `there` is told of those at their places.
 
-    A path means the session that was there, all that were below it, or all in an archive. Of an id four characters are
-    enough, and of a title any part, where they mean one session. Raises UsageError where one means none, Ambiguous
-    where it means many, and Damaged where only an index that cannot be read may tell.
+    A path means the session that was there, all that were below it, or all in an archive. Of an id or a title four
+    characters are enough, where they mean one session; what may begin an id means no title. Raises UsageError where
+    one means none, Ambiguous where it means many, and Damaged where only an index that cannot be read may tell.
     """
     found: dict[Path, Packed] = {}
     anywhere: list[Packed] | None = None
@@ -146,6 +149,10 @@ def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda
             if not (at_place := list(_at_place(each))):
                 what = f"no packed session is meant by {each!r}"
                 remedy = "'sessioncompress sessions' lists them; a path may be that of a session, folder or archive."
+                if len(each) < _FEWEST:
+                    remedy = f"Of an id or a title type {_FEWEST} characters or more. {remedy}"
+                elif _LIKE_ID.fullmatch(each):
+                    remedy = f"It looks like the beginning of an id, and so no title is meant. {remedy}"
                 raise UsageError(what, state="Nothing was done.", remedy=remedy)
             for one in at_place:
                 there(one)
@@ -182,10 +189,11 @@ def called(named: str) -> list[Packed]:
 def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
     by_place = _newest(among)
     folded = named.casefold()
+    is_title = len(named) >= _FEWEST and not _LIKE_ID.fullmatch(named)
     ways: tuple[Callable[[Entry], bool], ...] = (
         lambda entry: entry.id == named,
         lambda entry: len(named) >= _FEWEST and entry.id.startswith(named),
-        lambda entry: folded in entry.title.casefold(),
+        lambda entry: is_title and folded in entry.title.casefold(),
     )
     for way in ways:
         found = [each for each in by_place.values() if way(each.entry)]

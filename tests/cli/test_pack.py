@@ -142,6 +142,30 @@ def test_one_session_by_its_name(work: Path, name: str) -> None:
     assert sorted(packs.state(work)) == ["claude.jsonl"]
 
 
+@pytest.mark.parametrize(
+    ("named", "code", "said"),
+    [
+        ("22", 2, "Of an id or a title type 4 characters or more."),
+        ("in", 2, "Of an id or a title type 4 characters or more."),
+        ("223b", 2, "It looks like the beginning of an id, and so no title is meant."),
+        ("223B-", 2, "It looks like the beginning of an id, and so no title is meant."),
+        ("223b is", 0, ": What 223b is in here.\n"),
+        ("is in", 0, ": What 223b is in here.\n"),
+        ("here", 0, ": What 223b is in here.\n"),
+    ],
+)
+def test_what_is_too_little_to_be_a_title(
+    here: Path, monkeypatch: pytest.MonkeyPatch, named: str, code: int, said: str
+) -> None:
+    """Whoever types the beginning of an id is not given another session; and the title says which one came."""
+    write(here, claude("What 223b is in here."), "s.jsonl")
+    run("pack", here)
+    monkeypatch.chdir(here)
+    result = run("unpack", named)
+    assert (result.exit_code, (here / "s.jsonl").exists()) == (code, not code), result.output
+    assert said in result.output
+
+
 def test_a_name_of_several(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told which there are."""
     run("pack", work)
