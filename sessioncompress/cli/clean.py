@@ -137,4 +137,5 @@ def clean(
     else:
         stores = [each.size for each in holdings if each.size]
         click.echo(total_line(done.results, len(done.failed), stores, dry_run=dry_run))
+    output.tell_of_packed(chosen)
     sys.exit(done.exit_code)

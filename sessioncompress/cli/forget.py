@@ -58,6 +58,7 @@ def forget(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None
         others = {word: became.count(word) for word in (KEPT, NO_STORE)}
         verb = "would delete" if chosen.dry_run else DELETED
         echo_wrapped(output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others}))
+    output.tell_of_packed(chosen)
     sys.exit(batch.worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
 
 

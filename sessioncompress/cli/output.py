@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli.choosing import typed
+from sessioncompress.cli.choosing import MOST_TYPED, typed
 from sessioncompress.core import process
-from sessioncompress.core.text import counted, printable, reasons_lines
+from sessioncompress.core.text import OBJECT_STORES, counted, printable, reasons_lines
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
@@ -152,6 +152,40 @@ def tell_of_undo(
         which = map(quote, urls) if urls else typed(paths, backup_dir)
         command = ["sessioncompress", "restore", "--run", run, *which]
         click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
+
+
+def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
+    """Print the command that brings back sessions from some archives, and how many others it would bring back.
+
+    It names the packed folders in place of many archives: of each project there is one.
+    """
+    from sessioncompress.cli.tables import echo_wrapped
+    from sessioncompress.operations.packed import Packed, packed_in
+
+    names = sorted(set(archives))
+    is_remote = names[0].startswith(OBJECT_STORES)
+    if len(names) > MOST_TYPED and not is_remote:
+        names = sorted({str(Path(name).parents[2]) for name in names})
+    # Never broken: it is there to be copied.
+    click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
+    held = () if is_remote else (each for each in packed_in(map(Path, names)) if isinstance(each, Packed))
+    if (others := sum(each.pack.holds(each.entry) for each in held) - sessions) > 0:
+        echo_wrapped(
+            f"which brings back {counted(others, 'other session', 'other sessions')} packed before, too", err=True
+        )
+
+
+def tell_of_packed(chosen: Chosen) -> None:
+    """Tell how many of the chosen sessions are packed, where a command passes these over, and what brings them back."""
+    if chosen.quiet or chosen.as_json or chosen.urls or chosen.is_one:
+        return
+    from sessioncompress.cli.tables import echo_wrapped
+    from sessioncompress.operations.packed import Packed
+
+    if archives := [str(each.pack.archive) for each in chosen.packed() if isinstance(each, Packed)]:
+        packed = counted(len(archives), "session is packed and stays", "sessions are packed and stay")
+        echo_wrapped(f"{packed} so; to bring back:", err=True)
+        tell_of_unpack("  ", archives, len(archives))
 
 
 def tell_of_opencode(agent: str | None) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import Any, NamedTuple
 
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import MOST_TYPED, Chosen, choosing
+from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.tables import echo_wrapped, shown
-from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
+from sessioncompress.core.text import OBJECT_STORES, counted, kb
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_sessions
-from sessioncompress.operations.packed import packed_in
 from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.summary import to_json
 
@@ -81,8 +79,8 @@ def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):
             echo_wrapped(f"{counted(stores, 'session has a store', 'sessions have stores')}: {_STORES}", err=True)
-    if not dry_run:
-        _tell_of_undo(archives)
+    if archives and not dry_run:
+        output.tell_of_unpack("undo with: ", archives, sum(each.sessions for each in archives.values()))
     sys.exit(done.exit_code)
 
 
@@ -114,20 +112,6 @@ def _range(archives: Iterable[_Into]) -> str:
             for sum_, share in zip((least, most), shares, strict=True)
         )
     return f"{kb(round(least))} to {kb(round(most))}"
-
-
-def _tell_of_undo(archives: Mapping[str, _Into]) -> None:
-    """Tell what brings the sessions back, and what else that would bring."""
-    if not archives:
-        return
-    if len(archives) > MOST_TYPED:
-        click.echo(f"undo with: sessioncompress unpack ARCHIVE, for each of the {len(archives):,} above", err=True)
-        return
-    # Never broken: it is there to be copied.
-    click.echo(printable(f"undo with: sessioncompress unpack {' '.join(map(quote, archives))}"), err=True)
-    held = sum(1 for each in packed_in(Path(name) for name in archives if not name.startswith(OBJECT_STORES)))
-    if (before := held - sum(each.sessions for each in archives.values())) > 0:
-        echo_wrapped(f"which brings back {counted(before, 'session', 'sessions')} packed before, too", err=True)
 
 
 def _size_of(archive: str) -> int:

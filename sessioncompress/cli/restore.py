@@ -116,6 +116,8 @@ def restore(
     lines.end([output.total(len(restored), what, unchanged | done.others)])
     if not (chosen.dry_run or chosen.quiet or chosen.urls):
         _tell_of_stores(chosen, found, restored, policies, backup_dir)
+    if not (last or run):
+        output.tell_of_packed(chosen)
     sys.exit(done.exit_code)
 
 

@@ -99,18 +99,38 @@ def test_what_pack_says_takes_it_back(work: Path) -> None:
     for number in range(9):
         path = write(work / "below", packs.session("Anew."), f"{number}.jsonl")
         told = run("pack", path.parent).stderr
-        assert ("which brings back 9 sessions packed before, too\n" in told) == (number == 8), number
+        assert ("which brings back 9 other sessions packed before, too\n" in told) == (number == 8), number
     assert run("pack", work / "below").stderr == ""
 
 
-def test_more_archives_than_a_line_has_room_for(here: Path) -> None:
-    """Each was named above."""
+def test_what_takes_back_many_archives(here: Path) -> None:
+    """Their folders are named: the line is there to be copied, and says what else it brings back."""
     for number in range(4):
-        folder = here / str(number)
-        folder.mkdir()
-        write(folder, packs.session("Look."), "one.jsonl")
-    told = run("pack", *sorted(here.glob("[0-9]"))).stderr
-    assert told == "undo with: sessioncompress unpack ARCHIVE, for each of the 4 above\n"
+        for name in "ab":
+            (here / name).mkdir(exist_ok=True)
+            path = write(here / name, claude("Look."), f"{number}.jsonl")
+            path.write_bytes(path.read_bytes().replace(b'"cwd":"', b'"cwd":"/%d' % number))
+    was = packs.state(here)
+    for folder, others in ((here / "a", False), (here, True)):
+        told = run("pack", folder).stderr.splitlines()
+        assert told[0] == f"undo with: sessioncompress unpack {folder}"
+        assert told[1:] == ["which brings back 4 other sessions packed before, too"] * others
+    assert run(*told[0].split()[3:]).exit_code == 0
+    assert packs.state(here) == was
+
+
+@pytest.mark.parametrize("command", ["restore", "forget", "clean"])
+def test_what_is_packed_is_told_of_at_the_end(work: Path, command: str) -> None:
+    """Who removes this tool would leave it behind, where no agent finds it."""
+    was = packs.state(work)
+    run("pack", work / "one.jsonl", work / "two.jsonl")
+    assert "to bring back" not in run(command, work / "below/three.jsonl").stderr
+    head, told = run(command, work).stderr.splitlines()[-2:]
+    assert head == "2 sessions are packed and stay so; to bring back:"
+    assert told.startswith("  sessioncompress unpack ")
+    assert run(*told.split()[1:]).exit_code == 0
+    assert packs.state(work) == was
+    assert "to bring back" not in run(command, work).stderr
 
 
 def test_json(work: Path) -> None:
