@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,6 +92,10 @@ def pack_sessions(
         else:
             head = outcome.result
             projects_in.setdefault(head.root, {}).setdefault(head.project, []).append(head)
+    # Whoever packs again and again is told of an archive that none of our commands can read.
+    for wrong in chain.from_iterable(map(packing.packs_in, {*real, *projects_in})):
+        if not isinstance(wrong, Pack):
+            yield Outcome(Found(Path(wrong.where or ""), named=True), error=wrong)
     if dry_run:
         for root, projects in projects_in.items():
             names: list[str] = []

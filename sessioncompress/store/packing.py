@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from typing import Final, Self
 
 from msgspec.structs import replace
@@ -116,7 +117,9 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
             index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
             if index in names or new in names:
                 continue
-            remedy = f"Put {index} back from a backup, or unpack it by 'tar --zstd -xf {name}'."
+            # Of a session that has come back since, and been gone on with, what is there stays.
+            unpack = f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(folder / name))}"
+            remedy = f"Put {index} back from a backup, or unpack it by '{unpack}', and move it away."
             yield Damaged("its index is missing", where=folder / name, state="The pack is not changed.", remedy=remedy)
 
 

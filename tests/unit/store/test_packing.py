@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from sessioncompress.operations.packed import each_packed, meant_by, packed_in, 
 from sessioncompress.store import packing, recover_packs
 from sessioncompress.store.pack import INDEX, State, source_of
 from sessioncompress.store.packing import NEW
+from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import write
 from tests.unit.store.tools import disk
@@ -257,8 +260,29 @@ def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
     assert isinstance(told, Damaged)
     assert (told.where, told.what) == (str(one.archive), "its index is missing")
     write(folder, session("Look at part 3."), "one.jsonl")
-    assert [each.error for each in pack(folder)] == [None]
+    assert [str(each.error) for each in pack(folder)] == [str(told), "None"]
     assert one.archive.exists()
+    assert not (folder / "one.jsonl").exists()
+
+
+def test_what_the_remedy_for_an_archive_without_its_index_does(folder: Path) -> None:
+    """It brings back what is not there, as it was, and nothing in the place of what is."""
+    need("zstd")
+    was = state(folder)
+    pack(folder)
+    (one,) = packs_in(folder)
+    one.archive.with_name(f"{one.name}{INDEX}").unlink()
+    (folder / "two.jsonl").write_bytes(b"gone on with")
+    (told,) = packing.packs_in(folder)
+    assert isinstance(told, Damaged)
+    tar, *arguments = shlex.split(told.remedy.split("'")[1])
+    # It ends with an error where something stays.
+    subprocess.run([need(tar), *arguments], cwd=folder.parent, check=False, stderr=subprocess.DEVNULL)
+    now = state(folder)
+    assert now.pop("two.jsonl").content == b"gone on with"
+    assert {name: each.content for name, each in now.items()} == {
+        name: each.content for name, each in was.items() if name != "two.jsonl"
+    }
 
 
 def test_two_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
