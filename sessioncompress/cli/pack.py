@@ -76,12 +76,31 @@ def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
         said = kb(size) if dry_run or not size else _sizes(size, sum(map(_size_of, archives)))
         said += f" into mostly {_range(archives.values())}" if dry_run and archives else ""
+        said += "" if found or chosen.urls else f": {_why_nothing(chosen)}"
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):
             echo_wrapped(f"{counted(stores, 'session has a store', 'sessions have stores')}: {_STORES}", err=True)
     if archives and not dry_run:
         output.tell_of_unpack("undo with: ", archives, sum(each.sessions for each in archives.values()))
     sys.exit(done.exit_code)
+
+
+def _why_nothing(chosen: Chosen) -> str:
+    """Say which sessions there are where none is to be packed."""
+    from sessioncompress.operations.packed import Packed
+    from sessioncompress.operations.sessions import Selection, sessions
+    from sessioncompress.pipeline.discover import Globs
+    from sessioncompress.pipeline.rollouts import with_packed
+
+    of_any_age = chosen._replace(older_than=None)
+    globs = Globs(chosen.include, chosen.exclude)
+    # Not as they were chosen before: what that had to tell is told.
+    selected = sessions(Selection(chosen.agent, chosen.project, None, globs), with_packed)
+    there = selected if chosen.by_options else of_any_age.sessions(with_packed)
+    younger = sum(1 for _ in there) if chosen.older_than is not None else 0
+    packed = sum(isinstance(each, Packed) for each in of_any_age.packed())
+    counts = {"changed more recently than --older-than says": younger, "packed already": packed}
+    return ", ".join(f"{number:,} {word}" for word, number in counts.items() if number) or "no session is there"
 
 
 class _Into(NamedTuple):

@@ -103,6 +103,23 @@ def test_what_pack_says_takes_it_back(work: Path) -> None:
     assert run("pack", work / "below").stderr == ""
 
 
+def test_why_nothing_is_packed(here: Path) -> None:
+    """Of what there is, not only of what was chosen."""
+    assert ", 0 KB: no session is there\n" in run("pack", "--all", "--older-than", "30d").stdout
+    path = here.parent / "home/.pi/agent/sessions/x/old.jsonl"
+    path.parent.mkdir(parents=True)
+    for name in ("old.jsonl", "young.jsonl"):
+        path.with_name(name).write_bytes(packs.session("Look.").bytes())
+    os.utime(path, ns=(MTIME, MTIME))
+    run("pack", "--all", "--older-than", "30d")
+    said = ", 0 KB: 1 changed more recently than --older-than says, 1 packed already\n"
+    for chosen in ("--all", "--agent=pi", path.parent):
+        assert said in run("pack", chosen, "--older-than", "30d").stdout
+    assert ", 0 KB: no session is there\n" in run("pack", "--agent=codex", "--older-than", "30d").stdout
+    path.with_name("young.jsonl").unlink()
+    assert ", 0 KB: 1 packed already\n" in run("pack", path.parent).stdout
+
+
 def test_what_takes_back_many_archives(here: Path) -> None:
     """Their folders are named: the line is there to be copied, and says what else it brings back."""
     for number in range(4):
