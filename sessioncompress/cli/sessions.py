@@ -120,11 +120,12 @@ def total(listed: Sequence[ListedSession]) -> str:
     head = f"total: {counted(len(listed), 'session', 'sessions')}"
     if not listed:
         return head
-    size, saves = (sum(getattr(each, name) for each in listed) for name in ("size", "could_save"))
+    now, saves = (sum(getattr(each, name) for each in listed) for name in ("packed_size", "could_save"))
+    size = sum(each.size for each in listed if not each.packed)
     agents = counted(len({each.agent for each in listed}), "agent", "agents")
     done = sum(each.compressed for each in listed)
     packed = sum(each.packed for each in listed)
-    already = f"{done:,} compressed already{f', {packed:,} packed' if packed else ''}"
+    already = f"{done:,} compressed already{f', {packed:,} packed into {kb(now)}' if packed else ''}"
     return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves)}, stores included"
 
 
@@ -160,10 +161,11 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
     if as_json:
         totals = {
             "sessions": len(listed),
-            "size": sum(each.size for each in listed),
+            "size": sum(each.size for each in listed if not each.packed),
             "compressed": sum(each.compressed for each in listed),
             "couldSave": sum(each.could_save for each in listed),
             "packed": sum(each.packed for each in listed),
+            "packedSize": sum(each.packed_size for each in listed),
         }
         documents = [to_json(each) | {"modified": written_time(each.modified)} for each in listed]
         output.echo_json({"schema": SCHEMA, "sessions": documents, "totals": totals})

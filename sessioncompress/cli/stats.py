@@ -40,11 +40,14 @@ def stats(chosen: Chosen, config: Path | None, preset: str | None, backup_dir: P
         return inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
 
     run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
-    done = output.both(run, output.told(chosen.each_packed(of_copy)))
+    packed = output.told(chosen.each_packed(of_copy))
+    done = output.both(run, packed)
     output.tell_of_others(chosen)
     results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]
+    # No run reaches what is packed.
+    reached = results[: len(run.results)]
     if chosen.as_json:
-        output.echo_json(wording.sessions_document(results))
+        output.echo_json(wording.sessions_document(results, reached))
         sys.exit(done.exit_code)
     if chosen.verbose or chosen.is_one:
         for each in results:
@@ -52,7 +55,7 @@ def stats(chosen: Chosen, config: Path | None, preset: str | None, backup_dir: P
             if not chosen.is_one:
                 click.echo()
     if not chosen.is_one:
-        head, *would = wording.inspected_total(results)
+        head, *would = wording.inspected_total(results, reached)
         shares = _added(results)
         head = output.total(len(results), f", {head}", done.others)
         _echo([head, *(would if results else [])], shares if chosen.verbose else _largest(shares))

@@ -324,11 +324,11 @@ def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | S
 
 def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
     """Yield the packed sessions that are selected, for the list."""
-    for each in selected((), selection):
-        if isinstance(each, Packed):
-            yield Outcome(Found(each.place, named=False), _listed(each))
-        else:
-            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+    found, wrong = _sorted(selected((), selection))
+    for error in wrong:
+        yield Outcome(Found(Path(error.where or ""), named=True), error=error)
+    for each, now in _with_shares(found):
+        yield Outcome(Found(each.place, named=False), _listed(each, now))
 
 
 class PackedSize(Struct, frozen=True):
@@ -341,30 +341,39 @@ class PackedSize(Struct, frozen=True):
 
 
 def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Outcome[PackedSize]]:
-    """Measure packed sessions. What came back from an archive takes its share of it all the same."""
-    for each in among:
-        if isinstance(each, SessionCompressError):
-            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
-            continue
-        index, size = each.pack.index, each.entry.size
-        content = sum(entry.size for entry in index.entries if entry.state is State.PACKED)
-        now = index.size * size / content if content else 0.0
-        yield Outcome(Found(each.place, named=False), PackedSize(str(each.place), each.entry.project, size, now))
+    """Measure packed sessions."""
+    found, wrong = _sorted(among)
+    for error in wrong:
+        yield Outcome(Found(Path(error.where or ""), named=True), error=error)
+    for each, now in _with_shares(found):
+        size = PackedSize(str(each.place), each.entry.project, each.entry.size, now)
+        yield Outcome(Found(each.place, named=False), size)
 
 
-def _listed(each: Packed) -> ListedSession:
+def _with_shares(found: Iterable[Packed]) -> Iterator[tuple[Packed, float]]:
+    """Yield each with its share of its archive in bytes: also what came back from there takes its share of it."""
+    shares: dict[Path, float] = {}
+    for each in found:
+        archive = each.pack.archive
+        if archive not in shares:
+            shares[archive] = each.pack.index.size / max(sum(entry.size for entry in each.pack.packed()), 1)
+        yield each, each.entry.size * shares[archive]
+
+
+def _listed(each: Packed, now: float) -> ListedSession:
     entry = each.entry
     return ListedSession(
         path=str(each.place),
         agent=entry.agent,
         project=entry.project,
         id=entry.id,
-        size=entry.size,
+        size=entry.members[0].size,
         modified=entry.members[0].mtime_ns / 1e9,
         compressed=len(entry.members) > 1,
         could_save=0,
         reason=f"packed in {each.pack.archive}",
         packed=True,
+        packed_size=round(now),
     )
 
 

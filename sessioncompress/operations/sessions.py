@@ -172,7 +172,8 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
 class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
 
-    `compressed`: a run over it is in place. `packed`: it is in a pack. `modified` is in seconds since 1970.
+    `compressed`: a run over it is in place. `packed`: it is in a pack, and takes `packed_size` bytes of that with its
+    store. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -185,6 +186,7 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     could_save: int
     reason: str = ""
     packed: bool = False
+    packed_size: int = 0
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:

@@ -232,20 +232,23 @@ def in_short(stats: CompressionStats) -> str:
     return f"{smaller(stats.original_size, stats.compressed_size)}; store {kb(stats.store_size)}"
 
 
-def inspected_total(all_stats: Sequence[SessionStats]) -> list[str]:
-    """Format the sums of `stats` over several sessions."""
+def inspected_total(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> list[str]:
+    """Format the sums of `stats` over several sessions; those not `reached` by a run are packed."""
     size, stores = (sum(getattr(stats, name) for stats in all_stats) for name in ("size", "store_size"))
     head = f"{kb(size)}, stores {kb(stores)}"
-    if not any(stats.would.is_smaller for stats in all_stats):
+    if packed := len(all_stats) - len(reached):
+        before = size + stores - sum(stats.size + stats.store_size for stats in reached)
+        head += f"; {packed:,} of them packed, with {kb(before)} of that"
+    if not any(stats.would.is_smaller for stats in reached):
         return [head, "a run would leave them"]
-    return [head, "a run would do:", *changes([stats.would for stats in all_stats], "->")]
+    return [head, "a run would do:", *changes([stats.would for stats in reached], "->")]
 
 
-def sessions_document(all_stats: Sequence[SessionStats]) -> dict[str, Any]:
-    """Build the `--json` document of `stats`."""
+def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> dict[str, Any]:
+    """Build the `--json` document of `stats`; a run does not reach those that are packed."""
     files = [to_json(stats) | {"would": _file(stats.would)} for stats in all_stats]
     totals = {key: sum(each[key] for each in files) for key in ("size", "storeSize", "lines", "turns")}
-    would = _totals([stats.would for stats in all_stats])
+    would = _totals([stats.would for stats in reached])
     return {"schema": STATS_SCHEMA, "files": files, "totals": {**totals, "would": would}}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.core.text import kb
 from sessioncompress.formats.table import TABLE
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
@@ -269,9 +270,25 @@ def test_all_older_sessions(here: Path) -> None:
     assert young.exists()
     assert not old.exists()
     assert list((home / ".pi/agent/sessions/.sessioncompress/packs").glob("*.tar.zst")) != []
-    listed = {Path(each["path"]).name: each["packed"] for each in document("sessions")["sessions"]}
-    assert listed == {"old.jsonl": True, "young.jsonl": False}
-    assert "1 packed;" in run("sessions").stdout
+    whole = document("sessions")
+    listed = {Path(each["path"]).name: each for each in whole["sessions"]}
+    assert {name: each["packed"] for name, each in listed.items()} == {"old.jsonl": True, "young.jsonl": False}
+    assert listed["old.jsonl"]["size"] == young.stat().st_size
+    (archive,) = (home / ".pi/agent/sessions/.sessioncompress/packs").glob("*.tar.zst")
+    assert listed["old.jsonl"]["packedSize"] == archive.stat().st_size == whole["totals"]["packedSize"]
+    # What is packed is apart: the disk holds its archive alone.
+    assert whole["totals"]["size"] == young.stat().st_size
+    size, now = (kb(path.stat().st_size) for path in (young, archive))
+    assert f" of 1 agent, {size}; 0 compressed already, 1 packed into {now}; a run" in run("sessions").stdout
+    both, alone = document("stats", "--all")["totals"], document("stats", young)["totals"]
+    assert both["size"] == 2 * alone["size"]
+    assert both["would"] == alone["would"]
+    told = run("stats", "--all").stdout
+    assert (
+        f"total: 2 sessions, {kb(2 * young.stat().st_size)}, stores 0 KB; 1 of them packed, with {size} of that\n"
+        in told
+    )
+    assert f"{size} -> " in told
     assert "(packed): turn 1, prompt:" in run("search", json.loads(old_prompt(young))).stdout
     assert run("unpack", str(old)).exit_code == 0
     assert old.read_bytes() == young.read_bytes()

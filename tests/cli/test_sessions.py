@@ -169,7 +169,7 @@ def test_the_document(agents: Path) -> None:
     codex = next(each for each in whole["sessions"] if each["agent"] == "codex")
     assert set(codex) == {
         *("path", "agent", "project", "id", "size"),
-        *("modified", "compressed", "couldSave", "reason", "packed"),
+        *("modified", "compressed", "couldSave", "reason", "packed", "packedSize"),
     }
     assert codex["modified"].endswith("Z")
     assert codex["project"] == "/tmp"
