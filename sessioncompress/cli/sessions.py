@@ -16,10 +16,12 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import or_projects_told
 from sessioncompress.cli.tables import (
     Column,
+    cut,
     echo_table,
     echo_wrapped,
     is_longer_than_the_screen,
     is_seen,
+    room_beside,
     width,
     with_tilde,
 )
@@ -44,6 +46,8 @@ COLUMNS = (
 
 _WIDE = 120
 """Columns of a terminal that has room for the paths of sessions."""
+_LEAST_OF_TITLE = 20
+"""Characters that must be free for titles to stand in a terminal: no path is cut for one."""
 _LEFT_OUT = {"age": "size"}
 """The column that a narrower one has no room for, by what the list is sorted by; else their age."""
 _LEAST, _MOST = 14, 20
@@ -75,7 +79,7 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
     """Print the table of sessions, and their total."""
     rows = sorted(listed, key=_SORTS[sort])
     if not is_seen():
-        echo_table(COLUMNS, [row(each) for each in rows])
+        _echo_all(rows, [row(each) for each in rows])
         return
     best = next((each for each in rows if not each.packed), None)
     cells = [row(each, lambda path: with_tilde(printable(path))) for each in rows]
@@ -84,7 +88,7 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
         rows.reverse()
         cells.reverse()
     if width() >= _WIDE:
-        echo_table(COLUMNS, cells)
+        _echo_all(rows, cells, room_beside(COLUMNS, cells))
     else:
         ends = ends_of(each.path for each in rows)
         left_out = _LEFT_OUT.get(sort, "age")
@@ -99,6 +103,15 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
     if best is not None and width() < _WIDE:
         # Never broken: it is there to be copied.
         click.echo(f"one alone: sessioncompress compress --all --include {quote(ends[best.path])}", err=True)
+
+
+def _echo_all(rows: Sequence[ListedSession], cells: Sequence[Sequence[str]], room: int | None = None) -> None:
+    """Print all columns, and the titles of the sessions where the others leave room; None: nothing is cut."""
+    if room is not None and room < _LEAST_OF_TITLE:
+        echo_table(COLUMNS, cells)
+        return
+    titles = [printable(each.title) if room is None else cut(printable(each.title), room) for each in rows]
+    echo_table((*COLUMNS, Column("title")), [[*cell, title] for cell, title in zip(cells, titles, strict=True)])
 
 
 def ends_of(paths: Iterable[str]) -> Mapping[str, str]:

@@ -150,6 +150,12 @@ def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, err:
     click.echo("\n".join(line.rstrip() for line in made_of.get().splitlines()), err=err)
 
 
+def room_beside(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
+    """Measure what a table leaves of the width of the terminal for one more column, where nothing in it is cut."""
+    values = zip((column.name for column in columns), *rows, strict=True)
+    return width() - sum(max(map(len, column)) + _GAP for column in values)
+
+
 def _shared(needs: Mapping[int, int], room: int) -> Mapping[int, int]:
     """Share out room by needs: nobody gets more than that, nor less than a few characters."""
     given = {}

@@ -19,8 +19,9 @@ from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failing
-from sessioncompress.formats.base import Format, Head
+from sessioncompress.formats.base import Format
 from sessioncompress.operations.batch import Outcome, outcome_of
+from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
@@ -32,12 +33,6 @@ from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.pack import Entry, PackReader, State, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
-
-_TITLE = 200
-"""Characters of a session's first prompt that stand in the index."""
-_HEAD_LINES = 200
-"""Among so many of its first lines a session's first prompt is looked for, to find its family."""
-
 
 _SMALL = 16 << 20
 """Bytes. Packs up to that size are taken into a new one, as those of a job that packs every night."""
@@ -133,7 +128,7 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
             if not found.named:
                 reading.refuse_nameless(session, form)
         name = form.named(head)
-        prompt = _first_prompt(session, form, head)
+        prompt = first_prompt(session, form, head)
         return _Head(
             found,
             path,
@@ -148,25 +143,6 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
             session.size,
             session.stat.st_mtime,
         )
-
-
-def _pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
-    if rollouts.is_packed(session):
-        return rollouts.pieces(session)
-    return jsonl.pieces_of(session.reader, session.size)
-
-
-def _first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, int]:
-    """Find the first prompt of a session, and when it was written: a fork begins with those of its parent."""
-    reader = form.reader()
-    for number, raw, whole in _pieces(session):
-        if number > _HEAD_LINES:
-            break
-        if whole and (entry := head.parsed.get(raw) or jsonl.parse(raw)) is not None:
-            for said in reader.said(entry):
-                if said.say is Say.PROMPT and said.text.strip():
-                    return " ".join(utf8(said.text[: 2 * _TITLE]).split())[:_TITLE], reader.line(raw, entry).time
-    return "", 0
 
 
 def _by_family(heads: Iterable[_Head]) -> list[_Head]:
@@ -391,8 +367,8 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     """Count the prompts of a session, and find when its first entry was written."""
     reader = form.reader()
     turns, begun = 0, 0
-    for number, raw, whole in _pieces(session):
-        dated = begun or number >= _HEAD_LINES
+    for number, raw, whole in pieces(session):
+        dated = begun or number >= PROMPT_LINES
         if not whole or (dated and not reader.may_prompt(raw)):
             continue
         if (entry := jsonl.parse(raw)) is not None:

@@ -374,6 +374,7 @@ def _listed(each: Packed, now: float) -> ListedSession:
         reason=f"packed in {each.pack.archive}",
         packed=True,
         packed_size=round(now),
+        title=entry.title,
     )
 
 

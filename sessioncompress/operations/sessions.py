@@ -14,10 +14,13 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
+from sessioncompress.core import jsonl
+from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import turns_of
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import printable, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
+from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
@@ -63,6 +66,10 @@ def project_of(selection: Selection) -> Project | None:
     return Project(folder, sha256(os.fsencode(folder)).hexdigest(), typed)
 
 
+_TITLE = 200
+"""Characters of a session's first prompt that are its title."""
+PROMPT_LINES = 200
+"""Among so many of its first lines a session's first prompt is looked for, to find its family."""
 _DIGEST_SHOWN = 12
 _DIGEST_DIGITS = 64
 _HEX = frozenset("0123456789abcdef")
@@ -173,7 +180,7 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
 
     `compressed`: a run over it is in place. `packed`: it is in a pack, and takes `packed_size` bytes of that with its
-    store. `modified` is in seconds since 1970.
+    store. `modified` is in seconds since 1970. `title` is its first prompt, shortened.
     """
 
     path: str
@@ -187,6 +194,7 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     reason: str = ""
     packed: bool = False
     packed_size: int = 0
+    title: str = ""
 
 
 def listed(session: Session, policy: Policy) -> ListedSession:
@@ -204,7 +212,34 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         compressed=bool(journal.standing.numbers),
         could_save=would.original_size - would.compressed_size - would.store_added if saves else 0,
         reason="" if saves else would.reason,
+        title=_title(session.path),
     )
+
+
+def _title(path: Path) -> str:
+    with open_session(path, writing=False) as session:
+        head = reading.head_in(session)
+        return first_prompt(session, reading.format_of(session, head=head), head)[0]
+
+
+def pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
+    """Yield the lines of a session, also of a rollout that Codex has packed."""
+    if rollouts.is_packed(session):
+        return rollouts.pieces(session)
+    return jsonl.pieces_of(session.reader, session.size)
+
+
+def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, int]:
+    """Find the first prompt of a session, and when it was written: a fork begins with those of its parent."""
+    reader = form.reader()
+    for number, raw, whole in pieces(session):
+        if number > PROMPT_LINES:
+            break
+        if whole and (entry := head.parsed.get(raw) or jsonl.parse(raw)) is not None:
+            for said in reader.said(entry):
+                if said.say is Say.PROMPT and said.text.strip():
+                    return " ".join(utf8(said.text[: 2 * _TITLE]).split())[:_TITLE], reader.line(raw, entry).time
+    return "", 0
 
 
 class Share(Struct, frozen=True, rename="camel"):

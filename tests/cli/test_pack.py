@@ -273,6 +273,7 @@ def test_all_older_sessions(here: Path) -> None:
     whole = document("sessions")
     listed = {Path(each["path"]).name: each for each in whole["sessions"]}
     assert {name: each["packed"] for name, each in listed.items()} == {"old.jsonl": True, "young.jsonl": False}
+    assert listed["old.jsonl"]["title"] == listed["young.jsonl"]["title"] != ""
     assert listed["old.jsonl"]["size"] == young.stat().st_size
     (archive,) = (home / ".pi/agent/sessions/.sessioncompress/packs").glob("*.tar.zst")
     assert listed["old.jsonl"]["packedSize"] == archive.stat().st_size == whole["totals"]["packedSize"]

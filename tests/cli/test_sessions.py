@@ -112,8 +112,8 @@ def test_what_comes_first(sort: str, paths: str, capsys: pytest.CaptureFixture[s
     ]
     sessions.echo_list(made, sort)
     heading, *rows = capsys.readouterr().out.splitlines()
-    assert heading.split("\t") == [column.name for column in sessions.COLUMNS]
-    assert "".join(line.split("\t")[-1] for line in rows) == paths
+    assert heading.split("\t") == [*(column.name for column in sessions.COLUMNS), "title"]
+    assert "".join(line.split("\t")[-2] for line in rows) == paths
 
 
 def test_the_list_has_all_agents(agents: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_list_has_all_agents(agents: Path) -> None:
     result = run("sessions")
     assert result.exit_code == 0
     heading, *rows, total = result.stdout.splitlines()
-    assert heading.split("\t") == [column.name for column in sessions.COLUMNS]
+    assert heading.split("\t") == [*(column.name for column in sessions.COLUMNS), "title"]
     cells = [row.split("\t") for row in rows]
     assert sorted(row[0] for row in cells) == ["claude-code", "codex", "gemini", "pi", "pi"]
     assert {row[2] for row in cells if row[0] in ("claude-code", "codex")} == {"8 d"}
@@ -169,7 +169,11 @@ def test_the_document(agents: Path) -> None:
     codex = next(each for each in whole["sessions"] if each["agent"] == "codex")
     assert set(codex) == {
         *("path", "agent", "project", "id", "size"),
-        *("modified", "compressed", "couldSave", "reason", "packed", "packedSize"),
+        *("modified", "compressed", "couldSave", "reason", "packed", "packedSize", "title"),
+    }
+    assert codex["title"]
+    assert {each["title"] for each in whole["sessions"]} <= {
+        row.split("\t")[-1] for row in run("sessions").stdout.splitlines()
     }
     assert codex["modified"].endswith("Z")
     assert codex["project"] == "/tmp"

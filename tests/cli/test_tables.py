@@ -18,7 +18,9 @@ from sessioncompress.pipeline.discover import Globs
 PATH = "/home/someone/.pi/agent/sessions/--a-project--/2026-03-02T10-00-00-000Z_0198f7c2-5a6b.jsonl"
 PROJECT = "/home/someone/src/a/long/way/down/to/the-project-with-a-name"
 LISTED = [
-    ListedSession(PATH, "claude-code", PROJECT, "x", 219 << 20, 0, compressed=True, could_save=99 << 20),
+    ListedSession(
+        PATH, "claude-code", PROJECT, "x", 219 << 20, 0, compressed=True, could_save=99 << 20, title="Add a webhook."
+    ),
     ListedSession("s.jsonl", "pi", "/w\x1b[31m", "y", 1 << 10, 0, compressed=False, could_save=0),
 ]
 ANSI = "\x1b["
@@ -43,13 +45,18 @@ def printed(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str, line
     return CliRunner().invoke(command, list(arguments), env=env, color=columns > 0)
 
 
-@pytest.mark.parametrize("columns", [80, 100, 120, 200])
+@pytest.mark.parametrize("columns", [80, 100, 120, 200, 240])
 def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is longer, numbers are whole, and paths are cut in the middle."""
     shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
     assert max(map(len, shown)) <= columns
     assert re.search(
-        r"  219.0 MB     99.0 MB  yes +" + (r"~/\.pi/.*5a6b\.jsonl" if columns >= 120 else r"\*7c2-5a6b\.jsonl$"),
+        r"  219.0 MB     99.0 MB  yes +"
+        + (
+            r"~/\.pi/.*5a6b\.jsonl" + r"  Add a webhook\.$" * (columns == 240)
+            if columns >= 120
+            else r"\*7c2-5a6b\.jsonl$"
+        ),
         shown[1],
     )
     assert shown[1].startswith("claude-code  ~/")
@@ -126,7 +133,7 @@ def test_a_list_longer_than_the_screen_ends_with_what_comes_first(monkeypatch: p
 def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """With tabs, full paths and no colors."""
     said = printed(monkeypatch, 0).output
-    assert f"claude-code\t{PROJECT}\t0 min\t219.0 MB\t99.0 MB\tyes\t{PATH}\n" in said
+    assert f"claude-code\t{PROJECT}\t0 min\t219.0 MB\t99.0 MB\tyes\t{PATH}\tAdd a webhook.\n" in said
     assert f"{PATH}: 924 KB -> 331 KB (-64 %)\n" in said
     assert ANSI not in said
 
