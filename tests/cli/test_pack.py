@@ -467,6 +467,22 @@ def test_the_path_of_an_archive(work: Path, arguments: tuple[str, ...], code: in
     assert result.exit_code or "refused" not in result.output
 
 
+@pytest.mark.parametrize(
+    "arguments", [("verify", "{}"), ("stats", "{}"), ("unpack", "{}"), ("verify", "."), ("pack", ".")]
+)
+def test_an_archive_without_its_index(work: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    """No command ends well over it, named or met, and each says how to unpack it."""
+    run("pack", work)
+    (archive,) = (work / ".sessioncompress/packs").glob("*.tar.zst")
+    archive.with_name("tmp-1.index").unlink()
+    monkeypatch.chdir(work)
+    result = run(*(each.format(archive) for each in arguments))
+    assert result.exit_code == 5, result.output
+    assert "its index is missing" in result.stderr
+    assert f"'tar --zstd -k -C {work} -xf {archive}'" in result.stderr
+    assert archive.exists()
+
+
 def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
     """Also beside a pack."""
     run("pack", work / "one.jsonl")
