@@ -377,7 +377,8 @@ class _Compaction:
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.part.journal.runs
         read, run = session.read, runs[-1] if runs else None
-        size, tokens, messages = session.session.size, tokens_of(read, session.each), messages_of(read)
+        size, tokens = session.session.size, tokens_of(read, session.each)
+        messages = messages_of(read, frozenset(for_the_model(read)))
         since = None if run is None or run.restored else EVERY[known_lines(read, run) :]
         return CompactStats(
             session.where,

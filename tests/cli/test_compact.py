@@ -123,6 +123,17 @@ def write_none(path: Path) -> None:
     path.write_text("nothing\n")
 
 
+def test_the_line_says_of_what_each_number_is(here: Path) -> None:
+    """The summary is a part of the tokens; what stays, of the messages that the model reads."""
+    policy(here / "compression.json", compact={**KEEPS_LITTLE, "minDeadTokens": 1, "minSavedTokens": 1})
+    path = write(here, pi(8))
+    said = run("compact", path).stdout
+    numbers = r": [\d,]+ -> [\d,]+ tokens for the model, [\d,]+ of them the summary \((\d+) of (\d+) messages kept"
+    kept, before = re.findall(numbers, said)[0]
+    assert (int(kept), before) < (48, "48")
+    assert re.findall(numbers, run("compact", "--keep-tokens", "1", path).stdout)[0][1] == kept
+
+
 WORST: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "damaged": (damage, 5, "failed"),
     "no session, by name": (write_none, 4, "refused"),
