@@ -25,6 +25,7 @@ from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
+from sessioncompress.pipeline.relatives import markers_of
 from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
@@ -64,6 +65,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why no model that was
     asked has written it, or none of those before the one that has, and `cost` what the endpoint says that its answers
     cost. `goal` is the one that heads it, and `unheeded` says what of the goal and the instructions found nothing.
+    `markers_without_journal` counts the previews that the summary is made of for want of originals.
     """
 
     path: str
@@ -99,6 +101,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     summary: str = ""
     goal: str = ""
     unheeded: tuple[str, ...] = ()
+    markers_without_journal: int = 0
     budget: BudgetStats | None = None
 
     @property
@@ -259,6 +262,7 @@ class _Compaction:
                 summary=summary.text,
                 goal=old.notes.goal,
                 unheeded=tuple(self._unheeded(old, summary)),
+                markers_without_journal=self._strangers(),
             )
             # As all numbers of the policy, by four characters a token.
             if (saved := before - tokens) < self._rules.min_saved_tokens:
@@ -276,6 +280,13 @@ class _Compaction:
             )
             self.record = draft.record
             return replace(stats, size_after=size, run=session.run_id)
+
+    def _strangers(self) -> int:
+        """Count the texts with a marker of which no store here has the originals."""
+        session = self._session
+        if session.part.journal.runs or not any(block.marked for line in session.read.lines for block in line.blocks):
+            return 0
+        return markers_of(session.session, session.form.name).texts
 
     def _why_so_much(self) -> str:
         """Say where a goal has cut, since nobody has; empty where it has not."""

@@ -1131,5 +1131,12 @@ MUTANTS = (
         "if False:",
         ("tests/cli/test_streams.py",),
     ),
+    Mutant(
+        "previews say how long a summary may be",
+        "operations/draft.py",
+        "self.read.lines[number].reads + self._shortened(number)",
+        "self.read.lines[number].reads",
+        _COMPACT,
+    ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )
