@@ -91,11 +91,6 @@ class Opened:
         tokens = text.estimate(sum(self.read.lines[number].reads + self._shortened(number) for number in old))
         return max(min(self.policy.compact.summary_tokens, tokens // _SHARE_OF_OLD), _LEAST_SUMMARY)
 
-    def tokens_after(self, rule: str) -> int:
-        """Tell how many tokens the model read behind the last checkpoint, where that rule cut; 0 where it did not."""
-        last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
-        return last.tokens[1] if last is not None and not last.ended and last.rule == rule else 0
-
     def _shortened(self, number: int) -> int:
         """Tell how many bytes of text a run took out of a line whose original is kept."""
         rewritten = self._known.rewritten
