@@ -17,7 +17,7 @@ from sessioncompress.cli.choosing import Chosen, choosing
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
-from sessioncompress.core.text import less, printable
+from sessioncompress.core.text import counted, less, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
 from sessioncompress.operations.wording import author, compact_line, sending, status_of
@@ -159,6 +159,12 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
     summarizing.tell(stats.path, stats.model_failure, author(stats.by, stats.model))
     for each in stats.unheeded:
         options.warn(f"{stats.path}: {each}")
+    if number := stats.markers_without_journal:
+        texts = counted(number, "preview whose original lies", "previews whose originals lie")
+        options.warn(
+            f"{stats.path}: it has {texts} in no store here, and the summary is made of what is left. Run "
+            "'sessioncompress restore --from-markers' on it first, which looks for them"
+        )
     if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
         click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
 

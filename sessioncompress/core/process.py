@@ -139,17 +139,17 @@ def outliving_their_readers() -> Iterator[None]:
             raw = io.BufferedWriter(_Raw(stream.fileno(), "w", closefd=False))
             kept = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
             setattr(sys, name, kept)
-    code: object = None
+    code: str | int | None = None
     try:
         yield
     except SystemExit as ended:
         code = ended.code
-        raise
-    finally:
-        if (failure := _unwritten()) and code not in _SAY_MORE:
-            if sys.stderr is not None:
-                sys.stderr.write(f"stdout cannot be written: {failure}. {_UNWRITTEN}\n")
-            sys.exit(3)
+    if (failure := _unwritten()) and code not in _SAY_MORE:
+        if sys.stderr is not None:
+            sys.stderr.write(f"stdout cannot be written: {failure}. {_UNWRITTEN}\n")
+        code = 3
+    if code:
+        sys.exit(code)
 
 
 _SAY_MORE: Final = (EXIT_CODE, 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,33 @@ import orjson
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
+from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
 from sessioncompress.checkpoints.goals import NO_GOAL, Goal
-from sessioncompress.checkpoints.notes import Besides
+from sessioncompress.checkpoints.notes import Besides, Title
 from sessioncompress.core import jsonl, text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
-from sessioncompress.operations import goals, log, user_commands
+from sessioncompress.operations import conversation, goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
+from sessioncompress.operations.conversation import Latest
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
+from sessioncompress.pipeline.relatives import markers_of
 from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 from sessioncompress.store.runs import written_by
 
+_GOAL_NOT_WRITTEN = (
+    "the goal was not written, since the session was compacted before: run 'sessioncompress restore' on it, then "
+    "compact it again"
+)
 MANUAL = "manual"
 """Why a run acted that was asked to, whatever the budget."""
 
@@ -63,7 +71,8 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     `warning` says what went wrong after it. `summary` is the text, where it was asked for; `by` is who wrote it,
     "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why no model that was
     asked has written it, or none of those before the one that has, and `cost` what the endpoint says that its answers
-    cost. `goal` is the one that heads it, and `unheeded` says what of the goal and the instructions found nothing.
+    cost. `goal` is the one that heads it, and `unheeded` says what of the goal and the instructions found nothing, or
+    was not written. `markers_without_journal` counts the previews that the summary is made of for want of originals.
     """
 
     path: str
@@ -99,6 +108,7 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     summary: str = ""
     goal: str = ""
     unheeded: tuple[str, ...] = ()
+    markers_without_journal: int = 0
     budget: BudgetStats | None = None
 
     @property
@@ -198,7 +208,7 @@ class _Compaction:
         self._goal = goals.found_in(session, self._goal)
         found = self._cut()
         if isinstance(found, NoCut):
-            return self._unchanged(self._too_little(found.reason))
+            return self._left(found.reason)
         besides = Besides(self._goal.text, self._goal.instructions)
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
         told: Told | None = Told(old.extract)
@@ -213,6 +223,15 @@ class _Compaction:
         if told is None:
             return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
         return self._write(found, old, told, dry_run=dry_run)
+
+    def _left(self, reason: str) -> CompactStats:
+        """Leave the session as it is, and say so of a goal that the summary there does not have."""
+        unheeded: tuple[str, ...] = ()
+        if self._latest is not None and (goal := self._goal.text):
+            earlier = merge.parse(self._latest.summary, (Title.GOAL,))
+            if earlier is None or f"- > {goal}" not in earlier.section(Title.GOAL).rows:
+                unheeded = (_GOAL_NOT_WRITTEN,)
+        return replace(self._unchanged(self._too_little(reason)), unheeded=unheeded)
 
     def _too_little(self, reason: str) -> str:
         """Say besides what to do where there is more to sum up than the model reads by now."""
@@ -243,7 +262,7 @@ class _Compaction:
             stats = replace(
                 unchanged,
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
-                reason=self._why_so_much(),
+                reason=self._why_this_cut(),
                 size_after=draft.size,
                 lines_dropped=draft.dropped,
                 tokens_after=tokens_of(draft.read, session.each),
@@ -259,15 +278,16 @@ class _Compaction:
                 summary=summary.text,
                 goal=old.notes.goal,
                 unheeded=tuple(self._unheeded(old, summary)),
+                markers_without_journal=self._strangers(),
             )
             # As all numbers of the policy, by four characters a token.
             if (saved := before - tokens) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
                 reason = f"it would save {saved:,} tokens of 4 characters, less than {least}"
-                return self._unchanged(self._too_little(reason))
+                return self._left(reason)
             if self._says_again(draft.added, found, found.kept if made.repeated else ()):
                 # The journal tells checkpoints by their lines: it would forget how the one that stands there goes.
-                return self._unchanged(self._too_little("the summary that stands there says it all"))
+                return self._left("the summary that stands there says it all")
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -277,9 +297,18 @@ class _Compaction:
             self.record = draft.record
             return replace(stats, size_after=size, run=session.run_id)
 
-    def _why_so_much(self) -> str:
-        """Say where a goal has cut, since nobody has; empty where it has not."""
+    def _strangers(self) -> int:
+        """Count the texts with a marker of which no store here has the originals."""
+        session = self._session
+        if session.part.journal.runs or not any(block.marked for line in session.read.lines for block in line.blocks):
+            return 0
+        return markers_of(session.session, session.form.name).texts
+
+    def _why_this_cut(self) -> str:
+        """Say where a goal has cut, since nobody has, or what was compacted just now is cut again; empty elsewhere."""
         chosen = self._session.policy.compact
+        if self._latest is not None and self._latest.is_newest(chosen):
+            return "it was compacted before, and less of what stayed then stays now"
         if not self._goal.text or self._rules is chosen:
             return ""
         return f"the goal cuts at the newest request; --keep {chosen.keep} cuts as without it"
@@ -300,6 +329,11 @@ class _Compaction:
         if goal.instructions and summary.by == EXTRACTIVE and not old.heeds:
             yield "nothing shares a word with the instructions: the summary is the one without them"
 
+    @cached_property
+    def _latest(self) -> Latest | None:
+        """The checkpoint of ours that stands there, as long as the model reads it."""
+        return conversation.latest(self._session)
+
     def _checkpoint(self, found: Cut, summary: Summary) -> Checkpoint:
         """Write a summary in the agent's own form. Raises Refused."""
         session = self._session
@@ -319,17 +353,32 @@ class _Compaction:
         return made
 
     def _cut(self) -> Cut | NoCut:
-        """Cut by the goal, where that says how; where it finds no place, the newest request is the only one, say."""
+        """Cut by the goal, where that says how; where it finds no place, the newest request is the only one, say.
+
+        What was compacted just now is cut again only if somebody says how, and then never by the same share: one of
+        what a checkpoint left is always smaller.
+        """
         session, chosen = self._session, self._rules
+        if (latest := self._latest) is not None and latest.is_newest(chosen):
+            is_same_share = chosen.keep is CutRule.SHARE and latest.record.rule == CutRule.SHARE
+            if self._goal.chooses_cut or is_same_share:
+                return NoCut(self._why_it_stays(latest, is_same_share=is_same_share))
         for rules in dict.fromkeys((goals.rules_for(chosen, self._goal), chosen)):
             self._rules = rules
-            if rules.keep is CutRule.SHARE and tokens_of(session.read) <= session.tokens_after(rules.keep):
-                # A share of what a checkpoint left is always smaller again.
-                return NoCut("it has not grown since its checkpoint")
             found = find_cut(session.read, rules, splits=session.form.splits_turns)
             if isinstance(found, Cut):
                 break
         return found
+
+    def _why_it_stays(self, latest: Latest, *, is_same_share: bool) -> str:
+        """Word that too little was said since a checkpoint, and how to have another one all the same."""
+        read, rules = self._session.read, self._rules
+        said = "nothing was"
+        if latest.since:
+            said = f"{latest.since:,} tokens of 4 characters, fewer than minDeadTokens {rules.min_dead_tokens:,}, were"
+        found = NoCut("") if is_same_share else find_cut(read, rules, splits=self._session.form.splits_turns)
+        less = f"--keep {rules.keep} leaves less, or " if isinstance(found, Cut) else ""
+        return f"{said} said since it was compacted; {less}restore it first to compact it otherwise"
 
     def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool, sends: bool) -> Told | None:
         """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels."""
@@ -377,7 +426,8 @@ class _Compaction:
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.part.journal.runs
         read, run = session.read, runs[-1] if runs else None
-        size, tokens, messages = session.session.size, tokens_of(read, session.each), messages_of(read)
+        size, tokens = session.session.size, tokens_of(read, session.each)
+        messages = messages_of(read, frozenset(for_the_model(read)))
         since = None if run is None or run.restored else EVERY[known_lines(read, run) :]
         return CompactStats(
             session.where,

@@ -11,15 +11,30 @@ from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.notes import Title
 from sessioncompress.core import jsonl, marker
 from sessioncompress.core.checkpoint import Said, Say
-from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.lines import EVERY, Lines, Survey, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.operations.draft import Opened
+from sessioncompress.pipeline.summary import known_lines
+from sessioncompress.policy.model import Compact
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import CheckpointRecord
 
 _SUMMARY_WITHIN = 3
 """Lines from a checkpoint on among which its summary stands: some agents write it into a line of its own."""
 _LOOKS_BACK = 32
 """Compactions of the agent's own behind which it is looked for what was said."""
+
+
+class Latest(NamedTuple):
+    """A checkpoint of ours that the model reads first: its record, its summary, and the tokens that came since."""
+
+    record: CheckpointRecord
+    summary: str
+    since: int
+
+    def is_newest(self, rules: Compact) -> bool:
+        """Tell whether too little was said since that another one would pay."""
+        return self.since < max(rules.min_dead_tokens, 1)
 
 
 class _Before(NamedTuple):
@@ -59,6 +74,23 @@ def _is_ours(session: Opened, summary: str) -> bool:
     """
     known = {each.summary for each in session.part.journal.checkpoints if each.summary}
     return merge.identity(summary) in known if known else merge.looks_ours(summary, Title)
+
+
+def latest(session: Opened) -> Latest | None:
+    """Find the checkpoint that the model reads first; None where the journal does not record it as ours."""
+    read, journal = session.read, session.part.journal
+    order = for_the_model(read)
+    if not order or read.lines.roles[order[0]] is not Role.CHECKPOINT:
+        return None
+    summary = _summary(session, order)
+    if not (name := merge.identity(summary)):
+        return None
+    standing = (each for each in reversed(journal.checkpoints) if each.summary == name and not each.ended)
+    if (record := next(standing, None)) is None:
+        return None
+    # Compressing changes no number of lines, and makes those before it fewer tokens.
+    known = known_lines(read, journal.maker(record))
+    return Latest(record, summary, tokens_of(read, among=EVERY[known:]))
 
 
 def _in_order(session: Opened, old: Sequence[int], before: _Before) -> Iterator[tuple[int, Said]]:

@@ -18,6 +18,7 @@ from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
 from sessioncompress.core.documents import edited, edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Kind
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
@@ -44,6 +45,9 @@ from sessioncompress.store.recover import check, recover
 _LEAST_SUMMARY = 1_000
 _SHARE_OF_OLD = 20
 """A summary takes at most one in so many tokens of what it stands for, but never less than the least."""
+
+_SUMMED_UP = (Kind.ARGUMENT, Kind.RESULT)
+"""What of replaced texts a summary is made of."""
 
 
 @contextmanager
@@ -83,14 +87,17 @@ class Opened:
             raise Refused(why.what, where=self.where, state=NOT_CHANGED, remedy=why.remedy) from why
 
     def budget(self, old: Iterable[int]) -> int:
-        """Tell how many tokens the summary of some lines may take."""
-        tokens = text.estimate(sum(self.read.lines[number].reads for number in old))
+        """Tell how many tokens the summary of some lines may take; those that a run shortened count as they were."""
+        tokens = text.estimate(sum(self.read.lines[number].reads + self._shortened(number) for number in old))
         return max(min(self.policy.compact.summary_tokens, tokens // _SHARE_OF_OLD), _LEAST_SUMMARY)
 
-    def tokens_after(self, rule: str) -> int:
-        """Tell how many tokens the model read behind the last checkpoint, where that rule cut; 0 where it did not."""
-        last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
-        return last.tokens[1] if last is not None and not last.ended and last.rule == rule else 0
+    def _shortened(self, number: int) -> int:
+        """Tell how many bytes of text a run took out of a line whose original is kept."""
+        rewritten = self._known.rewritten
+        if number not in rewritten or rewritten[number].place is None:
+            return 0
+        blocks = self._journal.blocks_of(rewritten.rows[number])
+        return sum(block.bytes for block in blocks if block.kind in _SUMMED_UP)
 
     @property
     def preserved(self) -> str:

@@ -21,7 +21,7 @@ from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import Added, CannotSplice, splice
 from sessioncompress.errors import FileFailed, Refused, failing
 from sessioncompress.operations.compress import judge_open
-from sessioncompress.operations.conversation import said
+from sessioncompress.operations.conversation import latest, said
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
@@ -88,6 +88,8 @@ def question(
         return None
     with opened(path, policy, writing=False, form=form, named=named) as session:
         if triage.may_be_cached(session.session.stat, policy):
+            return None
+        if (written := latest(session)) is not None and written.is_newest(policy.compact):
             return None
         is_valve = False
         if if_due or policy.budget.rule is Rule.DELIBERATE:

@@ -79,7 +79,7 @@ def handoff_session(
             session.where,
             session.form.name,
             document,
-            messages_of(session.read),
+            messages_of(session.read, frozenset(order)),
             tokens_of(session.read, session.each),
             text.estimate(len(document), session.each),
             begun=_begin(session, document, plain) if new else "",

@@ -103,9 +103,9 @@ def compact_line(stats: CompactStats) -> str:
         would = "would be " if stats.status is Status.WOULD_COMPACT else ""
         inside = " from inside a turn on" if stats.splits_turn else ""
         said = (
-            f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model ({kept}{inside}, "
-            f"{stats.tokens_summary:,} of them the summary{author(stats.by, stats.model)}; {_estimated(stats)}); "
-            f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+            f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model, "
+            f"{stats.tokens_summary:,} of them the summary{author(stats.by, stats.model)} "
+            f"({kept}{inside}; {_estimated(stats)}); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
         )
         if stats.lines_dropped:
             said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"

@@ -22,7 +22,7 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunRecord
-from sessioncompress.store.runs import Makers, Standing, may_be_run
+from sessioncompress.store.runs import Makers, Standing, may_be_run, writes_checkpoint
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -302,6 +302,10 @@ class Journal:
         """Find the checkpoints that some runs wrote."""
         return [each for each in self.checkpoints if self._made_by[each.lines] in runs]
 
+    def maker(self, checkpoint: CheckpointRecord) -> RunRecord:
+        """Find the run that wrote a checkpoint."""
+        return self.runs[self._made_by[checkpoint.lines]]
+
     @property
     def restored(self) -> bool:
         """Whether the last run was a restore."""
@@ -333,8 +337,8 @@ class Journal:
         if run.records is not None and run.records != added:
             written = f"its run wrote {run.records[0]} line and {run.records[1]} block records"
             raise ValueError(f"{written}; {added[0]} and {added[1]} are there")
-        if len(self.runs) > 1:
-            # What the first and the last run say of themselves is asked for; of any other only what it added.
+        if len(self.runs) > 1 and not writes_checkpoint(self.runs[-1]):
+            # What these, the first and the last run say of themselves is asked for; of any other only what it added.
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
         number = len(self.runs)
         self.standing.add(number, run)

@@ -87,7 +87,7 @@ class Standing:
         if not _restores(run):
             self._in_place[number] = None
             self._named.setdefault(run.name, []).append(number)
-            if not _is_checkpoint(run):
+            if not writes_checkpoint(run):
                 self._rewriting.append(number)
         elif run.undoes is not None:
             for name in run.undoes:
@@ -111,7 +111,8 @@ def _restores(run: RunRecord) -> bool:
     return run.command.startswith(Command.RESTORE) if run.command else run.restored and not run.stats
 
 
-def _is_checkpoint(run: RunRecord) -> bool:
+def writes_checkpoint(run: RunRecord) -> bool:
+    """Tell whether a run wrote a checkpoint, and rewrote no line."""
     return run.command in _CHECKPOINTS if run.command else run.records == (0, 0)
 
 
@@ -184,7 +185,7 @@ def _told(found: Sequence[tuple[RunRecord, int]], standing: Standing) -> Iterabl
         if number + 1 < len(found) and _is_made_anew(run, found[number + 1][0]):
             left += added
             continue
-        command = run.command or (Command.COMPACT if _is_checkpoint(run) else Command.COMPRESS)
+        command = run.command or (Command.COMPACT if writes_checkpoint(run) else Command.COMPRESS)
         saved = run.original_size - run.compressed_size
         restored, touched = number not in standing, standing.touched(number)
         yield Run(run.name, run.at, command, saved, left + added, restored, touched, 0 if restored else back)

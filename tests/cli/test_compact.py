@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.operations import batch
+from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import document, here, one, policy, run
 from tests.support.long import LINES, pi
 from tests.support.rollout import Rollout
@@ -54,6 +56,7 @@ FIELDS = {
     "run",
     "model",
     "modelFailure",
+    "markersWithoutJournal",
 }
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 OMP = {"rule": "omp", "thresholdTokens": 10_000}
@@ -121,6 +124,33 @@ def link(path: Path) -> None:
 def write_none(path: Path) -> None:
     """Write what is no session."""
     path.write_text("nothing\n")
+
+
+def test_the_line_says_of_what_each_number_is(here: Path) -> None:
+    """The summary is a part of the tokens; what stays, of the messages that the model reads."""
+    policy(here / "compression.json", compact={**KEEPS_LITTLE, "minDeadTokens": 1, "minSavedTokens": 1})
+    path = write(here, pi(8))
+    said = run("compact", path).stdout
+    numbers = r": [\d,]+ -> [\d,]+ tokens for the model, [\d,]+ of them the summary \((\d+) of (\d+) messages kept"
+    kept, before = re.findall(numbers, said)[0]
+    assert (int(kept), before) < (48, "48")
+    assert re.findall(numbers, run("compact", "--keep-tokens", "1", path).stdout)[0][1] == kept
+
+
+def test_what_the_summary_lacks_for_want_of_originals_is_said(here: Path) -> None:
+    """Of a session that was compressed, and came without its store; never of one that has it."""
+    path = write(here, pi(8))
+    run("compress", "--min-size", "0", "--keep-turns", "1", "--protect-tokens", "0", path)
+    (said,) = document("compact", "--keep-tokens", "300", "--dry-run", path)["files"]
+    assert (said["status"], said["markersWithoutJournal"]) == ("would-compact", 0)
+    shutil.rmtree(store_in(path).folder)
+    result = run("compact", "--keep-tokens", "300", "--dry-run", path)
+    assert " ".join(result.stderr.split()) == (
+        f"warning: {path}: it has 8 previews whose originals lie in no store here, and the summary is made of what is "
+        "left. Run 'sessioncompress restore --from-markers' on it first, which looks for them"
+    )
+    (said,) = document("compact", "--keep-tokens", "300", path)["files"]
+    assert (said["status"], said["markersWithoutJournal"]) == ("compacted", 8)
 
 
 WORST: dict[str, tuple[Callable[[Path], None], int, str]] = {

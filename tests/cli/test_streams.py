@@ -185,3 +185,13 @@ def test_nothing_to_show_it_on(command: str, folder: Path) -> None:
     shell = f'"$0" -m sessioncompress {command} {named} >&-'
     done = subprocess.run(["sh", "-c", shell, sys.executable], cwd=folder, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full")
+def test_an_error_of_ours_is_still_told_where_stdout_is_full() -> None:
+    """That the output is lost says less."""
+    lines = ("from sessioncompress.core.process import outliving_their_readers", "with outliving_their_readers():")
+    code = "\n".join((*lines, "    print('x')", "    raise ValueError('of ours')"))
+    with FULL.open("wb") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, b"ValueError: of ours")

@@ -1131,5 +1131,26 @@ MUTANTS = (
         "if False:",
         ("tests/cli/test_streams.py",),
     ),
+    Mutant(
+        "what was compacted just now is cut again",
+        "operations/compact.py",
+        "latest.is_newest(chosen):\n            is_same_share",
+        "False:\n            is_same_share",
+        ("tests/properties/test_compact_again.py",),
+    ),
+    Mutant(
+        "what was said since a checkpoint is not counted behind compress",
+        "store/journal.py",
+        "if len(self.runs) > 1 and not writes_checkpoint(self.runs[-1]):",
+        "if len(self.runs) > 1:",
+        ("tests/properties/test_compact_again.py",),
+    ),
+    Mutant(
+        "previews say how long a summary may be",
+        "operations/draft.py",
+        "self.read.lines[number].reads + self._shortened(number)",
+        "self.read.lines[number].reads",
+        _COMPACT,
+    ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
 )

@@ -477,6 +477,19 @@ def test_a_summary_does_not_take_its_own_place(name: str, drop: bool, tmp_path: 
     assert path.read_bytes() == LONG[name](8)
 
 
+@EACH
+def test_a_compressed_session_gets_the_summary_of_its_originals(name: str, tmp_path: Path) -> None:
+    """As long, too: a summary has its room by what it stands for."""
+    policy = replace(SMALL, compact=replace(SMALL.compact, keep=CutRule.TURNS, keep_turns=2, summary_tokens=1_500))
+    path = write(tmp_path, LONG[name](24))
+    whole = compact_session(path, policy, dry_run=True)
+    compress(path, SMALL)
+    shortened = compact_session(path, policy, dry_run=True)
+    assert shortened.tokens_before < whole.tokens_before / 2
+    assert shortened.messages_kept == whole.messages_kept
+    assert shortened.summary == whole.summary
+
+
 def test_of_a_session_that_was_compressed_it_says_what_to_do_first(tmp_path: Path) -> None:
     """Where too little is left to sum up; with a summary in it a restore would take that out."""
     path = write(tmp_path, LONG["pi"](8))
