@@ -128,7 +128,7 @@ def test_an_ended_session_is_compacted_first_where_that_is_asked_for(tmp_path: P
     session.write_bytes(claude())
     said = ended(session, tmp_path / "state", "--compact")
     assert [line.split(" ")[1] for line in said.splitlines()] == ["compact:", "compress:"]
-    assert " tokens for the model (9 of 48 messages kept" in said
+    assert " of them the summary (9 of 48 messages kept" in said
     assert " smaller; " in said
     assert b'"isCompactSummary":true' in session.read_bytes()
 
@@ -161,10 +161,10 @@ def test_an_ended_session_is_compressed_with_the_preset_of_its_hook(tmp_path: Pa
 
 
 COMPACTING: list[tuple[dict[str, object], int, str]] = [
-    ({}, 8, " tokens for the model (9 of 48 messages kept"),
+    ({}, 8, " of them the summary (9 of 48 messages kept"),
     ({}, 1, "unchanged: all that was said stays"),
-    ({"budget": OMP}, 8, " tokens for the model (9 of 48 messages kept"),
-    ({"budget": {"rule": "omp"}}, 8, " tokens in use are not over the threshold of 850,000 (rule omp)"),
+    ({"budget": OMP}, 8, " of them the summary (9 of 48 messages kept"),
+    ({"budget": {"rule": "omp"}}, 8, " tokens in use are within the threshold of 850,000 (rule omp)"),
     ({"enabled": False}, 8, "skipped: switched off by the policy (enabled: false)"),
 ]
 
@@ -254,7 +254,7 @@ def test_a_session_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ended_module, "MOST_SECONDS", 0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ended_module.compress(session)
-    assert "it still changes" in logged(tmp_path / "state")
+    assert "it is still changing" in logged(tmp_path / "state")
     assert session.read_bytes() == fixture("claude-code.jsonl")
 
 
