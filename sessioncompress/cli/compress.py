@@ -13,6 +13,7 @@ import click
 
 from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
@@ -22,6 +23,7 @@ from sessioncompress.pipeline.discover import Found
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
+    from sessioncompress.policy.sources import Policies
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
@@ -32,14 +34,18 @@ if TYPE_CHECKING:
 @options.PRESET
 @click.option(
     "--keep-turns",
-    type=click.IntRange(0),
-    help="User turns that stay whole; of their tool I/O the newest --protect-tokens.",
+    type=WholeNumber(0),
+    metavar="N",
+    help="Keep this many of the last user turns whole; of their tool I/O the newest --protect-tokens.",
 )
 @click.option(
-    "--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole in these turns."
+    "--protect-tokens",
+    type=WholeNumber(0),
+    metavar="N",
+    help="Keep this many of the newest tokens of tool I/O in these turns whole.",
 )
 @options.RULE
-@click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
+@click.option("--min-size", type=WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
 @click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @options.BACKUP_DIR
@@ -47,7 +53,9 @@ if TYPE_CHECKING:
 @options.QUIET_SECONDS
 @options.IDLE_SECONDS
 @options.LOG
-@click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
+@click.option(
+    "--force", is_flag=True, help="Also compress sessions under the size threshold, and for savings under minSavedKB."
+)
 @options.FORMAT
 @cluster.ENGINE
 def compress(
@@ -88,7 +96,8 @@ def compress(
         # Imported here: most runs ask nothing.
         from sessioncompress.cli.asking import goes_on
 
-        if not goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force)):
+        can_undo = all(policies.of(each.path).keep_backup for each in listed if each.error is None)
+        if not goes_on("Compress", listed, partial(_is_due, policies, force=force), can_undo=can_undo):
             return
 
     lines = output.Lines(chosen)
@@ -124,6 +133,10 @@ def compress(
     sys.exit(batch.worst(codes))
 
 
+def _is_due(policies: Policies, path: Path, *, force: bool) -> bool:
+    return not triage.not_due(path, policies.of(path), force=force)
+
+
 def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
     if found.remote is None:
         return triage.skip(found.path, policy, force=force)
@@ -137,4 +150,4 @@ def _short(stats: CompressionStats) -> str:
     from sessioncompress.operations.wording import arrow
 
     before, after = stats.original_size, stats.compressed_size
-    return file_line(stats.path, kb(before), kb(after), less(before, after), arrow(stats))
+    return file_line(stats.path, kb(before), kb(after, before), less(before, after), arrow(stats))

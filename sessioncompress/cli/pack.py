@@ -21,7 +21,7 @@ from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.pack/1"
-_MEASURED = "would leave their places, for an archive of a tenth to a fifth of that"
+_MEASURED = "would be moved into an archive of about a tenth to a fifth of that"
 """What real sessions came to; see docs/how-to/archive.md."""
 
 
@@ -30,12 +30,12 @@ _MEASURED = "would leave their places, for an archive of a tenth to a fifth of t
 @options.CONFIG
 @options.QUIET_SECONDS
 def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
-    """Put sessions that nobody resumes into archives; one for each project."""
+    """Move old sessions into archives, one for each project."""
     from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import with_packed
 
     if chosen.by_options and chosen.older_than is None:
-        raise click.UsageError("without PATHS, --older-than says which sessions nobody resumes, as in 30d")
+        raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
     policies = options.policies_of(config, by_options=chosen.by_options, **overrides)
     # In an object store with those of which only a store is left: a killed run may have packed them.
     found = options.all_governed(chosen.sessions(with_packed), policies)
@@ -95,7 +95,7 @@ def _tell_of_undo(archives: Mapping[str, tuple[int, int]]) -> None:
     click.echo(printable(f"undo with: sessioncompress unpack {' '.join(map(quote, archives))}"), err=True)
     held = sum(1 for each in packed_in(Path(name) for name in archives if not name.startswith(OBJECT_STORES)))
     if (before := held - sum(sessions for sessions, _ in archives.values())) > 0:
-        echo_wrapped(f"which brings back {counted(before, 'session', 'sessions')} packed before, too", err=True)
+        echo_wrapped(f"this also brings back {counted(before, 'session', 'sessions')} packed earlier", err=True)
 
 
 def _size_of(archive: str) -> int:
@@ -109,7 +109,7 @@ def _size_of(archive: str) -> int:
 
 
 def _sizes(before: int, after: int) -> str:
-    return f"{kb(before)} -> {kb(after)} ({100 * after / max(before, 1):.1f} % of before)"
+    return f"{kb(before)} -> {kb(after)} ({100 * after / max(before, 1):.1f} % of the original size)"
 
 
 def _document(done: output.Done, archives: dict[str, tuple[int, int]], *, dry_run: bool) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -15,7 +14,7 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import or_projects_told
-from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, width, with_tilde
+from sessioncompress.cli.tables import Column, age, distinct, echo_table, echo_wrapped, is_seen, width, with_tilde
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
@@ -43,7 +42,6 @@ _LEAST, _MOST = 14, 24
 """Characters of a path's end that stand for it there; more than the least only where two would end alike."""
 _SPECIAL = "*?["
 """Characters that mean more than themselves in a pattern."""
-_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
 _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
     "saves": lambda each: (-each.could_save, -each.size),
     "size": lambda each: (-each.size,),
@@ -54,12 +52,10 @@ _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
 
 def row(session: ListedSession, name: Callable[[str], str] = printable) -> list[str]:
     """Format one session; `name` says how a path is written."""
-    seconds = max(time.time() - session.modified, 0)
-    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
     return [
         session.agent,
         name(lists.printed(session.project)),
-        f"{int(seconds // length):,} {unit}",
+        age(session.modified),
         kb(session.size),
         kb(session.could_save) if session.could_save else "-",
         "packed" if session.packed else "yes" if session.compressed else "-",
@@ -73,7 +69,9 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
     if is_seen():
         cells = [row(each, lambda path: with_tilde(printable(path))) for each in rows]
         if width() >= _WIDE:
-            echo_table(COLUMNS, cells)
+            # The room is for paths, which have the project in them.
+            names = distinct((cell[1] for cell in cells), width() // 5)
+            echo_table(COLUMNS, [[cell[0], names[cell[1]], *cell[2:]] for cell in cells])
             return
         ends = ends_of(each.path for each in rows)
         number = COLUMNS.index(_LEFT_OUT)
@@ -81,7 +79,9 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
         echo_table(columns, [[*cell[:number], ends[each.path]] for each, cell in zip(rows, cells, strict=True)])
         if rows:
             # Never broken: it is there to be copied.
-            click.echo(f"one alone: sessioncompress compress --all --include {quote(ends[rows[0].path])}", err=True)
+            click.echo(
+                f"only the first: sessioncompress compress --all --include {quote(ends[rows[0].path])}", err=True
+            )
     else:
         echo_table(COLUMNS, [row(each) for each in rows])
 
@@ -110,7 +110,7 @@ def total(listed: Sequence[ListedSession]) -> str:
     done = sum(each.compressed for each in listed)
     packed = sum(each.packed for each in listed)
     already = f"{done:,} compressed already{f', {packed:,} packed' if packed else ''}"
-    return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves)}, stores included"
+    return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves, size)}, stores included"
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress sessions --project .")
@@ -118,7 +118,10 @@ def total(listed: Sequence[ListedSession]) -> str:
 @options.PROJECT
 @options.OLDER_THAN
 @click.option(
-    "--sort", type=click.Choice(list(_SORTS)), default="saves", help="What comes first; by itself what saves most."
+    "--sort",
+    type=click.Choice(list(_SORTS)),
+    default="saves",
+    help="What to list first; by default what could save most.",
 )
 @options.JSON
 @options.COLOR

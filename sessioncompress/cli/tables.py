@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import NamedTuple, TextIO
@@ -48,6 +49,16 @@ def with_tilde(path: str) -> str:
     """Write `~` for the home in a path."""
     home = os.path.expanduser("~")  # noqa: PTH111 - raises nothing without a home
     return "~" + path[len(home) :] if path == home or path.startswith(home.rstrip("/") + "/") else path
+
+
+_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
+
+
+def age(since: float) -> str:
+    """Format how long ago a time was, in seconds since 1970: `3 h`."""
+    seconds = max(time.time() - since, 0)
+    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    return f"{int(seconds // length):,} {unit}"
 
 
 def cut(text: str, room: int) -> str:

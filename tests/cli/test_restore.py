@@ -38,10 +38,10 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
     (last,) = put(tmp_path, "three")
     done = run("restore", "--last", tmp_path)
     assert said(done) == (
-        f"The store still takes {kept(last)}; when nothing is to go back: sessioncompress forget {last}"
+        f"The store still takes {kept(last)}; if you no longer need it, delete it with: sessioncompress forget {last}"
     )
     assert said(run("restore", "--last", tmp_path)) == (
-        f"The stores still take {kept(*others)}; when nothing is to go back: "
+        f"The stores still take {kept(*others)}; if you no longer need them, delete them with: "
         f"sessioncompress forget {' '.join(map(str, sorted(others)))}"
     )
 
@@ -50,8 +50,8 @@ def test_of_many_no_command_is_given(tmp_path: Path) -> None:
     """It would name a folder, and with it others."""
     paths = put(tmp_path, *"abcd")
     assert said(run("restore", "--last", tmp_path)) == (
-        f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; when nothing of that is "
-        "to go back: 'sessioncompress forget' with their paths deletes them"
+        f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; if you no longer "
+        "need them, 'sessioncompress forget' with their paths deletes them"
     )
 
 
@@ -60,7 +60,7 @@ def test_a_store_that_another_run_needs_is_left_out(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
     run("compress", "-q", "--min-size", "0", path)
     run("compact", "-q", "--keep-tokens", "2000", path)
-    assert "taken out" in (done := run("restore", "--last", path)).stdout
+    assert "removed" in (done := run("restore", "--last", path)).stdout
     assert said(done) == ""
     assert said(run("restore", path)) != ""
 
