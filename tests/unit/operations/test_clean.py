@@ -523,7 +523,9 @@ def test_a_late_link_of_a_gone_one_that_is_needed_stays(folder: Path, limits: Li
         assert not store_in(path).originals.exists()
         assert link.read_bytes() == b"late"
         said = run(folder).stdout
-        assert "kept 1 late link with lines that came late, or may still come, or of another machine or user" in said
+        assert (
+            "kept 1 late link with lines that came late, may still come, or belong to another machine or user" in said
+        )
         forgotten = CliRunner().invoke(main, ["forget", "--yes", str(path)])
         assert "kept 1 late link" in forgotten.stdout
         assert link.exists()
