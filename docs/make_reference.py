@@ -49,76 +49,81 @@ MEANINGS: Mapping[str, str] = {
     "toolResultMaxBytes": "Keep tool results up to this size. Values under 256 count as 256.",
     "previewShare": "The share of the bytes of a run's long results that their previews may take together, without "
     "the markers. `0`: no previews.",
-    "previewMaxBytes": "The most bytes of one preview's head, tail and names. The first and the last line, up to 80 "
-    "bytes each, and the lines that report a failure, up to 320, come on top. `0`: no previews.",
-    "minSavedKB": "Write nothing if the run would save less in total, with the store counted.",
+    "previewMaxBytes": "The maximum bytes of one preview's head, tail and names. The first and the last line, up to 80 "
+    "bytes each, and the lines that report a failure, up to 320, are extra. `0`: no previews.",
+    "minSavedKB": "Write nothing if the run would save less than this in total, counting the store.",
     "stripThinking": "Remove thinking.",
-    "eliminateRedundancy": "Replace what the session repeats later by a reference without a preview.",
-    "keepBackup": "`false`: keep no originals. Markers then name no way back and `restore` refuses. "
-    "A journal is still written, because it tells our markers from others.",
+    "eliminateRedundancy": "Replace what the session repeats later with a reference, without a preview.",
+    "keepBackup": "`false`: keep no originals. Markers then have no reference, and `restore` refuses. "
+    "A journal is still written, because it distinguishes our markers from others.",
     "backupDir": "The folder for stores, relative to the session's folder. It is created if it is missing. "
-    "`null`: `.sessioncompress` beside the session.",
+    "`null`: `.sessioncompress` next to the session.",
     "commitOriginals": "`true`: let git see the originals.",
     "quietSeconds": "Refuse a session that changed within this many seconds. Sessions that `--all`, `--agent` or "
     "`--project` chose are skipped instead, and for them the default is 60.",
-    "idleSeconds": "Skip a session that changed within this many seconds: its provider may still hold it in its "
-    "prompt cache, and a rewritten history would void that cache.",
+    "idleSeconds": "Skip a session that changed within this many seconds: its provider may still have it in its "
+    "prompt cache, and a rewritten history would make that cache useless.",
     "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
     "The file's folder must exist.",
-    "beforeCommand": "A command line that `compact` asks before it sums up, by JSON on its stdin. No shell reads it.",
-    "afterCommand": "A command line that `compact` tells what it wrote, by JSON on its stdin. No shell reads it.",
+    "beforeCommand": "A command line that `compact` runs before it summarizes, with JSON on its stdin. "
+    "No shell runs it.",
+    "afterCommand": "A command line that `compact` runs after it wrote a summary, with JSON on its "
+    "stdin. No shell runs it.",
     "prune.enabled": "Prune: clear whole old results.",
     "prune.pruneMinimum": "Write nothing if a pruning run would save the model fewer tokens than this.",
     "prune.pruneProtect": "Do not prune this many tokens of the newest tool output.",
     "prune.protectTools": "Prune results of these tools only where the session repeats them later.",
     "prune.preserveRecentMessages": "Do not prune this many of the newest messages.",
     "prune.placeholder": '`"marker"`: leave our marker. `"native"`: leave the words that the agent itself writes.',
-    "budget.rule": 'What decides whether a session is due: `"size"`, `"gencode"`, `"omp"`, `"eunice"` or '
+    "budget.rule": 'The rule that decides whether a session is due: `"size"`, `"gencode"`, `"omp"`, `"eunice"` or '
     '`"deliberate"`.',
-    "budget.reservedOutputTokens": "`gencode`: the most tokens of the window that are kept free for the answer.",
+    "budget.reservedOutputTokens": "`gencode`: the maximum number of tokens of the window that are kept free for "
+    "the answer.",
     "budget.reservePercent": "`omp`: the percentage of the window that is kept free.",
-    "budget.reserveTokens": "`omp`: the fewest tokens that are kept free.",
-    "budget.thresholdPercent": "`omp`: a percentage of the window, in place of the reserve.",
-    "budget.thresholdTokens": "`omp`: a number of tokens, in place of the reserve.",
+    "budget.reserveTokens": "`omp`: the minimum number of tokens that are kept free.",
+    "budget.thresholdPercent": "`omp`: a percentage of the window, instead of the reserve.",
+    "budget.thresholdTokens": "`omp`: a number of tokens, instead of the reserve.",
     "budget.targetTokens": "`eunice`: pruning is enough if it leaves fewer tokens than this.",
     "budget.actTokens": "`deliberate`: act from this many tokens on,",
     "budget.actMessages": "`deliberate`: with at least this many new messages,",
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
-    "budget.safetyPercent": "`deliberate`: act at this percentage of the window in any case.",
-    "budget.frequencyMultiplier": "`deliberate`: by how much `less often`, answered to `compact --ask`, raises "
+    "budget.safetyPercent": "`deliberate`: always act at this percentage of the window.",
+    "budget.frequencyMultiplier": "`deliberate`: how much the answer `less often` to `compact --ask` raises "
     "`actTokens` and `actMessages`.",
     "budget.models": "Your models. They are looked up before the models that we know.",
     "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
-    '`"turns"`, a `"share"` of what the model reads, or all from the newest request on (`"sincePrompt"`).',
-    "compact.keepTokens": "`tokens`: so many are kept. A turn that began before that is cut at an answer.",
-    "compact.keepMessages": "`messages`: so many are kept.",
+    '`"turns"`, a `"share"` of what the model reads, or everything from the newest request on (`"sincePrompt"`).',
+    "compact.keepTokens": "`tokens`: this many are kept. A turn that started before that is cut at an answer.",
+    "compact.keepMessages": "`messages`: this many are kept.",
     "compact.keepShare": "`share`: this share of the tokens that the model reads is kept.",
-    "compact.keepTurns": "`turns`: so many turns of the user are kept.",
-    "compact.summaryTokens": "The most tokens of a summary. It takes at most a twentieth of what it stands for, but "
-    "1,000 tokens in any case.",
-    "compact.minDeadTokens": "Write nothing if what would go has fewer tokens than this, of 4 characters each.",
-    "compact.minSavedTokens": "Write nothing if the model would be saved fewer tokens than this, of 4 characters each.",
-    "compact.ask": "`false`: `compact --ask` asks only where the rule `deliberate` acts by `safetyPercent`.",
+    "compact.keepTurns": "`turns`: this many user turns are kept.",
+    "compact.summaryTokens": "The maximum tokens of a summary. It takes at most a twentieth of what it replaces, but "
+    "may always take 1,000 tokens.",
+    "compact.minDeadTokens": "Write nothing if what would be summarized has fewer tokens than this, of 4 characters "
+    "each.",
+    "compact.minSavedTokens": "Write nothing if it would save the model fewer tokens than this, of 4 characters each.",
+    "compact.ask": "`false`: `compact --ask` asks only if the rule `deliberate` acts because of `safetyPercent`.",
     "compact.askSeconds": "Seconds that `compact --ask` waits for an answer.",
     "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt "
     "comes on its stdin, and it prints the text. No shell runs it. `null`: none.",
-    "summarizer.endpoint": "The URL of an endpoint whose model writes it. `null`: none. Without a command and an "
+    "summarizer.endpoint": "The URL of an endpoint whose model writes it. `null`: none. Without a command or an "
     "endpoint nothing leaves the machine.",
-    "summarizer.protocol": '`"openai"`: the endpoint takes OpenAI\'s chat form. `"omp"`: `{"systemPrompt", "prompt"}`, '
+    "summarizer.protocol": '`"openai"`: the endpoint speaks OpenAI\'s chat API. `"omp"`: `{"systemPrompt", "prompt"}`, '
     'answered by `{"summary"}`.',
-    "summarizer.models": "The models of the endpoint, in their order: each is asked after those before it failed.",
-    "summarizer.apiKeyEnv": "The environment variable that has the endpoint's key. Without a value none is sent.",
-    "summarizer.prompt": "A file in place of the prompt that tells the model what to write; its path begins with `/` "
-    "or `~`. `null`: ours.",
-    "summarizer.inputTokens": "The most tokens that are sent of a session, the newest. 60 % of a window of 200,000.",
+    "summarizer.models": "The models of the endpoint, in order: each is asked if those before it failed.",
+    "summarizer.apiKeyEnv": "The environment variable that has the endpoint's key. If it is empty, no key is sent.",
+    "summarizer.prompt": "A file to use instead of our prompt, which tells the model what to write; its path starts "
+    "with `/` or `~`. `null`: ours.",
+    "summarizer.inputTokens": "The maximum tokens of a session to send, newest first. The default is 60 % of a "
+    "window of 200,000.",
     "summarizer.timeoutSeconds": "The seconds that a command, or a request, may take.",
-    "summarizer.retries": "How often a request is made again that failed for reasons that may pass.",
-    "summarizer.onFailure": '`"extractive"`: where no model has written a summary, take the one made without a model. '
+    "summarizer.retries": "How often to retry a request that failed for a temporary reason.",
+    "summarizer.onFailure": '`"extractive"`: if no model writes a summary, use the one made without a model. '
     '`"leave"`: leave the session as it is, with exit code 3.',
-    "summarizer.redactPatterns": "Regular expressions, as Python knows them. What they match is sent as `[redacted]`.",
+    "summarizer.redactPatterns": "Regular expressions in Python's syntax. What they match is sent as `[redacted]`.",
 }
 """What each key of the policy does."""
-PRESET_MEANING = "The base that the other keys change. `--preset` wins over it."
+PRESET_MEANING = "The base that the other keys change. `--preset` overrides it."
 
 
 def commands() -> dict[str, click.Command]:

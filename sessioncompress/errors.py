@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from sessioncompress.core.text import printable
 
-NOT_CHANGED = "The session is not changed."
+NOT_CHANGED = "The session was not changed."
 
 
 class SessionCompressError(Exception):
@@ -89,13 +89,13 @@ class Unreadable(Damaged):
 
 
 _REMEDIES = {
-    errno.EACCES: "Check who may read and write it, and the folder that it is in.",
-    errno.EPERM: "Check who may read and write it, and the folder that it is in.",
+    errno.EACCES: "Check the permissions of it and of its folder.",
+    errno.EPERM: "Check the permissions of it and of its folder.",
     errno.ENOENT: "Check that it is there, and run again.",
     errno.ENOSPC: "Make room on the disk, and run again.",
     errno.EDQUOT: "Make room in your quota, and run again.",
-    errno.EROFS: "Let the file system be written to, or name a session elsewhere.",
-    errno.ENOTDIR: "Check the path: a part of it is a file.",
+    errno.EROFS: "Make the file system writable, or name a session elsewhere.",
+    errno.ENOTDIR: "Check the path: one part of it is a file.",
     errno.EMFILE: "Let the process open more files (ulimit -n).",
     errno.EIO: "Check the disk.",
 }
@@ -114,5 +114,5 @@ def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator
 def failed(error: OSError, where: str | os.PathLike[str], state: str = NOT_CHANGED) -> FileFailed:
     """Make the error for what the system said; it names the file that the system named, or else `where`."""
     named = error.filename if isinstance(error.filename, str | os.PathLike) else where
-    remedy = _REMEDIES.get(error.errno or 0, "Look what the system says of it, and run again.")
+    remedy = _REMEDIES.get(error.errno or 0, "See what the system says about it, and run again.")
     return FileFailed((error.strerror or str(error)).lower(), where=named, state=state, remedy=remedy)

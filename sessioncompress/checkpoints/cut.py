@@ -31,7 +31,7 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     messages = [position for position, number in enumerate(order) if lines.roles[number] in SPOKEN]
     wanted = _wanted(lines, order, turns, messages, policy)
     if wanted is None:
-        return NoCut("it holds no request of the user" if messages else "it holds no message")
+        return NoCut("it has no user request" if messages else "it has no messages")
     if wanted <= messages[0]:
         compacted = "it is compacted already: " if lines.roles[order[0]] is Role.CHECKPOINT else ""
         return NoCut(f"{compacted}all that was said stays")

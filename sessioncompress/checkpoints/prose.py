@@ -52,7 +52,7 @@ def why_not(text: str, most: int) -> str:
     if _CLOSES.search(text):
         return "the answer has a closing tag of what it is to stand in"
     if _CALLS.search(text):
-        return "the answer has the call of a tool"
+        return "the answer contains a tool call"
     if _TAG_LINE.search(text):
         return "the answer has a line that is a tag"
     if not clean(text).strip():

@@ -16,9 +16,9 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.sessions import Session
 from sessioncompress.pipeline.discover import Found
 
-_COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "due", "size")))
-STATE = "No session is changed."
-_HINT = "Those that are not due stay. With --dry-run it only says what each would become."
+_COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "to do", "size")))
+STATE = "No session was changed."
+_HINT = "The others are left alone. --dry-run shows what each would become."
 
 
 class _Row(NamedTuple):
@@ -34,10 +34,10 @@ class _Row(NamedTuple):
         return (self.agent, f"{self.sessions:,}", kb(self.size), f"{self.due:,}", kb(self.size_due))
 
 
-def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *, undo: str = "") -> bool:
+def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *, can_undo: bool = True) -> bool:
     """Show how many sessions of each agent a command is about to change, and ask; `is_due` reads no session.
 
-    `undo` says what takes that back. Everything goes to stderr, so that stdout can be kept. Where nothing is due
+    `can_undo` says whether originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is due
     nothing is asked. Raises UsageError if nobody answers.
     """
     listed = [each for each in found if isinstance(each, Session)]
@@ -47,8 +47,9 @@ def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *
         return True
     echo_table(_COLUMNS, [row.cells() for row in (*rows, total)], err=True)
     click.echo(_HINT, err=True)
-    # How many of them it will pay for, only reading them would tell: that is the run itself.
-    question = f"{verb} up to {counted(total.due, 'session', 'sessions')}{f' ({undo})' if undo else ''}?"
+    # How many of them are worth it, only reading them would tell: that is the run itself.
+    undo = "You can undo this." if can_undo else "You cannot undo this."
+    question = f"{verb} up to {counted(total.due, 'session', 'sessions')}? {undo}"
     goes = output.confirmed(wrapped_for(question, err=True), None, STATE, err=True)
     if not goes:
         click.echo(STATE, err=True)

@@ -19,8 +19,10 @@ _NO_TIME = "-"
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress branch-summary session.jsonl --list")
 @click.argument("session", type=options.EXISTING)
-@click.option("--to", metavar="ENTRY", help="The entry behind which to go on; else the last other leaf.")
-@click.option("--list", "lists", is_flag=True, help="Print the leaves, forks and turns to go back to; change nothing.")
+@click.option("--to", metavar="ENTRY", help="Go on after this entry; by default after the last other leaf.")
+@click.option(
+    "--list", "lists", is_flag=True, help="List the leaves, forks and turns you can go back to; change nothing."
+)
 @options.DRY_RUN
 @options.CONFIG
 @options.BACKUP_DIR
@@ -41,11 +43,11 @@ def branch_summary(
     as_json: bool,
     **overrides: Any,
 ) -> None:
-    """Leave the branch that a session is on; put a summary of it where the conversation goes on."""
+    """Leave the session's current branch; put a summary of it where the conversation goes on."""
     if lists and (to is not None or dry_run or as_json):
-        raise click.UsageError("--list goes with none of --to, --dry-run and --json")
+        raise click.UsageError("--list can't be combined with --to, --dry-run or --json")
     if to == "":
-        raise click.UsageError("--to takes the id of an entry, and this one is empty")
+        raise click.UsageError("--to needs the id of an entry; this one is empty")
     policy = options.policies_of(config, **overrides).of(session)
     options.tell_of_two_stores(session, policy)
     if lists:
@@ -79,7 +81,7 @@ def _said(stats: BranchStats) -> str:
     left = counted(stats.messages_left, "message", "messages")
     sent = f"; {sending(stats.tokens_sent)}" if stats.status is Status.WOULD_SUMMARIZE and stats.tokens_sent else ""
     return printable(
-        f"{would} on behind {stats.to}; {left} behind {stats.fork or 'its beginning'} left (summary "
+        f"{would} on after {stats.to}; {left} after {stats.fork or 'the beginning'} left behind (summary "
         f"{stats.tokens_summary:,} tokens{author(stats.by, stats.model)}); "
         f"{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
         f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk{sent}"

@@ -21,10 +21,10 @@ from sessioncompress.pipeline.summary import BudgetStats, to_json
 SCHEMA = "sessioncompress.budget/1"
 
 _BY = {
-    "session": "as the session says",
-    "policy": "by the policy",
-    "table": "by our table",
-    "fallback": "taken for a model that is not known",
+    "session": "from the session",
+    "policy": "from the policy",
+    "table": "from our table",
+    "fallback": "assumed, since the model is unknown",
 }
 
 
@@ -67,7 +67,7 @@ def budget(
     backup_dir: Path | None,
     form: str | None,
 ) -> None:
-    """Say how full the model's context window is; exit 1 where something is due. Change nothing."""
+    """Show how full the model's context window is; exit 1 if something is due. Change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir, rule=rule)
 
     def prepare(found: Found) -> Callable[[], BudgetStats]:

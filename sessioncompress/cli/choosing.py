@@ -165,17 +165,19 @@ def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[F
         from sessioncompress.operations.packed import projects_instead
 
         if projects := projects_instead(selection):
-            options.warn(f"no session is of the project {selection.project}; there are sessions of:")
+            options.warn(f"no sessions in the project {selection.project}; there are sessions in:")
             for project in projects[:_MOST_PROJECTS]:
                 click.echo(f"  {project}", err=True)
             if len(projects) > _MOST_PROJECTS:
-                click.echo(f"  and {len(projects) - _MOST_PROJECTS:,} more, see 'sessioncompress sessions'", err=True)
+                click.echo(
+                    f"  and {len(projects) - _MOST_PROJECTS:,} more; 'sessioncompress sessions' lists them", err=True
+                )
     elif is_none and selection.agent:
         from sessioncompress.cli.tables import with_tilde
         from sessioncompress.formats.table import agent_roots
 
         narrowed = selection.older_than is not None or selection.globs.include or selection.globs.exclude
-        which = "no session chosen so" if narrowed else f"no session of {selection.agent}"
+        which = "no such session" if narrowed else f"no session of {selection.agent}"
         roots = [with_tilde(str(root)) for root in agent_roots(selection.agent)]
         if roots:
             options.warn(f"{which} is in {' or '.join(roots)}")
@@ -203,7 +205,7 @@ def choosing(
             chosen = chosen._replace(reads_packed=packed)
             remote: tuple[Any, ...] = tuple(path for path in chosen.paths if isinstance(path, str))
             if remote and len(remote) < len(chosen.paths):
-                raise click.UsageError("name sessions in object stores and those on a disk in different runs")
+                raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
             if remote:
                 # Imported here: most sessions lie on a disk.
                 from sessioncompress.operations.cloud import Places
@@ -246,12 +248,9 @@ def _refuse_unless_plain(chosen: Chosen) -> None:
     some = chosen.agent is not None or chosen.project is not None or chosen.everything
     named = chosen.paths or chosen.urls
     if not (named or some):
-        context = click.get_current_context()
-        click.echo(context.get_help(), err=True)
-        click.echo(err=True)
-        raise click.UsageError("no session is named: give PATHS, or --agent, --project or --all")
+        raise click.UsageError("Which sessions? Give PATHS, or --agent, --project or --all")
     if named and some:
-        raise click.UsageError("PATHS go with none of --agent, --project and --all")
+        raise click.UsageError("PATHS can't be combined with --agent, --project or --all")
 
 
 def with_stores(chosen: Chosen, policies: Policies, *, gone_too: bool = False) -> list[Found]:

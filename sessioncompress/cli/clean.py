@@ -36,10 +36,10 @@ def line(stats: CleanStats, *, dry_run: bool) -> str:
         parts.append(f"{verb} {at_stake(stats, done=not dry_run)}: {stats.reason}")
     if stats.late_bytes:
         carried = "would carry" if dry_run else "carried"
-        parts.append(f"{carried} {stats.late_bytes:,} bytes that came late over into the session")
+        parts.append(f"{carried} {stats.late_bytes:,} late bytes over into the session")
     if stats.left_over:
         files = counted(stats.left_over, "file", "files")
-        parts.append(f"{verb} {files} that ended runs left, {kb(stats.left_over_bytes)}")
+        parts.append(f"{verb} {files} left behind by ended runs, {kb(stats.left_over_bytes)}")
     if not stats.deleted and stats.cause is not Cause.DEAD_RUN:
         parts.append(f"{'the rest is ' if stats.left_over else ''}{KEPT}: {stats.reason}")
         if stats.links_kept:
@@ -62,8 +62,8 @@ def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *,
         parts.append(f"{stores} {'of' if dry_run or not going else 'had'} {kb(sum(lying))}")
     elif not failed:
         # Where something could not be read there may be stores.
-        parts.append("no store is there")
-    return "; ".join([*parts, *(["nothing is deleted without --yes"] if dry_run and going else [])])
+        parts.append("no stores found")
+    return "; ".join([*parts, *(["nothing was deleted; add --yes to delete"] if dry_run and going else [])])
 
 
 def document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:
@@ -85,13 +85,13 @@ def _file(stats: CleanStats, status: str) -> dict[str, Any]:
 def _refused(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None:
         what = (
-            "elsewhere this chooses sessions by their age; to delete the originals of runs that are so old, write "
+            "in other commands this selects sessions by age; to delete the originals of runs older than that, use "
             f"--originals-older-than {value}. Nothing was done."
         )
         raise click.BadParameter(what, ctx, param)
 
 
-_YES = click.option("--yes", is_flag=True, help="Delete, and do not only say what would go.")
+_YES = click.option("--yes", is_flag=True, help="Delete instead of only showing what would be deleted.")
 _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help="What --originals-older-than was.")
 
 
@@ -100,14 +100,14 @@ _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help=
 @click.option(
     "--originals-older-than",
     metavar="AGE",
-    callback=amount(AGE, "90d"),
-    help="Also delete the originals of sessions whose last run is older, as in 90d.",
+    callback=amount(AGE, "an age", "90d"),
+    help="Also delete the originals of sessions whose last run is older than this, as in 90d.",
 )
 @click.option(
     "--max-size",
     metavar="SIZE",
-    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "500MB"),
-    help="Also delete the oldest originals until the rest is no larger in all, as in 500MB.",
+    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
+    help="Also delete the oldest originals until the rest fits in this size, as in 500MB.",
 )
 @options.CONFIG
 @options.THEIR_FOLDER
@@ -118,7 +118,7 @@ def clean(
     config: Path | None,
     backup_dir: Path | None,
 ) -> None:
-    """Delete what ended runs left behind; originals by a limit, or of a session that you name and that is gone."""
+    """Delete what ended runs left behind; also originals over a limit, or of a session you name that is gone."""
     policies = options.policies_of(config, backup_dir=backup_dir)
     dry_run = chosen.dry_run or not chosen.yes
     found = chosen.sessions(lambda paths, globs: stored(paths, policies.of, globs))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli.choosing import Chosen
+from sessioncompress.cli.kinds import WholeNumber
 
 _OPTIONS = (
     click.option(
@@ -16,7 +17,7 @@ _OPTIONS = (
         "of",
         type=click.Choice(["processes", "dask"]),
         default="processes",
-        help="What works on many sessions; dask needs sessioncompress[cluster].",
+        help="What to work on many sessions with; dask needs sessioncompress[cluster].",
     ),
     click.option(
         "--scheduler",
@@ -26,9 +27,9 @@ _OPTIONS = (
     ),
     click.option(
         "--workers",
-        type=click.IntRange(1),
+        type=WholeNumber(1),
         metavar="N",
-        help="With --engine dask: a cluster of so many workers on this machine, for this command.",
+        help="With --engine dask: start a cluster of N workers on this machine for this command.",
     ),
 )
 
@@ -40,9 +41,9 @@ def ENGINE(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 -
     def with_engine(chosen: Chosen, of: str, scheduler: str | None, workers: int | None, **values: Any) -> None:
         if of == "dask":
             if scheduler is not None and workers is not None:
-                raise click.UsageError("--workers begins a cluster: it goes without --scheduler")
+                raise click.UsageError("--workers starts its own cluster; it can't be combined with --scheduler")
             if chosen.jobs is not None:
-                raise click.UsageError("--jobs goes without --engine dask, which has --workers")
+                raise click.UsageError("--jobs can't be combined with --engine dask; use --workers")
             # Imported here: most runs work on this machine alone.
             from sessioncompress.operations import cluster
 
@@ -50,7 +51,7 @@ def ENGINE(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 -
             paths = tuple(path.absolute() for path in chosen.paths)
             chosen = chosen._replace(paths=paths, engine=cluster.engine(scheduler, workers))
         elif scheduler is not None or workers is not None:
-            raise click.UsageError("--scheduler and --workers go with --engine dask")
+            raise click.UsageError("--scheduler and --workers need --engine dask")
         command(chosen, **values)
 
     given: Callable[..., None] = with_engine

@@ -14,6 +14,7 @@ import click
 from sessioncompress.cli import cluster, goals, options, output, summarizing
 from sessioncompress.cli.asking import goes_on
 from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
@@ -41,7 +42,7 @@ _NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 )
 @click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
 @click.option(
-    "--if-due", is_flag=True, help="Only where the budget's rule asks for it; compress would not be enough there."
+    "--if-due", is_flag=True, help="Compact only where the budget's rule asks for it; leave the rest to compress."
 )
 @options.RULE
 @options.CONFIG
@@ -49,10 +50,10 @@ _NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 @click.option(
     "--keep",
     type=click.Choice(["tokens", "messages", "share", "sincePrompt", "turns"]),
-    help="What decides how much of the recent conversation stays; else compact.keep of the policy.",
+    help="Rule for how much of the recent conversation stays; by default compact.keep of the policy.",
 )
-@click.option("--keep-tokens", type=click.IntRange(1), metavar="N", help="Newest tokens that stay, with --keep tokens.")
-@click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
+@click.option("--keep-tokens", type=WholeNumber(1), metavar="N", help="With --keep tokens: how many tokens stay.")
+@click.option("--summary-tokens", type=WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens.")
 @goals.said
 @click.option(
     "--drop-dead",
@@ -82,7 +83,7 @@ def compact(
     form: str | None,
     **overrides: Any,
 ) -> None:
-    """Sum up the old part of sessions; for the model alone, as their agent does."""
+    """Summarize the old part of sessions for the model, as their agent does."""
     rehearse = chosen.rehearses or prints
     policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
     run_id = text.run_id(time.time())
@@ -139,7 +140,7 @@ def compact(
             lines.left(compact_line(stats), stats.status.value, stats.reason)
 
         if stats.warning:
-            options.warn(f"{stats.path}: {stats.warning}; what was written stands")
+            options.warn(f"{stats.path}: {stats.warning}; the summary was written anyway")
 
     done = output.told(batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
     written = [stats for stats in done.results if stats.is_compacted]
@@ -185,13 +186,13 @@ def _refuse_unfit(
     """Raise click's UsageError where options do not go together."""
     is_one = len(listed) == 1 and chosen.paths == (listed[0].path,)
     if prints and (chosen.as_json or not is_one):
-        raise click.UsageError("--print takes the path of one session, and goes without --json")
+        raise click.UsageError("--print needs the path of one session and can't be combined with --json")
     if ask and not is_one:
-        raise click.UsageError("--ask takes the path of one session")
+        raise click.UsageError("--ask needs the path of one session")
     if overrides["rule"] is not None and not if_due:
-        raise click.UsageError("--rule goes with --if-due")
+        raise click.UsageError("--rule needs --if-due")
     if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
-        raise click.UsageError("--keep-tokens goes with --keep tokens")
+        raise click.UsageError("--keep-tokens needs --keep tokens")
 
 
 def _short(stats: CompactStats) -> str:

@@ -14,6 +14,7 @@ import click
 
 from sessioncompress.cli import cluster, options, output
 from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
@@ -34,14 +35,18 @@ if TYPE_CHECKING:
 @options.PRESET
 @click.option(
     "--keep-turns",
-    type=click.IntRange(0),
-    help="User turns that stay whole; of their tool I/O the newest --protect-tokens.",
+    type=WholeNumber(0),
+    metavar="N",
+    help="Keep this many of the last user turns whole; of their tool I/O the newest --protect-tokens.",
 )
 @click.option(
-    "--protect-tokens", type=click.IntRange(0), help="Newest tokens of tool I/O that stay whole in these turns."
+    "--protect-tokens",
+    type=WholeNumber(0),
+    metavar="N",
+    help="Keep this many of the newest tokens of tool I/O in these turns whole.",
 )
 @options.RULE
-@click.option("--min-size", type=click.IntRange(0), metavar="KB", help="Leave smaller sessions alone.")
+@click.option("--min-size", type=WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
 @click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
 @click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 @options.BACKUP_DIR
@@ -49,7 +54,9 @@ if TYPE_CHECKING:
 @options.QUIET_SECONDS
 @options.IDLE_SECONDS
 @options.LOG
-@click.option("--force", is_flag=True, help="Also sessions under the size threshold, and savings under minSavedKB.")
+@click.option(
+    "--force", is_flag=True, help="Also compress sessions under the size threshold, and for savings under minSavedKB."
+)
 @options.FORMAT
 @cluster.ENGINE
 def compress(
@@ -128,9 +135,11 @@ def _agreed(listed: Sequence[Found], policies: Policies, *, force: bool) -> bool
     # Imported here: most runs ask nothing.
     from sessioncompress.cli.asking import goes_on
 
-    keeps = all(policies.of(each.path).keep_backup for each in listed)
-    undo = "'restore --last' undoes it" if keeps else "without originals: nothing brings it back"
-    return goes_on("Compress", listed, lambda path: not triage.not_due(path, policies.of(path), force=force), undo=undo)
+    def is_due(path: Path) -> bool:
+        return not triage.not_due(path, policies.of(path), force=force)
+
+    can_undo = all(policies.of(each.path).keep_backup for each in listed if each.error is None)
+    return goes_on("Compress", listed, is_due, can_undo=can_undo)
 
 
 def _warn_of_closed(chosen: Chosen, done: Sequence[CompressionStats]) -> None:
@@ -138,7 +147,7 @@ def _warn_of_closed(chosen: Chosen, done: Sequence[CompressionStats]) -> None:
     changing = [stats for stats in done if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
     for folder in dict.fromkeys(Path(stats.path).parent for stats in changing):
         if not os.access(folder, os.W_OK | os.X_OK):
-            options.warn(f"{folder} cannot be written to: a run would change nothing in it")
+            options.warn(f"{folder} is not writable: a run would change nothing in it")
 
 
 def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
@@ -154,4 +163,4 @@ def _short(stats: CompressionStats) -> str:
     from sessioncompress.operations.wording import arrow
 
     before, after = stats.original_size, stats.compressed_size
-    return file_line(stats.path, kb(before), kb(after), less(before, after), arrow(stats))
+    return file_line(stats.path, kb(before), kb(after, before), less(before, after), arrow(stats))

@@ -22,15 +22,15 @@ SCHEMA = "sessioncompress.config/1"
 @options.PRESET
 @options.JSON
 def config(action: str, path: Path, config: Path | None, preset: str | None, as_json: bool) -> None:
-    """Show the policy of a session or folder: each key, its value, and what says so.
+    """Show the policy of a session or folder: each key, its value, and where it comes from.
 
-    'path' lists the files that are looked for. 'init' writes a compression.json that names the preset, with the keys
-    that differ from it here.
+    'path' lists where policy files are looked for. 'init' writes a compression.json with the preset, and the keys that
+    differ from it here.
     """
     from sessioncompress.pipeline.discover import is_folder
 
     if as_json and action != "show":
-        raise click.UsageError("--json goes with show")
+        raise click.UsageError("--json only works with show")
     session = path / "session.jsonl" if is_folder(path) else path
     policies = options.policies_of(config, preset, compresses=True)
     if action == "path":

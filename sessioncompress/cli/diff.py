@@ -22,11 +22,12 @@ _BESIDE = 120
 """Columns from which on the two texts stand beside each other."""
 _LONGEST_LINE = 500
 """Characters of a line that are looked at; no terminal shows more."""
+_CUT = "..."
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress diff session.jsonl --stat")
 @click.argument("session", type=options.EXISTING)
-@click.option("--stat", is_flag=True, help="Print a table by kind and tool only.")
+@click.option("--stat", is_flag=True, help="Print only a table by kind and tool.")
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
@@ -52,7 +53,7 @@ def _shown(session: Path, found: Diff) -> Iterator[str]:
     yield from _summaries(found)
     for message in found.messages:
         messages += 1
-        turn = f"turn {message.turn:,}" if message.turn else "off the live path"
+        turn = f"turn {message.turn:,}" if message.turn else "on an abandoned branch"
         time = f", {written_time(message.time / 1000)}" if message.time else ""
         yield f"{turn}, line {message.line:,}, {message.role}{time}"
         for loss in message.losses:
@@ -69,8 +70,8 @@ def _shown(session: Path, found: Diff) -> Iterator[str]:
 
 
 def _nothing(session: Path, found: Diff) -> str:
-    why = "every line has its original bytes" if found.has_store else "it has no store, and no marker stands in it"
-    return printable(f"{session}: nothing is replaced: {why}")
+    why = "every line has its original bytes" if found.has_store else "it has no store and no markers"
+    return printable(f"{session}: nothing was replaced: {why}")
 
 
 def _summaries(found: Diff) -> Iterator[str]:
@@ -83,7 +84,7 @@ def _summaries(found: Diff) -> Iterator[str]:
 def _heading(loss: Loss) -> str:
     block = loss.block
     tool = f" of {block.tool}" if block.tool else ""
-    now = "taken out" if loss.now is None else amount(_size(loss))
+    now = "removed" if loss.now is None else amount(_size(loss))
     way = f"sessioncompress show {block.ref}" if loss.original is not None else "no original was kept"
     return printable(f"{block.kind.value}{tool}: {amount(block.bytes)} -> {now}, {way}")
 
@@ -98,23 +99,28 @@ def _beside(loss: Loss, width: int) -> Iterator[str]:
 
     each = (width - 5) // 2
     for was, now in zip_longest(*_sides(loss), fillvalue=""):
-        yield f"  {set_cell_size(was, each)} | {set_cell_size(now, each)}".rstrip()
+        yield f"  {set_cell_size(_fitting(was, each), each)} | {_fitting(now, each)}".rstrip()
+
+
+def _fitting(line: str, width: int) -> str:
+    """Cut a line that is wider than its columns, and show that it was cut."""
+    from rich.cells import cell_len, set_cell_size
+
+    return line if cell_len(line) <= width else set_cell_size(line, width - len(_CUT)) + _CUT
 
 
 def _above(loss: Loss, width: int) -> Iterator[str]:
     """Put the first lines of the original above what stands there now, as other programs show a difference."""
-    from rich.cells import cell_len, set_cell_size
-
     for sign, lines in zip("-+", _sides(loss), strict=True):
         for each in lines:
             line = f"  {sign} {each}"
-            yield set_cell_size(line, width) if cell_len(line) > width else line
+            yield _fitting(line, width)
 
 
 def _sides(loss: Loss) -> tuple[list[str], list[str]]:
     if loss.block.kind is Kind.IMAGE:
-        return ["(an image)"], _first_lines(loss.now or "(taken out)")
-    return _first_lines(loss.original or "(not kept)"), _first_lines(loss.now or "(taken out)")
+        return ["(an image)"], _first_lines(loss.now or "(removed)")
+    return _first_lines(loss.original or "(not kept)"), _first_lines(loss.now or "(removed)")
 
 
 def _first_lines(text: str) -> list[str]:

@@ -28,10 +28,10 @@ DELETED = "deleted"
 KEPT = "kept"
 NO_STORE = "without a store"
 
-_KEPT_ALL = "Nothing of it is deleted."
+_KEPT_ALL = "Nothing was deleted."
 _CHOICES = " [y/N]: "
 """What stands behind a question."""
-_VERIFY = "'sessioncompress verify' tells whether they are in the store of another session here"
+_VERIFY = "'sessioncompress verify' says whether the store of another session here has them"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress forget session.jsonl")
@@ -39,9 +39,9 @@ _VERIFY = "'sessioncompress verify' tells whether they are in the store of anoth
 @options.CONFIG
 @options.THEIR_FOLDER
 def forget(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None:
-    """Delete the stores of sessions; first say what can then not be restored, and ask once."""
+    """Delete the stores of sessions; first say what can't be restored after that, and ask once."""
     if chosen.as_json and not (chosen.yes or chosen.dry_run):
-        raise click.UsageError("--json asks nothing: it goes with --yes or --dry-run")
+        raise click.UsageError("--json can't ask; add --yes or --dry-run")
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = with_stores(chosen, policies, gone_too=True)
     forgetting = _Forgetting(chosen, policies)
@@ -94,7 +94,9 @@ class _Forgetting:
     def _say(self, stats: ForgetStats) -> None:
         if not stats.bytes_deleted:
             self.ended[stats.path] = NO_STORE
-            self._echo(stats, _without_a_store(stats))
+            # Of several, those that there is nothing to say of are counted in the total.
+            if self._chosen.is_one or stats.links_kept or stats.markers:
+                self._echo(stats, _without_a_store(stats))
         elif self._is_sure:
             self._say_deleted(stats)
         else:
@@ -126,27 +128,27 @@ def _agreed(asked: Sequence[ForgetStats], *, one: bool) -> bool:
         size, originals, lost = (
             sum(getattr(each, name) for each in asked) for name in ("bytes_deleted", "originals", "originals_lost")
         )
-        echo_wrapped(f"In all {kb(size)} with {counted(originals, 'original', 'originals')}, {_lost(lost)}.")
+        echo_wrapped(f"In all {kb(size)} with {counted(originals, 'original', 'originals')}. {_lost(lost)}")
         question = f"Delete {counted(len(asked), 'store', 'stores')}?"
-        where, state = None, "Nothing is deleted."
+        where, state = None, "Nothing was deleted."
     return output.confirmed(wrapped(question, len(_CHOICES)) if is_seen() else question, where, state)
 
 
 def _lost(number: int) -> str:
-    return f"{number:,} of which can then not be restored" if number else "which the sessions have, too"
+    return f"After that, {number:,} of them can't be restored." if number else "The sessions still have their bytes."
 
 
 def _unknown(stats: ForgetStats) -> str:
     if not stats.markers:
         return ""
     return (
-        f"; but {_standing(stats)} in it of which no journal here knew. If their originals lie elsewhere, "
-        f"run again with the --backup-dir of their folder, or without it; {_VERIFY}"
+        f"; but it has {_standing(stats)} that no journal here knew. If their originals are elsewhere, "
+        f"run again with --backup-dir and their folder, or without --backup-dir; {_VERIFY}"
     )
 
 
 def _standing(stats: ForgetStats) -> str:
-    return counted(stats.markers, "marker stands", "markers stand")
+    return counted(stats.markers, "marker", "markers")
 
 
 def _without_a_store(stats: ForgetStats) -> str:
@@ -154,7 +156,7 @@ def _without_a_store(stats: ForgetStats) -> str:
         return f"kept {links_kept(stats.links_kept)}"
     if stats.markers:
         return (
-            f"nothing is deleted: no store lies here, but {_standing(stats)} in it. Name the folder of the originals "
+            f"nothing was deleted: there is no store here, but {_standing(stats)}. Name the folder of the originals "
             f"with --backup-dir; {_VERIFY}"
         )
     return "it has no store"

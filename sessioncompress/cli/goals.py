@@ -22,7 +22,7 @@ from sessioncompress.operations.goals import THRESHOLDS, Question, less_often, q
 from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.policy.sources import Policies
 
-GOAL = click.option("--goal", metavar="TEXT", help="What matters next: it heads the summary.")
+GOAL = click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
 _OPTIONS = (
     click.option(
         "--goal",
@@ -33,25 +33,27 @@ _OPTIONS = (
     click.option(
         "--goal-from",
         type=click.Choice([each.value for each in Source]),
-        help="Take the goal from the session, and say it: its last or first request, or what is open of its todo list.",
+        help="Take the goal from the session and print it: its last or first request, or its open todo items.",
     ),
     click.option(
         "--instructions",
         metavar="TEXT",
-        help="What the summary is to dwell on: lines that share words with it come first.",
+        help="What the summary should focus on: lines that share words with it come first.",
     ),
     click.option(
         "--ask",
         is_flag=True,
-        help="Ask at a terminal what matters next; elsewhere the newest part stays, by its share.",
+        help="Ask what matters next; without a terminal the newest share of the session stays.",
     ),
     click.option(
         "--before-command",
         metavar="COMMAND",
-        help="Ask this program before a summary is made, by JSON on its stdin; no shell reads it.",
+        help="Run this program before a summary is made, with JSON on its stdin; no shell runs it.",
     ),
     click.option(
-        "--after-command", metavar="COMMAND", help="Tell this program what was written, by JSON on its stdin."
+        "--after-command",
+        metavar="COMMAND",
+        help="Run this program after a summary is written, with JSON on its stdin.",
     ),
 )
 _AUTO, _OTHER, _LESS, _NEVER = "a", "o", "l", "n"
@@ -67,7 +69,7 @@ def said(command: Callable[..., None]) -> Callable[..., None]:
 def wanted(goal: str | None, goal_from: str | None, instructions: str | None, *, ask: bool) -> Goal:
     """Put together what the options say. Raises click's UsageError where they say it in two ways."""
     if sum((goal is not None, goal_from is not None, ask)) > 1:
-        raise click.UsageError("of --goal, --goal-from and --ask only one goes")
+        raise click.UsageError("use only one of --goal, --goal-from and --ask")
     text = checked(goal)
     source = Source(goal_from) if goal_from else None
     method = Method.GIVEN if text else Method.AUTO if ask else Method.NONE
@@ -157,7 +159,7 @@ def ask(asked: Asked, goal: Goal, *, if_due: bool, form: str | None, terminal: T
             return goal
         if answer in ("", _AUTO):
             return goal
-        click.echo("Type one of what stands on the left: ", nl=False, err=True)
+        click.echo("Type one of the keys on the left: ", nl=False, err=True)
     click.echo("auto", err=True)
     return goal
 
@@ -175,9 +177,9 @@ def _changes(found: Question, asked: Asked) -> dict[str, tuple[str, dict[str, An
 
 
 def _show(found: Question, asked: Asked, changes: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
-    echo_wrapped(printable(f"{asked.path}: what matters next? It heads the summary."), err=True)
+    echo_wrapped(printable(f"{asked.path}: what matters next? It goes at the top of the summary."), err=True)
     rows = [(str(at + 1), goal) for at, goal in enumerate(found.goals)]
-    rows += [(_AUTO, "auto: no goal"), (_OTHER, "another goal: type it")]
+    rows += [(_AUTO, "auto: no goal"), (_OTHER, "type another goal")]
     if _LESS in changes:
         raised = ", ".join(f"{key} {value:,}" for key, value in changes[_LESS][1].items())
         rows.append((_LESS, f"less often: {raised}"))
@@ -196,7 +198,7 @@ def _write(asked: Asked, section: str, values: dict[str, Any]) -> None:
     echo_wrapped(printable(f"{file}: {json.dumps({section: values})}"), err=True)
     write(change)
     for other in _others(asked, section, values):
-        options.warn(f"{other}: it says this too, and wins for this session")
+        options.warn(f"{other}: it sets this too, and takes precedence for this session")
 
 
 def _others(asked: Asked, section: str, keys: Iterable[str]) -> set[Path]:

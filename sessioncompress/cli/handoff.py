@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import goals, options, summarizing
+from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.operations.handoff import Handoff, handoff_session, refuse_taken, write_new
 from sessioncompress.operations.wording import author
@@ -15,9 +16,11 @@ from sessioncompress.operations.wording import author
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")
 @click.argument("session", type=options.EXISTING)
-@click.option("-o", "output", type=options.ANY_PATH, metavar="FILE", help="Write it into this file, a new one.")
-@click.option("--new", is_flag=True, help="Begin a new session with it, beside this one (pi and oh-my-pi).")
-@click.option("--summary-tokens", type=click.IntRange(1000), metavar="N", help="The most tokens of the summary.")
+@click.option(
+    "-o", "output", type=options.ANY_PATH, metavar="FILE", help="Write it to this file, which must not exist yet."
+)
+@click.option("--new", is_flag=True, help="Start a new session with it, next to this one (pi and oh-my-pi).")
+@click.option("--summary-tokens", type=WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens.")
 @goals.GOAL
 @options.CONFIG
 @options.THEIR_FOLDER
@@ -34,9 +37,9 @@ def handoff(
     yes: bool,
     **overrides: Any,
 ) -> None:
-    """Sum up all of a session for another one; as markdown. The session is not changed."""
+    """Summarize a whole session for another one, as markdown. The session is not changed."""
     if new and output is not None:
-        raise click.UsageError("--new names its file itself: it goes without -o")
+        raise click.UsageError("--new chooses its own file; it can't be combined with -o")
     policy = options.policies_of(config, **overrides).of(session)
     options.tell_of_two_stores(session, policy)
     text = goals.checked(goal)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import Chosen, choosing, with_stores
 from sessioncompress.cli.tables import Column, echo_table, is_seen, width
-from sessioncompress.core.text import counted, kb, printable
+from sessioncompress.core.text import age, counted, kb, printable, said_time
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of
 from sessioncompress.operations.history import history as histories
@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("ended"),
 )
 _WIDE = 120
-"""Columns of a terminal that has room for the time, too. The id says when the run began."""
+"""Columns of a terminal that has room for the age, too. The id says when the run began, in UTC."""
 
 
 class _Runs(Struct, frozen=True):
@@ -41,9 +41,9 @@ class _Runs(Struct, frozen=True):
 @options.CONFIG
 @options.THEIR_FOLDER
 def history(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None:
-    """List the runs over sessions, the newest first; without PATHS only over those in the agents' folders.
+    """List the runs over sessions, newest first; without PATHS, only those in the agents' folders.
 
-    'restore --run ID' takes one back.
+    'restore --run ID' undoes one.
     """
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = with_stores(chosen, policies)
@@ -66,4 +66,7 @@ def _row(run: RunStats) -> list[str]:
     back = [each for each in run.sessions if each.state is State.RESTORED]
     saved, net = (sum(getattr(each, name) for each in back) for name in ("saved", "saved_on_disk"))
     sums = ["-", "-"] if run.state is State.RESTORED else [kb(run.saved - saved), kb(run.saved_on_disk - net)]
-    return list(map(printable, (run.run, did, number, *sums, run.state, run.at)))
+    ended = said_time(run.at)
+    # Programs read what is piped: they get the time.
+    ago = f"{age(ended)} ago" if ended is not None and is_seen() else run.at
+    return list(map(printable, (run.run, did, number, *sums, run.state, ago)))

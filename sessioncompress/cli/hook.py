@@ -17,7 +17,7 @@ from sessioncompress.hooks import AGENTS
 @options.PRESET
 @click.option("--yes", is_flag=True, help="Write the change without asking.")
 def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) -> None:
-    """Let an agent compress each session that ended; and refuse to write markers into files.
+    """Let an agent compress each session when it ends, and refuse to write markers into files.
 
     The agent is claude-code, codex, gemini, opencode or pi.
     """
@@ -26,12 +26,12 @@ def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) 
 
     ending = Ending(compact, preset)
     if ending != COMPRESSED and action != "install":
-        raise click.UsageError(f"{'--compact' if compact else '--preset'} goes with install")
+        raise click.UsageError(f"{'--compact' if compact else '--preset'} only works with install")
     known = install.agent_named(agent)
     if ending != COMPRESSED and not known.compresses:
         raise click.UsageError(
-            f"{known.title} keeps its sessions in a database, which no hook compresses: there is only the guard. "
-            "Compress what it exports"
+            f"{known.title} keeps its sessions in a database, which no hook can compress; only the guard is available. "
+            "Export a session and compress that"
         )
     if action == "status":
         for line in install.status(known):
@@ -41,19 +41,19 @@ def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) 
     named = known.file()
     name = printable(str(named) if named.absolute() == change.file else f"{named} (which is {change.file})")
     if change.after == change.before:
-        click.echo(f"{name}: nothing to do: the hooks are {'there' if action == 'install' else 'not there'}")
+        click.echo(f"{name}: nothing to do: the hooks are {'installed' if action == 'install' else 'not installed'}")
         return
-    click.echo(f"{name}:{' the file goes' if change.after is None else ''}")
+    click.echo(f"{name}:{' the file will be deleted' if change.after is None else ''}")
     for line in change.lines:
         click.echo(printable(line.expandtabs()))
-    if not yes and not output.confirmed(f"Write this to {name}?", change.file, "It is not changed."):
+    if not yes and not output.confirmed(f"Write this to {name}?", change.file, "It was not changed."):
         click.echo(f"{name}: not changed")
         return
     install.write(change)
     done = "installed" if action == "install" else "uninstalled"
-    click.echo(f"{name}: {done}; {known.title} heeds it from its next start on")
+    click.echo(f"{name}: {done}; it takes effect the next time you start {known.title}")
     if action == "uninstall" and (log := log_file()).exists():
         # It says what was done to sessions, and other agents may have hooks that write there.
-        click.echo(printable(f"what they did stays in {log}: delete it where you need it no more"))
+        click.echo(printable(f"their log stays in {log}: delete it if you no longer need it"))
     if known.advice and action == "install":
         click.echo(known.advice)

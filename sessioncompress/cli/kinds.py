@@ -29,12 +29,12 @@ class PathKind(click.Path):
     ) -> str | bytes | os.PathLike[str]:
         """Return the path, or the URL of what lies in an object store."""
         if not os.fspath(value):
-            self.fail("the path is empty; '.' is the working folder.", param, ctx)
+            self.fail("the path is empty; use '.' for the working folder.", param, ctx)
         if isinstance(value, str) and value.startswith(OBJECT_STORES):
             if self.takes_urls:
                 return value
             commands = "compress, compact, history, pack, restore, search, stats, unpack and verify"
-            self.fail(f"in object stores sessions are named to {commands}.", param, ctx)
+            self.fail(f"only {commands} take URLs of object stores.", param, ctx)
         if self.exists and not os.path.lexists(value):
             # Imported here: few paths lead nowhere.
             from sessioncompress.operations.packed import way_back
@@ -87,9 +87,28 @@ class Agent(click.types.StringParamType):
                 said = f"there is no {self._lacking} for {other}, only for {', '.join(self._among)}. Nothing was done."
             self.fail(said, param, ctx)
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Say which agents there are, where the argument that names one is missing."""
+        del param, ctx
+        return f"Use one of {', '.join(self._among)}"
 
-def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Make a callback that converts a number with a unit, such as `7d`."""
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range; errors call it so."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """A number in a range; errors call it so."""
+
+    name = "number"
+
+
+def amount(
+    units: Mapping[str, int], noun: str, example: str
+) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Make a callback that converts a number with a unit, such as `7d`; `noun` says in errors what it is."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
         if value is None:
@@ -98,14 +117,16 @@ def amount(units: Mapping[str, int], example: str) -> Callable[[click.Context, c
         if found and found[2] in units:
             return int(found[1]) * units[found[2]]
         *others, last = units
-        behind = f"{', '.join(others)} or {last} behind it, as in {example}"
-        if found is None:
-            what = f"is no whole number, of nine digits at most, with {behind}"
+        use = f"{', '.join(others)} or {last}, as in {example}"
+        if found is None and re.match("[0-9]{10}", value):
+            what = f" is too large; use at most nine digits and {use}"
+        elif found is None:
+            what = f" is not {noun}; use a number and {use}"
         elif found[2]:
-            what = f"has a unit that is unknown, {found[2]}: it needs {behind}"
+            what = f": unknown unit '{found[2]}'; use {use}"
         else:
-            what = f"needs {behind}"
-        raise click.BadParameter(f"'{printable(value)}' {what}", ctx, param)
+            what = f" needs a unit; use {use}"
+        raise click.BadParameter(f"'{printable(value)}'{what}", ctx, param)
 
     return read
 

@@ -47,6 +47,8 @@ what moves them, what looks at them.
 """
 
 _ERROR = "Error: "
+_MEANT = {"help": "--help", "undo": "restore --last", "list": "sessions"}
+"""What people type who know no command of ours, and what they mean."""
 
 
 @contextmanager
@@ -55,6 +57,10 @@ def _said_printably() -> Iterator[None]:
         yield
     except click.UsageError as error:
         said = error.format_message()
+        if isinstance(error, click.NoSuchOption):
+            # One that was not typed to its end is meant before others that look alike.
+            begun = [each for each in error.possibilities or () if each.startswith(error.option_name)]
+            said = click.NoSuchOption(error.option_name, error.message, begun).format_message() if begun else said
         if isinstance(error, click.MissingParameter):
             # Its text is ours, and has several lines.
             said = " ".join(said.split())
@@ -65,7 +71,7 @@ def _said_printably() -> Iterator[None]:
 
         # Click says first that it is an error.
         fitting = wrapped_for(f"{_ERROR}{printable(said)}", err=True).removeprefix(_ERROR)
-        if said == fitting:
+        if error.format_message() == fitting:
             raise
         raise click.UsageError(fitting, error.ctx) from error
 
@@ -94,7 +100,7 @@ class _Commands(OneScreen, click.Group):
             # Imported here: only an error needs it.
             import difflib
 
-            near = difflib.get_close_matches(typed, _COMMANDS, n=1)
+            near = [_MEANT[typed]] if typed in _MEANT else difflib.get_close_matches(typed, _COMMANDS, n=1)
             ctx.fail(f"No such command '{typed}'.{f' Did you mean {near[0]}?' if near else ''}")
         return super().resolve_command(ctx, args)
 

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessioncompress.cli.help import OneScreen
-from sessioncompress.cli.kinds import AGE, Agent, PackedOrUrl, PathKind, PathOrPacked, PathOrUrl, amount
+from sessioncompress.cli.kinds import (
+    AGE,
+    Agent,
+    Number,
+    PackedOrUrl,
+    PathKind,
+    PathOrPacked,
+    PathOrUrl,
+    WholeNumber,
+    amount,
+)
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
@@ -40,7 +50,7 @@ class Command(OneScreen):
             echo_wrapped(str(error), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
-            click.echo("Interrupted; every session is as it was or as it will be, none in between.", err=True)
+            click.echo("Interrupted. Every session is either as before or completely rewritten.", err=True)
             sys.exit(process.EXIT_CODE)
 
 
@@ -67,13 +77,13 @@ FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=T
 CONFIG = click.option(
     "--config",
     type=PathKind(path_type=Path, exists=True, dir_okay=False),
-    help="Policy file of yours, which may set every key; else the nearest compression.json above the session.",
+    help="Your own policy file, which may set every key; by default the nearest compression.json above the session.",
 )
 PRESET = click.option(
     "--preset",
     type=click.Choice(["balanced", "low-cost", "high-quality", "archive"]),
-    help="Base policy; a file changes it. archive is for sessions nobody works in: it alone also takes mirrors, which "
-    "no model reads, out of the recent context.",
+    help="Base policy; a policy file overrides it. archive is for sessions nobody works in: only archive "
+    "removes mirrors, which no model reads, from the recent context too.",
 )
 BACKUP_DIR = click.option(
     "--backup-dir", type=PathKind(path_type=Path, file_okay=False), help="Folder for originals and journals."
@@ -89,54 +99,56 @@ FORMAT = click.option(
     "form",
     metavar="NAME",
     type=Agent(),
-    help="Take the files for sessions of this format, whatever they look like.",
+    help="Treat the files as sessions of this format, whatever they look like.",
 )
 AGENT = click.option("--agent", metavar="NAME", type=Agent(), help="Only sessions of this agent.")
 PROJECT = click.option(
     "--project",
     type=ANY_PATH,
     metavar="DIR",
-    help="Only sessions begun in this folder, or below it; also a project as 'sessions' prints it.",
+    help="Only sessions started in this folder or below it; also takes a project as 'sessions' prints it.",
 )
 ALL = click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
 QUIET_SECONDS = click.option(
     "--quiet-seconds",
-    type=click.FloatRange(0),
-    help="Refuse a session that changed within so many seconds.",
+    type=Number(0),
+    metavar="SECONDS",
+    help="Refuse a session that changed within this many seconds.",
 )
 OLDER_THAN = click.option(
     "--older-than",
     metavar="AGE",
-    callback=amount(AGE, "7d"),
-    help="Only sessions unchanged for so long, as in 12h, 7d or 2w.",
+    callback=amount(AGE, "an age", "7d"),
+    help="Only sessions unchanged for at least this long, as in 12h, 7d or 2w.",
 )
 INCLUDE = click.option(
-    "--include", multiple=True, metavar="GLOB", help="In folders, only files of such a path or name."
+    "--include", multiple=True, metavar="GLOB", help="In folders, only files whose path or name matches."
 )
 EXCLUDE = click.option(
     "--exclude",
     multiple=True,
     metavar="GLOB",
-    help="In folders, nothing of such a path or name.",
+    help="In folders, skip files whose path or name matches.",
 )
 JOBS = click.option(
     "--jobs",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
-    help="Work on so many files at once; else on one for each processor.",
+    help="Work on N files at once; by default one per processor.",
 )
 RULE = click.option(
     "--rule",
     type=click.Choice(["size", "gencode", "omp", "eunice", "deliberate"]),
-    help="What decides whether a session is due; else budget.rule of the policy.",
+    help="Rule that decides whether a session is due; by default budget.rule of the policy.",
 )
 IDLE_SECONDS = click.option(
     "--idle-seconds",
-    type=click.FloatRange(0),
-    help="Skip a session that changed within so many seconds, since its provider may have it in its cache.",
+    type=Number(0),
+    metavar="SECONDS",
+    help="Skip a session that changed within this many seconds, since its provider may still have it cached.",
 )
 LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
 
@@ -154,10 +166,10 @@ COLOR = click.option(
     default="auto",
     expose_value=False,
     callback=_colored,
-    help="Whether to use colors; by itself in a terminal, unless NO_COLOR is set.",
+    help="Whether to use colors; auto uses them in a terminal, unless NO_COLOR is set.",
 )
 QUIET = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
-VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print all that is known of each session.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print everything known about each session.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
@@ -228,7 +240,7 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
 
     path = path.parent.resolve() / path.name
     if (other := store_in_own_folder(path, policy)) is not None and holds(store_at(path, policy)):
-        warn(f"{path}: another store of it lies in {other.folder}, which a run without --backup-dir knows")
+        warn(f"{path}: it has another store in {other.folder}, which a run without --backup-dir uses")
 
 
 def show_originals(path: Path, policy: Policy) -> None:

@@ -123,8 +123,8 @@ class Lines:
 
 def cut_short(run: Archive[Any]) -> int:
     """Report what an interrupt left undone; return its exit code."""
-    begun = counted(run.left, "file was", "files were")
-    click.echo(f"Interrupted; {begun} not begun, the others are done: run again to go on.", err=True)
+    left = counted(run.left, "file", "files")
+    click.echo(f"Interrupted. {left} left. Run the command again to continue.", err=True)
     return process.EXIT_CODE
 
 
@@ -193,7 +193,7 @@ def tell_of_opencode(agent: str | None) -> None:
     from sessioncompress.formats import table
 
     if agent in (None, "opencode") and (store := table.opencode()):
-        what = f"OpenCode's sessions in {store} are not read: 'opencode export SESSION > FILE' writes one out"
+        what = f"OpenCode's sessions in {store} are not read; 'opencode export SESSION > FILE' exports one"
         click.echo(printable(what), err=True)
 
 
@@ -216,7 +216,7 @@ def tell_of_rollouts(agent: str | None, paths: Sequence[Path] = ()) -> None:
     from sessioncompress.pipeline.rollouts import packed_in
 
     if count := sum(1 for _ in packed_in(named or table.agent_roots("codex"))):
-        packed = f"{counted(count, 'session', 'sessions')} that Codex has packed itself (rollout-*.jsonl.zst)"
+        packed = f"{counted(count, 'session', 'sessions')} that Codex itself packed (rollout-*.jsonl.zst)"
         click.echo(f"{packed}: not read, not changed", err=True)
 
 
@@ -239,4 +239,4 @@ def confirmed(question: str, where: Path | None, state: str, *, err: bool = Fals
         if not isinstance(abort.__context__, EOFError):
             raise KeyboardInterrupt from None
     click.echo(err=err)
-    raise UsageError("nobody answers", where=where, state=state, remedy="Use --yes.")
+    raise UsageError("no terminal to ask", where=where, state=state, remedy="Use --yes.")

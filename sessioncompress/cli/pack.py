@@ -36,12 +36,12 @@ _STORES = (
 @options.CONFIG
 @options.QUIET_SECONDS
 def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
-    """Put sessions that nobody resumes into archives; one for each project."""
+    """Move old sessions into archives, one for each project."""
     from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import with_packed
 
     if chosen.by_options and chosen.older_than is None:
-        raise click.UsageError("without PATHS, --older-than says which sessions nobody resumes, as in 30d")
+        raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
     policies = options.policies_of(config, by_options=chosen.by_options, **overrides)
     # In an object store with those of which only a store is left: a killed run may have packed them.
     found = options.all_governed(chosen.sessions(with_packed), policies)
@@ -144,7 +144,7 @@ def _size_of(archive: str) -> int:
 
 
 def _sizes(before: int, after: int) -> str:
-    return f"{kb(before)} -> {kb(after)} ({100 * after / max(before, 1):.1f} % of before)"
+    return f"{kb(before)} -> {kb(after)} ({100 * after / max(before, 1):.1f} % of the original size)"
 
 
 def _document(done: output.Done, archives: dict[str, _Into], *, dry_run: bool) -> dict[str, Any]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sessioncompress.operations.batch import Outcome
     from sessioncompress.pipeline.summary import CompressionStats
 
-_STATE = "The sessions are as they were or as they will be, and their stores are complete on disk."
+_STATE = "Each session is either as before or completely rewritten, and the stores are complete on disk."
 _REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
 
 _ADDED = re.compile(r"^add ", re.MULTILINE)
@@ -84,7 +84,7 @@ def refuse_if_put_aside(store: Store, aside: frozenset[str]) -> None:
     """
     for file in (store.journal, store.originals):
         if os.path.abspath(file) in aside:  # noqa: PTH100
-            what = "the session is to be committed, but its store is not staged"
+            what = "the session is about to be committed, but its store is not staged"
             remedy = f"Stage that too (git add {quote(str(store.folder))}), and commit again."
             raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
@@ -139,12 +139,12 @@ def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
     more = f", and those of {len(others)} more" if others else ""
     rules = ", ".join(f"'{rule}'" for rule in dict.fromkeys(found.values()))
     raise FileFailed(
-        f"git would change its bytes{more}, by a rule in .gitattributes",
+        f"a rule in .gitattributes makes git change its bytes{more}",
         where=first,
         state=_STATE,
         remedy=f"Add {rules} at the end of the .gitattributes nearest to the file, in its folder or one above it "
-        "(.git/info/attributes goes before all), and stage that; a session that git has already with 'git add "
-        "--renormalize FILE', too.",
+        "(.git/info/attributes overrides all), and stage that. If git has the session already, also run 'git add "
+        "--renormalize FILE'.",
     )
 
 
@@ -206,7 +206,7 @@ def _has_crlf(session: Path) -> bool:
 def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
-    """Make the sessions among files smaller; exit 1 if one became smaller."""
+    """Compress the sessions among files; exit 1 if one got smaller."""
     # All policies first: a wrong one ends the command with nothing done.
     known = options.policies_of(config, preset, compresses=True, commit_originals=commit_originals)
     policies = {found: known.of(found.path) for found in discover.handed(files)}
@@ -239,7 +239,7 @@ def pre_commit(
     hidden = [path for path, store in stores.items() if check and holds(store) and folder.hides_from_git(store)]
     for path in hidden:
         ignoring = stores.pop(path).folder / ".gitignore"
-        click.echo(printable(f"{path}: hidden from git by {ignoring}: its originals"))
+        click.echo(printable(f"{path}: its originals are hidden from git by {ignoring}"))
     due = 1 in codes or bool(hidden)
     # Also those of sessions that this run skipped: what an earlier run wrote may not have been staged.
     staged = stage(stores, dry_run=check)
@@ -249,7 +249,7 @@ def pre_commit(
     where = ""
     if any(policy.keep_backup and not policy.commit_originals for policy in policies.values()):
         # A clone has the originals only if they are committed.
-        where = " Their originals stay in this work tree alone, unless the hook has --commit-originals."
+        where = " Their originals stay in this work tree only, unless the hook has --commit-originals."
     if due and check:
         # With the options of the hook: a run without them would do something else.
         command = ["sessioncompress compress"]

@@ -42,7 +42,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
         except ValueError:
             dollars = math.nan
         if not 0 <= dollars < math.inf:
-            what = f"'{printable(each)}' is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'"
+            what = f"'{printable(each)}' is not a price; give dollars per million tokens, as in 3 or 'claude-*=3'"
             raise click.BadParameter(what, ctx, param)
         found.append(Price(model or "*", dollars))
     return tuple(found)
@@ -56,7 +56,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
     type=options.ANY_PATH,
     default="report.html",
     metavar="FILE",
-    help="Write the page here, by default report.html; an older report is replaced.",
+    help="Write the page to this file, by default report.html; an older report is replaced.",
 )
 @click.option(
     "--price",
@@ -64,7 +64,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
     multiple=True,
     metavar="PRICE",
     callback=_prices,
-    help="Dollars for a million tokens, as in 3, or of some models, as in 'claude-*=3'.",
+    help="Dollars per million tokens, as in 3, or for some models, as in 'claude-*=3'.",
 )
 @options.CONFIG
 @options.PRESET
@@ -80,7 +80,7 @@ def report(
     backup_dir: Path | None,
     form: str | None,
 ) -> None:
-    """Write a page to look at: what sessions take, and what is saved."""
+    """Write an HTML page that shows what sessions take and what is saved."""
     from sessioncompress.operations import overview, page
     from sessioncompress.operations.packed import packed_sizes
     from sessioncompress.operations.sessions import Session
@@ -99,7 +99,7 @@ def report(
     output.tell_of_others(chosen)
     if not (done.results or stored.results):
         # An older page tells more than one about nothing.
-        echo_wrapped(printable(f"{target}: not written: there is no session to tell of"), err=True)
+        echo_wrapped(printable(f"{target}: not written: no sessions to report on"), err=True)
         sys.exit(batch.worst((done.exit_code, stored.exit_code)))
     found = overview.overview(done.results)._replace(packed=overview.packed_rows(stored.results))
     samples = [
@@ -158,14 +158,15 @@ def _headline(found: Overview, prices: tuple[Price, ...]) -> str:
     disk, stores = found.disk, found.total("store")
     saved, frees = disk.without - disk.now, disk.now - disk.then
     sessions = counted(len(found.sessions), "session", "sessions")
-    with_stores = f" and {kb(stores)} of stores" if stores else ""
-    parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {kb(found.total('size'))}{with_stores}"]
+    size = found.total("size")
+    with_stores = f" and {kb(stores, size)} of stores" if stores else ""
+    parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {kb(size)}{with_stores}"]
     if saved > 0:
-        parts.append(f"{kb(saved)} ({share(saved, disk.without)}) saved so far")
+        parts.append(f"{kb(saved, size)} ({share(saved, disk.without)}) saved so far")
     elif saved < 0:
-        parts.append(f"the stores take {kb(-saved)} more than is saved so far")
+        parts.append(f"the stores take {kb(-saved)} more than was saved so far")
     parts.append(
-        f"a run would free {kb(frees)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
+        f"a run would free {kb(frees, size)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
     )
     if prices:
         so_far, more = (money(found.sessions, name, prices).dollars for name in ("saved_tokens", "frees_tokens"))
@@ -175,5 +176,5 @@ def _headline(found: Overview, prices: tuple[Price, ...]) -> str:
     if found.packed:
         before, now = sum(row.size for row in found.packed), sum(row.part for row in found.packed)
         packed = counted(sum(row.sessions for row in found.packed), "session", "sessions")
-        parts.append(f"{packed} packed, {kb(before)} before and {kb(now)} now")
+        parts.append(f"{packed} packed, {kb(before)} before and {kb(now, before)} now")
     return "; ".join(parts)

@@ -36,8 +36,8 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
-@click.option("--last", is_flag=True, help="Take the newest run back; without PATHS only in the agents' folders.")
-@click.option("--run", metavar="ID", help="Take this run back; 'history' lists them.")
+@click.option("--last", is_flag=True, help="Undo the newest run; without PATHS, only in the agents' folders.")
+@click.option("--run", metavar="ID", help="Undo this run; 'history' lists them.")
 @choosing(
     options.JOBS,
     options.DRY_RUN,
@@ -49,9 +49,9 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
     urls=True,
     or_all=_takes_a_run,
 )
-@click.option("--from-markers", is_flag=True, help="Put originals back wherever a marker of ours stands.")
-@click.option("--keep-checkpoints", is_flag=True, help="Leave the summaries that compact wrote.")
-@click.option("--originals", type=options.ANY_PATH, help="Session whose originals to use (with --from-markers).")
+@click.option("--from-markers", is_flag=True, help="Put originals back wherever there is one of our markers.")
+@click.option("--keep-checkpoints", is_flag=True, help="Keep the summaries that compact wrote.")
+@click.option("--originals", type=options.ANY_PATH, help="With --from-markers: use the originals of this session.")
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
@@ -69,20 +69,20 @@ def restore(
 ) -> None:
     """Give sessions their original bytes back; what was appended since stays."""
     if from_markers and keep_checkpoints:
-        raise click.UsageError("--from-markers leaves checkpoints anyway: it goes without --keep-checkpoints")
+        raise click.UsageError("--from-markers always keeps checkpoints; leave out --keep-checkpoints")
     if originals and not from_markers:
-        raise click.UsageError("--originals goes with --from-markers")
+        raise click.UsageError("--originals needs --from-markers")
     if run == "":
         # A script's variable may be empty: that is not to restore all.
         raise click.UsageError("--run is empty; 'sessioncompress history' lists the runs")
     if last and run:
-        raise click.UsageError("--last names the newest run: it goes without --run")
+        raise click.UsageError("--last means the newest run; it can't be combined with --run")
     if (last or run) and (from_markers or keep_checkpoints):
-        raise click.UsageError("--last and --run go with neither --from-markers nor --keep-checkpoints")
+        raise click.UsageError("--last and --run can't be combined with --from-markers or --keep-checkpoints")
     if from_markers and chosen.dry_run:
-        raise click.UsageError("--from-markers goes without --dry-run: try it on a copy of the session and its store")
+        raise click.UsageError("--from-markers has no --dry-run; try it on a copy of the session and its store")
     if chosen.urls and originals:
-        raise click.UsageError("--originals names a session on a disk: it goes without sessions in object stores")
+        raise click.UsageError("--originals takes a local session; it can't be used for sessions in object stores")
     policies = options.policies_of(config, backup_dir=backup_dir)
     found = with_stores(chosen, policies)
     how: dict[str, Any] = {"from_markers": from_markers, "keep_checkpoints": keep_checkpoints, "originals": originals}
@@ -111,7 +111,7 @@ def restore(
         for name in ("size_before", "size_after", "lines_restored", "checkpoints_removed")
     )
     verb = "would be restored" if chosen.dry_run else "restored"
-    what = f" {verb}: {kb(before)} -> {kb(after)}, {_went(number, summaries)}"
+    what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
     if not (chosen.dry_run or chosen.quiet or chosen.urls):
@@ -148,10 +148,10 @@ def _taken_back(
             by_run.setdefault(name, []).append(each)
     listed = history(runs)
     if run and all(each.run != run for each in listed):
-        remedy = "'sessioncompress history' lists the runs of the sessions of all agents, and of PATHS with these."
+        remedy = "'sessioncompress history' lists the runs over all agents' sessions; with PATHS, over those."
         bare = {str(each.path) for each in found if each.path in chosen.paths} - {each.path for each in runs}
-        without = f"; there is no store to read of {', '.join(sorted(bare))}" if bare else ""
-        what = f"no session here was written by a run {run}{without}"
+        without = f"; there is no readable store of {', '.join(sorted(bare))}" if bare else ""
+        what = f"no session here was changed by a run {run}{without}"
         raise UsageError(what, state=NOT_CHANGED, remedy=remedy)
     tried: list[tuple[str, output.Done]] = []
     failed: set[str] = set()
@@ -175,10 +175,10 @@ def _taken_back(
             break
         failed.update(path for path, _ in done.failed)
         if done.failed and not (chosen.as_json or chosen.quiet):
-            click.echo(printable(f"run {one.run}: nothing of it could be taken back"), err=True)
+            click.echo(printable(f"run {one.run}: nothing could be undone"), err=True)
     else:
         if not (chosen.as_json or chosen.quiet):
-            click.echo(f"no {'other ' if failed else ''}run is left to take back", err=True)
+            click.echo(f"nothing {'else ' if failed else ''}left to undo", err=True)
         # A session whose store was deleted is in no run: what the user named is looked at for its markers.
         in_runs = {each.path for each in runs} | failed
         unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
@@ -196,17 +196,17 @@ def _tell_of_stores(
     if not (size := sum(each.store_size for each in whole)):
         return
     paths = [Path(each.path) for each in whole]
-    take = "The store still takes" if len(paths) == 1 else "The stores still take"
+    take, it = ("The store still takes", "it") if len(paths) == 1 else ("The stores still take", "them")
     arguments, others = " ".join(typed(paths, backup_dir)), 0
     if len(paths) > MOST_TYPED:
         take = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back still take"
         if chosen.include or chosen.exclude or chosen.older_than is not None or len(chosen.paths) > MOST_TYPED:
-            remedy = "when nothing of that is to go back: 'sessioncompress forget' with their paths deletes them"
+            remedy = "if you no longer need them, 'sessioncompress forget' with their paths deletes them"
             echo_wrapped(f"{take} {kb(size)}; {remedy}", err=True)
             return
         gone, arguments = set(paths), chosen.typed(backup_dir)
         others = sum(each.path not in gone and holds(store_at(each.path, policies.of(each.path))) for each in found)
-    echo_wrapped(f"{take} {kb(size)}; when nothing is to go back:", err=True)
+    echo_wrapped(f"{take} {kb(size)}; if you no longer need {it}, delete {it} with:", err=True)
     # A line of its own, and never broken: it is there to be copied.
     click.echo(printable(f"  sessioncompress forget {arguments}"), err=True)
     if others:
@@ -228,7 +228,7 @@ def _head(run: RunStats, looked: str) -> str:
         ended = said_time(run.at)
         said += f", {age(ended)} ago" if ended is not None else ""
         said += f"; the newest {looked}"
-    return printable(said + (", taken back already" if run.state is State.RESTORED else ""))
+    return printable(said + (", undone already" if run.state is State.RESTORED else ""))
 
 
 def _looked(chosen: Chosen) -> str:
@@ -243,11 +243,11 @@ def _say(lines: output.Lines, done: RestoreStats) -> None:
         lines.left(printable(f"{done.path}: unchanged: {done.reason}"), "unchanged", done.reason)
         return
     would = done.status is Status.WOULD_RESTORE
-    said = f"{kb(done.size_before)} {'would become' if would else '->'} {kb(done.size_after)}"
+    said = f"{kb(done.size_before, done.size_after)} {'would become' if would else '->'} {kb(done.size_after)}"
     said += f", {_went(done.lines_restored, done.checkpoints_removed, ' restored')}"
     said += f"; {done.reason}" if done.reason else ""
     went = _went(done.lines_restored, done.checkpoints_removed)
-    short = partial(file_line, done.path, kb(done.size_before), kb(done.size_after), went)
+    short = partial(file_line, done.path, kb(done.size_before, done.size_after), kb(done.size_after), went)
     lines.changed(printable(f"{done.path}: {said}"), short)
 
 

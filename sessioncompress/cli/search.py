@@ -22,7 +22,7 @@ SCHEMA = "sessioncompress.search/1"
 @click.argument("text")
 @choosing(options.JSON, urls=True, packed=True, or_all=lambda _: True)
 def search(chosen: Chosen, text: str) -> None:
-    """Find a text in what was said in sessions, packed ones too."""
+    """Search for a text in what was said in sessions, packed ones too."""
     if not text:
         raise click.UsageError("the text is empty")
 
@@ -38,7 +38,7 @@ def search(chosen: Chosen, text: str) -> None:
         for hit in stats.hits:
             echo_wrapped(f"{begins}{path}turn {hit.turn:,}, {hit.said}: {printable(hit.line)}")
         if stats.cut:
-            echo_wrapped(f"{begins}{path}more lines hold it")
+            echo_wrapped(f"{begins}{path}more lines match")
 
     plain = output.told(
         batch.each(chosen.sessions(), lambda found: options.on(found, partial(search_session, text=text))()), say

@@ -17,6 +17,7 @@ from sessioncompress.cli.choosing import or_projects_told
 from sessioncompress.cli.tables import (
     Column,
     cut,
+    distinct,
     echo_table,
     echo_wrapped,
     is_longer_than_the_screen,
@@ -88,6 +89,9 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
         rows.reverse()
         cells.reverse()
     if width() >= _WIDE:
+        # The room is for paths, which have the project in them.
+        names = distinct((cell[1] for cell in cells), width() // 5)
+        cells = [[cell[0], names[cell[1]], *cell[2:]] for cell in cells]
         _echo_all(rows, cells, room_beside(COLUMNS, cells))
     else:
         ends = ends_of(each.path for each in rows)
@@ -99,10 +103,10 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
         )
         echo_table([*columns, last._replace(may_be_cut=False)], list(made))
     if is_upside_down:
-        click.echo("what comes first stands last, where the screen shows it", err=True)
+        click.echo("in reverse order, so that the first one is on the screen", err=True)
     if best is not None and width() < _WIDE:
         # Never broken: it is there to be copied.
-        click.echo(f"one alone: sessioncompress compress --all --include {quote(ends[best.path])}", err=True)
+        click.echo(f"only that one: sessioncompress compress --all --include {quote(ends[best.path])}", err=True)
 
 
 def _echo_all(rows: Sequence[ListedSession], cells: Sequence[Sequence[str]], room: int | None = None) -> None:
@@ -139,7 +143,7 @@ def total(listed: Sequence[ListedSession]) -> str:
     done = sum(each.compressed for each in listed)
     packed = sum(each.packed for each in listed)
     already = f"{done:,} compressed already{f', {packed:,} packed into {kb(now)}' if packed else ''}"
-    return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves)}, stores included"
+    return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves, size)}, stores included"
 
 
 @click.command(
@@ -151,7 +155,10 @@ def total(listed: Sequence[ListedSession]) -> str:
 @options.PROJECT
 @options.OLDER_THAN
 @click.option(
-    "--sort", type=click.Choice(list(_SORTS)), default="saves", help="What comes first; by itself what saves most."
+    "--sort",
+    type=click.Choice(list(_SORTS)),
+    default="saves",
+    help="What to list first; by default what could save most.",
 )
 @options.JSON
 @options.COLOR

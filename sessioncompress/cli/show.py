@@ -40,7 +40,7 @@ def show(
             record = each.record
             where = f"{record.kind.value} {record.tool}, {record.bytes:,} bytes, line {record.line + 1}"
             click.echo(printable(f"{record.xxh3}  {where}  {each.journal}"), err=True)
-        raise UsageError(f"{ref} names {len(found)} originals", remedy="Give more digits, or name the session.")
+        raise UsageError(f"{ref} matches {len(found)} originals", remedy="Give more digits, or name the session.")
     content = first.content if lines is None else _lines(first.content, lines)
     rest = 0 if everything or lines is not None else max(0, len(content) - _SHOWN_BYTES)
     content = content[: len(content) - rest]
@@ -52,7 +52,7 @@ def show(
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     if rest:
-        click.echo(f"\n{kb(rest)} more; --all prints everything, --lines A:B a part.", err=True)
+        click.echo(f"\n{kb(rest)} more; use --all for everything, or --lines A:B for a part.", err=True)
     if first.record.kind.value == "image":
         click.echo("An image, in base64: 'show REF --all | base64 -d' gives the file.", err=True)
 
@@ -60,12 +60,12 @@ def show(
 def _lines(content: bytes, wanted: str) -> bytes:
     found = re.fullmatch(r"(\d{1,18})(?:(:)(\d{1,18})?)?", wanted)
     if found is None or int(found[1]) < 1:
-        raise click.UsageError("--lines takes A:B, two line numbers counted from 1")
+        raise click.UsageError("--lines needs A:B, two line numbers counted from 1")
     lines = list(BytesIO(content))
     first = int(found[1])
     last = int(found[3]) if found[3] else (max(first, len(lines)) if found[2] else first)
     if last < first:
-        raise click.UsageError(f"--lines {wanted} ends before it begins")
+        raise click.UsageError(f"--lines {wanted} ends before it starts")
     if first > len(lines):
-        raise click.UsageError(f"--lines {wanted} begins behind the end, line {len(lines):,}")
+        raise click.UsageError(f"--lines {wanted} starts after the last line, {len(lines):,}")
     return b"".join(lines[first - 1 : last])

@@ -17,7 +17,7 @@ from sessioncompress.errors import UsageError
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.summarizer import Summarizer
 
-_STATE = "Nothing was sent, and no session is changed."
+_STATE = "Nothing was sent, and no session was changed."
 _OPTIONS = (
     click.option(
         "--summarizer",
@@ -27,36 +27,36 @@ _OPTIONS = (
     click.option(
         "--endpoint",
         metavar="URL",
-        help="Let a model behind this URL write it; as in https://host/v1, with sessioncompress[llm].",
+        help="Let the model at this URL write it; as in https://host/v1, needs sessioncompress[llm].",
     ),
     click.option(
         "--model",
         metavar="NAME",
         multiple=True,
-        help="With --endpoint: the model. Each further one is asked after those before it failed.",
+        help="With --endpoint: the model. Give more of them to fall back on if it fails.",
     ),
     click.option(
         "--protocol",
         type=click.Choice(["openai", "omp"]),
-        help="With --endpoint: OpenAI's chat form (the default), or that of oh-my-pi's remote compaction.",
+        help="With --endpoint: OpenAI's chat API (the default), or oh-my-pi's remote compaction.",
     ),
     click.option(
         "--api-key-env",
         metavar="VARIABLE",
-        help="With --endpoint: the environment variable that has the key; OPENAI_API_KEY by itself.",
+        help="With --endpoint: the environment variable that has the key; by default OPENAI_API_KEY.",
     ),
     click.option(
         "--prompt",
         type=PathKind(path_type=str, exists=True, dir_okay=False),
-        help="A file in place of the prompt that tells the model what to write.",
+        help="Use this file instead of our prompt, which tells the model what to write.",
     ),
     click.option(
         "--on-failure",
         type=click.Choice(["extractive", "leave"]),
-        help="Where no model has written a summary: take the one made without a model (the default), or leave the "
-        "session as it is, with exit code 3.",
+        help="If no model writes a summary: use the one made without a model (the default), or leave the "
+        "session as it is and exit with 3.",
     ),
-    click.option("--no-network", is_flag=True, help="Refuse to ask a model, also where your configuration names one."),
+    click.option("--no-network", is_flag=True, help="Never ask a model, even if your configuration names one."),
 )
 
 
@@ -70,7 +70,7 @@ def MODEL(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - 
 def tell(path: str, failure: str, author: str) -> None:
     """Warn on stderr of models that were asked and have not summed up; `author` says who has, in words, if anybody."""
     if failure:
-        said = f"{failure}; summed up{author}" if author else f"summed up without a model: {failure}"
+        said = f"{failure}; summarized{author}" if author else f"summarized without a model: {failure}"
         options.warn(f"{path}: {said}")
 
 
@@ -92,10 +92,10 @@ def asked(
         summarizer.check(rules)
     used = {rules: number for rules, number in of.items() if summarizer.is_used(rules)}
     if used and given.get("no_network"):
-        what, remedy = "a model is named, and --no-network", "Leave out one of them."
+        what, remedy = "--no-network is given, but a model is named", "Leave out one of them."
         raise UsageError(what, state=_STATE, remedy=remedy)
     if used and engine is not None:
-        what, remedy = "a model is asked from this machine alone", "Leave out --engine dask."
+        what, remedy = "only this machine can ask a model", "Leave out --engine dask."
         raise UsageError(what, state=_STATE, remedy=remedy)
     for rules, number in used.items():
         sessions = f"each of {number:,} sessions" if number > 1 else "the session"

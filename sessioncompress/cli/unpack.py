@@ -26,17 +26,17 @@ _MOST_LISTED = 10
 @options.DRY_RUN
 @options.JSON
 def unpack(what: Sequence[str], dry_run: bool, as_json: bool) -> None:
-    """Bring packed sessions back byte for byte; by ids, titles or paths, in object stores by URLs."""
+    """Bring packed sessions back byte for byte; by id, title or path, or by URL in object stores."""
     if "" in what:
-        raise click.UsageError("a name is empty; '.' is the working folder. Nothing was done")
+        raise click.UsageError("a name is empty; use '.' for the working folder. Nothing was done")
 
     urls = [each for each in what if each.startswith(OBJECT_STORES)]
     if urls and len(urls) < len(what):
-        raise click.UsageError("name sessions in object stores and those on a disk in different runs")
+        raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
 
     def say(stats: UnpackStats) -> None:
         if not as_json:
-            why = ": it is at its place, and not packed" if stats.status == AT_PLACE else ""
+            why = ": it is in its place already, not packed" if stats.status == AT_PLACE else ""
             title = f": {printable(stats.title)}" if stats.title else ""
             echo_wrapped(f"{shown(stats.path)}: {stats.status}{why}, {kb(stats.size)}{title}")
 
@@ -78,5 +78,5 @@ def _end_with_names(error: Ambiguous) -> NoReturn:
     newest = sorted(error.found, key=lambda each: each.entry.members[0].mtime_ns, reverse=True)
     echo_table(_COLUMNS, [row(each) for each in newest[:_MOST_LISTED]], err=True)
     if (more := len(newest) - _MOST_LISTED) > 0:
-        click.echo(f"and {more:,} more, see 'sessioncompress sessions'", err=True)
+        click.echo(f"and {more:,} more; 'sessioncompress sessions' lists them", err=True)
     sys.exit(error.exit_code)

@@ -29,7 +29,7 @@ RARELY: Final = 100_000
 What a session is read into lives until the run ends, and next to nothing of it is in circles.
 """
 
-_SAID = "\nInterrupted: the files at work are finished, no other is begun. Once more ends it at once.\n"
+_SAID = "\nFinishing the files in progress. Press Ctrl-C again to stop now.\n"
 
 
 def ends_it() -> None:
@@ -271,7 +271,7 @@ def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return Ran(b"", f"it cannot be started ({getattr(error, 'strerror', '') or type(error).__name__})")
+        return Ran(b"", f"it could not be started ({getattr(error, 'strerror', '') or type(error).__name__})")
     ends, output, failure = monotonic() + seconds, bytearray(), ""
     try:
         source, sink = child.stdin, child.stdout
@@ -314,11 +314,11 @@ def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted:
             if pipe is not None:
                 pipe.close()
     if noted:
-        failure = "it was ended together with sessioncompress"
+        failure = "it was stopped together with sessioncompress"
     return Ran(bytes(output), failure or _ended(code), bool(noted))
 
 
 def _ended(code: int) -> str:
     if not code:
         return ""
-    return f"it ended with exit status {code}" if code > 0 else f"a signal ended it ({-code})"
+    return f"it exited with status {code}" if code > 0 else f"signal {-code} stopped it"

@@ -95,9 +95,14 @@ def unit(size: int) -> tuple[int, str]:
     return KB**3, "GB"
 
 
-def kb(size: int) -> str:
-    """Format bytes as the terminal, the page and reasons show them: `338 KB`, and from 10,000 KB on `12.3 MB`."""
+def kb(size: int, beside: int = 0) -> str:
+    """Format bytes as the terminal, the page and reasons show them: `338 KB`, and from 10,000 KB on `12.3 MB`.
+
+    Next to a larger size, `beside`, it has that one's unit, if it is at least 1 in it.
+    """
     of, name = unit(size)
+    if abs(size) >= unit(beside)[0] > of:
+        of, name = unit(beside)
     return f"{round(size / of):,} KB" if of == KB else f"{size / of:,.1f} {name}"
 
 
@@ -110,7 +115,7 @@ def smaller(before: int, after: int) -> str:
     """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
     if after >= before:
         return "not smaller"
-    return f"{int(100 * (before - after) / before)} % smaller"
+    return f"{int(100 * (before - after) / before) or 'less than 1'} % smaller"
 
 
 def file_line(name: str, status: str, reason: str) -> str:
@@ -157,25 +162,26 @@ def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
 
 def as_written(number: int) -> str:
     """Write that so many rewritten lines were altered since."""
-    return f"{counted(number, 'rewritten line is', 'rewritten lines are')} no longer there as written"
+    one, several = "rewritten line is no longer as we wrote it", "rewritten lines are no longer as we wrote them"
+    return counted(number, one, several)
 
 
 def not_there(number: int) -> str:
     """Write that a session holds less than its store knows; nothing where nothing is missing."""
     lines = counted(number, "line that its store knows is", "lines that its store knows are")
-    return f"an older state of the session: {lines} not in it" if number else ""
+    return f"an older state of the session: {lines} missing" if number else ""
 
 
 def of_relatives(number: int) -> str:
     """Write that markers stay whose originals a relative's store holds; nothing where there are none."""
-    why = "whose originals lie in a relative's store: 'restore --from-markers' puts back what they stand for"
+    why = "whose originals are in a relative's store: 'restore --from-markers' puts back what they stand for"
     return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""
 
 
 def strangers(number: int) -> str:
     """Write that markers stay which a session's journal does not know; nothing where there are none."""
     why = (
-        "that its journal does not know: quotes, or of another session or side, and then "
+        "that its journal does not know: they are quotes, or from another session or merge side, and then "
         "'restore --from-markers --originals OTHER' puts back what they stand for"
     )
     return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""

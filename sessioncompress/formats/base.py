@@ -245,8 +245,8 @@ class Format(ABC):
 
         Raises CannotCheckpoint where the agent is not known to go on without them.
         """
-        what = f"compact drops no old lines from sessions of {self.name}"
-        raise CannotCheckpoint(what, "Run without --drop-dead: the lines stay, and compress makes them small.")
+        what = f"compact can't drop old lines from {self.name} sessions"
+        raise CannotCheckpoint(what, "Run without --drop-dead; the lines stay, and compress makes them small.")
 
     def leaves(self, lines: Lines) -> Sequence[int]:
         """Find the entries with which branches end, in their order; one at least.
@@ -260,8 +260,8 @@ class Format(ABC):
         raise self._no_branches()
 
     def _no_branches(self) -> CannotCheckpoint:
-        what = f"branch-summary writes no summary of a branch for sessions of {self.name}"
-        return CannotCheckpoint(what, "Run 'sessioncompress compact' instead, which sums up what is old in it.")
+        what = f"branch-summary does not support {self.name} sessions"
+        return CannotCheckpoint(what, "Run 'sessioncompress compact' instead, which summarizes the old part.")
 
     def is_subagent(self, session: Written) -> bool:
         """Tell whether the session is one that another session of the agent began for a task."""
@@ -277,7 +277,7 @@ class Format(ABC):
         Its name and ids come of the `seed`, since a model's text is not known before it is asked. Raises
         CannotCheckpoint where none is made for the agent.
         """
-        what = f"handoff --new begins no session of {self.name}"
+        what = f"handoff --new can't start a {self.name} session"
         raise CannotCheckpoint(what, "Use -o FILE, and give the agent that file in the first prompt of a new session.")
 
     def noted(self, document: Any) -> Mapping[int, Answer]:

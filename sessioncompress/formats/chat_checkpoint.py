@@ -28,7 +28,7 @@ def chat(session: Written, cut: Cut, text: str) -> Checkpoint:
     """Put a message of the user in the place of those that it sums up."""
     if session.outer is None:
         raise CannotCheckpoint(
-            "each of its messages is a line, and a summary would have to take the place of some of them",
+            "each of its messages is a line, and a summary would have to replace some of them",
             "Run 'sessioncompress compress' instead, which makes it smaller.",
         )
     stays, gone = _old(session, cut)

@@ -152,8 +152,8 @@ def unframed(text: str) -> str:
 _OF_SESSION = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug")
 """What each line says of the session that it stands in."""
 
-_LESS = "Let less stay: name a smaller number with --keep-tokens."
-_MORE = "Let more stay: name a larger number with --keep-tokens."
+_LESS = "Keep less: use a smaller number with --keep-tokens."
+_MORE = "Keep more: use a larger number with --keep-tokens."
 
 _ENTRIES = frozenset({"user", "assistant", "attachment", "system"})
 """The lines that the agent loads as entries. Over all others that hang between them it passes."""
@@ -169,9 +169,9 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     """
     first = min(cut.kept)
     if any(role is Role.CHECKPOINT for role in session.lines.roles[first:]):
-        raise CannotCheckpoint("Claude Code compacted it behind the first message that would stay", _LESS)
+        raise CannotCheckpoint("Claude Code compacted it after the first message that would stay", _LESS)
     if any(number > first and session.lines[number].reads for number in cut.old):
-        raise CannotCheckpoint("messages that would go stand behind the first one that would stay", _LESS)
+        raise CannotCheckpoint("some messages to be removed come after the first one that would stay", _LESS)
     chain, times = _chain(session, cut.kept), session.lines.times
     dated = (entry for entry in map(session.entry, reversed(cut.old)) if values.text(entry.get("timestamp")))
     last, newest = next(dated, {}), max(cut.old, key=times.__getitem__)
@@ -229,7 +229,7 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
     numbers = {lines.ids[number]: number for number in kept}
     newest = max(((lines.times[number], number) for number in kept if lines.times[number]), default=None)
     if newest is None:
-        raise CannotCheckpoint("it is the session of a subagent", "Compact the session that began it instead.")
+        raise CannotCheckpoint("it is the session of a subagent", "Compact the session that started it instead.")
     step: int | None = newest[1]
     walked: list[int] = []
     seen: set[int] = set()
@@ -239,8 +239,8 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
         step = numbers.get(lines.parents[step])
     ids = Counter(lines.ids[number] for number in kept)
     if walked[-1] != kept[0] or any(ids[name] > 1 or utf8(name) != name for name in map(lines.ids.__getitem__, walked)):
-        what = "its messages do not hang on each other up to the first one that would stay"
-        raise CannotCheckpoint(what, "Resume it once with Claude Code, which mends that, and run again.")
+        what = "its messages are not all linked up to the first one that would stay"
+        raise CannotCheckpoint(what, "Resume it once with Claude Code, which repairs that, and run again.")
     loaded = (
         number
         for number in reversed(walked)

@@ -115,7 +115,7 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     following = session.entry(cut.kept[0])
     last = session.entry(cut.kept[-1])
     if "ordinal" in following or "ordinal" in last:
-        what = "Codex numbered the lines of this rollout, and none can be put between them"
+        what = "Codex numbered the lines of this rollout, so none can be inserted"
         raise CannotCheckpoint(what, "Resume it with Codex, and compact it there with /compact.")
     text = framed(summary.text)
     history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]

@@ -38,10 +38,7 @@ def seen(sample: Sample) -> str:
         what = "one JSON document with" if shown is sample.value else "its first object has"
         return f"{what} the keys {', '.join(list(shown)[:_KEYS_SHOWN]) or '(none)'}"
     if sample.first.lstrip()[:1] in (b"{", b"["):
-        return (
-            "it begins as one JSON document, but is not JSON (cut off, or with bytes that are no UTF-8 in it), or "
-            "holds over a million values"
-        )
+        return "it starts like one JSON document, but is not JSON (cut off, or not UTF-8), or has over a million values"
     return "no JSON object in its first lines"
 
 
@@ -79,30 +76,30 @@ def _is_restore_point(sample: Sample) -> bool:
     return "toolCall" in found and not found.keys().isdisjoint({"history", "clientHistory", "commitHash"})
 
 
-_EXPORT = "Name what 'opencode export SESSION > FILE' writes."
+_EXPORT = "Use the file that 'opencode export SESSION > FILE' writes."
 _CHATS = "Name the session itself: Gemini CLI keeps them in folders 'chats'."
 
 OTHERS: tuple[Other, ...] = (
     Other(
         "an SQLite database, in which OpenCode and newer versions of OpenClaw keep sessions, and oh-my-pi its state",
-        "Of OpenCode, name what 'opencode export SESSION > FILE' writes.",
+        "For OpenCode, use the file that 'opencode export SESSION > FILE' writes.",
         _begins(b"SQLite format 3\0"),
     ),
     Other(
         "packed with zstd, as Codex and OpenClaw pack old sessions",
-        "Unpack it with 'zstd -d FILE', of a tar archive with 'tar --zstd -xf FILE', and name what comes of it.",
+        "Unpack it with 'zstd -d FILE', or a tar archive with 'tar --zstd -xf FILE', and use the unpacked file.",
         _begins(b"\x28\xb5\x2f\xfd"),
     ),
-    Other("packed with gzip", "Unpack it with 'gunzip FILE', and name what comes of it.", _begins(b"\x1f\x8b")),
+    Other("packed with gzip", "Unpack it with 'gunzip FILE' and use the unpacked file.", _begins(b"\x1f\x8b")),
     Other(
-        "the header of a session in OpenCode's storage, whose messages lie in other files",
+        "the header of a session in OpenCode's storage, whose messages are in other files",
         _EXPORT,
         _stored("ses", "projectID", "directory"),
     ),
     Other("the header of one message in OpenCode's storage", _EXPORT, _stored("msg", "sessionID", "role")),
     Other("one part of a message in OpenCode's storage", _EXPORT, _stored("prt", "sessionID", "messageID", "type")),
     Other(
-        "a session of another harness (DeepSeek's): it begins as those of pi do, but dates its header 'createdAt' or "
+        "a session of another harness (DeepSeek's): it starts like one of pi's, but dates its header 'createdAt' or "
         "numbers its lines 'seq'",
         "",
         _is_other_harness,
@@ -119,7 +116,7 @@ OTHERS: tuple[Other, ...] = (
         lambda sample: _is_list_of(values.fields(sample.value).get("history", sample.value), "role", "parts"),
     ),
     Other(
-        "a list of whole conversations, as in data for training, with which no agent goes on",
+        "a list of whole conversations, as in training data, which no agent can resume",
         "",
         lambda sample: bool(sample.entries) and all(isinstance(each.get("messages"), list) for each in sample.entries),
     ),

@@ -18,7 +18,7 @@ from sessioncompress.formats.base import CannotCheckpoint
 _ID = re.compile(r"msg_([0-9a-f]{12})[0-9A-Za-z]*+")
 """Such ids rise with the time, and the agent sorts by them."""
 
-_AGAIN = "Export the session once more with 'opencode export SESSION > FILE', and run again."
+_AGAIN = "Export the session again with 'opencode export SESSION > FILE', and run again."
 _TIMES = 1 << 48
 _LETTERS = digits + ascii_letters
 _AT_RANDOM = 14
@@ -109,7 +109,7 @@ def _info(session: Written, role: Role) -> Mapping[str, Any]:
     for number in range(len(roles) - 1, -1, -1):
         if roles[number] is role:
             return values.fields(session.entry(number).get("info"))
-    raise CannotCheckpoint("the export holds no message of the user, or none of the model", _AGAIN)
+    raise CannotCheckpoint("the export has no user message, or none from the model", _AGAIN)
 
 
 def _compactions(session: Written, cut: Cut) -> frozenset[int]:
@@ -126,7 +126,8 @@ def _compactions(session: Written, cut: Cut) -> frozenset[int]:
     for number in behind:
         if roles[number] is Role.ASSISTANT and _parent(session, number) in asked:
             raise CannotCheckpoint(
-                "an answer hangs on the compaction before it", "Send it one more request with OpenCode, and run again."
+                "an answer is linked to the compaction before it",
+                "Send it one more request with OpenCode, and run again.",
             )
     return frozenset((*summaries, *(number for number in behind if ids[number] in asked)))
 
@@ -145,7 +146,7 @@ def _newest_id(ids: Sequence[str]) -> int:
     """Read the time in the newest id. Raises CannotCheckpoint where none can follow it."""
     newest = _ID.fullmatch(max(ids, default=""))
     if newest is None or int(newest[1], 16) >= _TIMES - 2:
-        raise CannotCheckpoint("the ids of its messages do not rise with the time, as OpenCode's do", _AGAIN)
+        raise CannotCheckpoint("the ids of its messages do not increase with time, as OpenCode's do", _AGAIN)
     return int(newest[1], 16)
 
 

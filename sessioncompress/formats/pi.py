@@ -317,7 +317,7 @@ def _refuse_list(lines: Lines) -> None:
     if _is_list(lines):
         raise CannotCheckpoint(
             "its entries have no ids, as in the first version of pi's sessions",
-            "Resume it once with pi, which gives them some, and run again.",
+            "Resume it once with pi, which adds them, and run again.",
         )
 
 

@@ -171,7 +171,7 @@ def dropping(session: Written, live: Sequence[int], cut: Cut, made: Checkpoint) 
             above = None if step is None else lines.ids[step]
             changed[number] = splice(session.raw(number), session.entry(number), {("parentId",): above})[0]
         except CannotSplice as error:
-            what = "an entry that stays hangs on one that would go, and cannot be hung elsewhere"
+            what = "an entry that stays is linked to one that would go, and cannot be linked elsewhere"
             raise base.CannotCheckpoint(what, "Run without --drop-dead: the lines stay.") from error
     return made._replace(removed=gone, changed=changed)
 

@@ -266,7 +266,7 @@ def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
 
     near = difflib.get_close_matches(name.lower(), names, n=1)
     meant = f"; did you mean {names[near[0]]}?" if near else ""
-    raise UsageError(f"'{name}' is none of {', '.join(among)}{meant}", state="Nothing was done.")
+    raise UsageError(f"'{name}' is not one of {', '.join(among)}{meant}", state="Nothing was done.")
 
 
 @cache

@@ -36,7 +36,7 @@ class _Codex(Settings):
         state = hooks.get("state") if isinstance(hooks, dict) else None
         noted = [self._noted(state if isinstance(state, dict) else {}, place) for place in self._places(text)]
         if not all("trusted_hash" in each for each in noted):
-            return "Codex does not trust them yet: type /hooks in it"
+            return "Codex does not trust them yet: type /hooks in Codex"
         return "disabled under /hooks in Codex" if any(each.get("enabled") is False for each in noted) else ""
 
     def _places(self, text: str) -> Iterator[str]:

@@ -35,7 +35,7 @@ def start(raw: bytes, ending: Ending = COMPRESSED) -> None:
 
     session = json.loads(raw).get("transcript_path")
     if not isinstance(session, str) or not Path(session).exists():
-        base.note_in_log("ended", f"the agent names no session that is there: {session}")
+        base.note_in_log("ended", f"the agent named a session that does not exist: {session}")
         return
     subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
         # By its absolute path: pi names one as its --session-dir does.
@@ -114,6 +114,9 @@ def _until_quiet(session: Path, deadline: float) -> None:
         if max(time.time() - found.st_mtime, time.monotonic() - since) >= QUIET_SECONDS:
             return
         if time.monotonic() > deadline:
-            what, remedy = "it still changes", "Its next end, or 'sessioncompress compress', does it."
+            what, remedy = (
+                "it is still changing",
+                "It is compressed when it ends again, or with 'sessioncompress compress'.",
+            )
             raise InUse(what, where=session, state=NOT_CHANGED, remedy=remedy)
         time.sleep(_POLL_SECONDS)

@@ -38,7 +38,7 @@ class Extension:
     def added(self, text: str | None, ending: Ending) -> list[Piece]:
         """Insert the whole. Raises Refused."""
         if text is not None:
-            raise self._refused("a file lies here that is none of ours")
+            raise self._refused("there is a file here that is not ours")
         return [Piece(0, self._text(ending))]
 
     def is_current(self, text: str, ending: Ending) -> bool:
@@ -48,7 +48,7 @@ class Extension:
     def taken_out(self, text: str) -> None:
         """Remove the whole. Raises Refused if it was changed."""
         if not self.is_current(text, ending_in(self.commands(text))):
-            raise self._refused("our extension was changed, or comes from another installation")
+            raise self._refused("our extension was edited, or comes from another installation")
 
     def switched_off(self, text: str) -> str:
         """Nothing disables it: the agent loads all files in the folder."""
@@ -69,7 +69,7 @@ class Extension:
         return re.sub(r"__([A-Z]+)__", lambda found: values[found[1]], source)
 
     def _refused(self, what: str) -> Refused:
-        state, remedy = "It is not changed.", "Delete it, if nobody needs it."
+        state, remedy = "It was not changed.", "Delete it if nobody needs it."
         return Refused(what, where=self.file(), state=state, remedy=remedy)
 
 

@@ -32,7 +32,7 @@ class _Gemini(Settings):
 
     def taken_out(self, text: str) -> str:
         if self.plain(text) != text:
-            raise self.refused("it was changed since, and holds comments", "Take our hooks out by hand.")
+            raise self.refused("it was changed since, and has comments", "Remove our hooks by hand.")
         return super().taken_out(text)
 
     def switched_off(self, text: str) -> str:
@@ -42,7 +42,7 @@ class _Gemini(Settings):
             return "hooksConfig.enabled in it is false"
         disabled = said.get("disabled")
         named = isinstance(disabled, list) and any(isinstance(each, str) and command_in(each) for each in disabled)
-        return "hooksConfig.disabled in it names them" if named else ""
+        return "hooksConfig.disabled in it lists them" if named else ""
 
 
 HOOKS: AgentHooks = _Gemini()

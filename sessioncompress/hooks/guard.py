@@ -26,7 +26,7 @@ _ADDED = "+"
 """Begins a line that a patch adds; all others of its lines are in the file already, or go."""
 
 _TOO_DEEP = (
-    "Not written: the arguments are nested too deep to be looked at, and hold what looks like a marker for text "
+    "Not written: the arguments are nested too deep to check, and contain what looks like a marker for text "
     "that was left out of this session."
 )
 
@@ -52,19 +52,19 @@ def answer(raw: bytes) -> bytes:
 
     session = call.get("transcript_path")
     ours = known(found, Path(session)) if isinstance(session, str) and session else known_here(found)
-    tool = f"{call.get('tool_name')} in {session or 'a session that is no file'}"
+    tool = f"{call.get('tool_name')} in {session or 'a session that is not a file'}"
     if not ours:
         base.note_in_log("guard", f"let through {tool}: no store here knows {found[0]}")
         return b""
     base.note_in_log("guard", f"refused {tool}: {ours[0]}")
     said = (
-        f"Not written: the text holds {ours[0]}, which is no content. It marks where a text was left out of this "
-        "session, and would damage a file."
+        f"Not written: the text contains {ours[0]}, which is a placeholder, not content. It marks where text was left "
+        "out of this session, and would damage a file."
     )
     if refs := list(dict.fromkeys(marker.references("\n".join(ours)))):
         named = " and ".join(f"`sessioncompress show {ref} --all`" for ref in refs)
-        return _denied(f"{said} {named} prints that text in full: put what belongs there, and write again.")
-    return _denied(f"{said} No original of it was kept: read what it was from where it came from, and write again.")
+        return _denied(f"{said} {named} prints that text in full: put the real text there, and write again.")
+    return _denied(f"{said} No original of it was kept: get the text from where it came from, and write again.")
 
 
 def _denied(why: str) -> bytes:

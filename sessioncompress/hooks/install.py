@@ -51,8 +51,8 @@ def keep(file: Path, record: Record) -> None:
     disk.put(_place(file), json.dumps({"file": str(file)} | asdict(record), indent=2).encode() + b"\n")
 
 
-_NOT_CHANGED = "It is not changed."
-_OTHER = ", but not as this version would: another one did, or somebody changed them; install them again"
+_NOT_CHANGED = "It was not changed."
+_OTHER = ", but not as this version does it: another version did, or somebody edited them; install them again"
 
 
 class FileChange(Struct, frozen=True):
@@ -106,7 +106,7 @@ def read(agent: AgentHooks) -> tuple[Path, str | None]:
         except FileNotFoundError:
             return file, None
         if not stat.S_ISREG(found.st_mode):
-            raise Refused("it is no regular file", where=file, state=_NOT_CHANGED, remedy="Look at what lies there.")
+            raise Refused("it is not a regular file", where=file, state=_NOT_CHANGED, remedy="See what is there.")
         if found.st_nlink > 1:
             remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
             raise IsALink("it has other hard links", where=file, state=_NOT_CHANGED, remedy=remedy)
@@ -114,7 +114,7 @@ def read(agent: AgentHooks) -> tuple[Path, str | None]:
     try:
         return file, raw.decode()
     except UnicodeDecodeError as error:
-        raise Refused("it is no UTF-8", where=file, state=_NOT_CHANGED, remedy="Correct it.") from error
+        raise Refused("it is not UTF-8", where=file, state=_NOT_CHANGED, remedy="Correct it.") from error
 
 
 def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
@@ -137,7 +137,7 @@ def write(change: FileChange) -> None:
     with failing(change.file, _NOT_CHANGED):
         now = change.file.read_bytes().decode(errors="replace") if change.before is not None else None
         if now != change.before or (now is None and os.path.lexists(change.file)):
-            raise FileFailed("it changed meanwhile", where=change.file, state=_NOT_CHANGED, remedy="Run again.")
+            raise FileFailed("it changed in the meantime", where=change.file, state=_NOT_CHANGED, remedy="Run again.")
         if change.after is not None:
             # The record first, so that whatever happens then the hooks can be removed.
             keep(change.file, change.record)
@@ -167,10 +167,10 @@ def status(agent: AgentHooks) -> Iterator[str]:
     if ending.preset:
         yield f"a session that ended is compressed with the preset {ending.preset}"
     if not agent.compresses:
-        yield "no session is compressed, since the agent keeps none in a file: only the guard runs"
+        yield "no session is compressed, since the agent keeps none in files; only the guard runs"
     for program in dict.fromkeys(words[0] for words in commands):
         there = os.access(program, os.X_OK)
         yield f"they start {program}, which {'is there' if there else 'is not there: install them again'}"
     if off := agent.switched_off(text):
-        yield f"they are not called: {off}"
-    yield f"what they did and could not do: {log_file()}"
+        yield f"the agent does not call them: {off}"
+    yield f"log: {log_file()}"

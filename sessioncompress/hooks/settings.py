@@ -201,7 +201,7 @@ class Settings:
             text = self.plain(text)
             hooks = self.document(text).get(_MEMBER, {})
             if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in groups):
-                raise self.refused('its "hooks" are no object with a list for each event', self._remedy())
+                raise self.refused('its "hooks" is not an object with a list for each event', self._remedy())
         return insertions(text, groups)
 
     def taken_out(self, text: str) -> str:
@@ -211,7 +211,7 @@ class Settings:
         try:
             return without(text, lambda line: command_in(line) is not None)
         except CannotSplice as error:
-            raise self.refused(f"our hooks cannot be taken out of it ({error})", "Take them out by hand.") from error
+            raise self.refused(f"our hooks cannot be removed from it ({error})", "Remove them by hand.") from error
 
     def plain(self, text: str) -> str:
         """Make JSON of what the agent takes for JSON, with every value in its place."""
@@ -222,9 +222,9 @@ class Settings:
         try:
             document = json.loads(self.plain(text))
         except (ValueError, RecursionError) as error:
-            raise self.refused(f"it is no JSON ({error})", self._remedy()) from error
+            raise self.refused(f"it is not JSON ({error})", self._remedy()) from error
         if not isinstance(document, dict):
-            raise self.refused("it holds no JSON object", self._remedy())
+            raise self.refused("it is not a JSON object", self._remedy())
         return document
 
     def _groups(self, ending: Ending) -> dict[str, Group]:
@@ -239,4 +239,4 @@ class Settings:
 
     def refused(self, what: str, remedy: str) -> Refused:
         """Make the error for settings that are left as they are."""
-        return Refused(what, where=self.file(), state="It is not changed.", remedy=remedy)
+        return Refused(what, where=self.file(), state="It was not changed.", remedy=remedy)

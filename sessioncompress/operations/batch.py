@@ -28,7 +28,7 @@ _LITTLE = 4 * 1024 * 1024
 """Bytes. Less than that is done before other processes have started."""
 _IDLE = 0.1
 """Seconds between two checks for an interrupt and for progress to show."""
-STATE = "The session is as it was or as it will be, nothing in between."
+STATE = "The session is either as before or completely rewritten."
 SAFE_PATH = "PYTHONSAFEPATH"
 
 
@@ -231,8 +231,8 @@ def results(
                     worker.join()
                     code = worker.exitcode
                     how = f"by the signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-                    what = f"the process that worked on it ended ({how})"
-                    remedy = "Run again; where memory is short, with --jobs 1."
+                    what = f"the process working on it ended ({how})"
+                    remedy = "Run again; if memory is short, use --jobs 1."
                     found = tasks[number].found
                     done = Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
                 following = next(order, None)

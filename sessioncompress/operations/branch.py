@@ -103,11 +103,11 @@ def summarize_branch(
     form: str | None = None,
     named: bool = True,
 ) -> BranchStats:
-    """Sum up the branch on which a session is, and go on behind the entry `to`, or else from the last other leaf.
+    """Summarize a session's current branch, and go on after the entry `to`, or by default after the last other leaf.
 
-    With `dry_run` only find out what that would do; a model that `policy.summarizer` names is asked also then, if it
+    With `dry_run` only find out what that would do; a model that `policy.summarizer` names is then asked only if it
     `sends`. `form` and `named` as in compress_session(). Raises SessionCompressError with the session unchanged:
-    Refused where the agent sums up no branches, or the session has no such entry.
+    Refused if we can't summarize branches for the agent, or if the session has no such entry.
     """
     path = Path(path)
     if not policy.enabled:
@@ -156,12 +156,14 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
     )
     stats = replace(stats, leaf=lines.ids[live[-1]])
     if not to and _ends_with_summary(session):
-        return replace(stats, reason="nothing was said since a branch was left; --to ENTRY leaves this one too")
+        return replace(
+            stats, reason="nothing was said since the last branch summary; --to ENTRY leaves this branch too"
+        )
     target = _target(session, leaves, to)
     left = _left(read, target)
     stats = replace(stats, to=lines.ids[target], fork=left.fork)
     if not any(lines.roles[number] in SPOKEN for number in left.old):
-        return replace(stats, reason=f"nothing was said behind {lines.ids[target]} that would be left")
+        return replace(stats, reason=f"nothing was said after {lines.ids[target]} that would be left behind")
     _refuse_inside_step(session, left.path, target)
     stays = frozenset(left.path.shape.live)
     old = OldPart(session, left.old, budget=session.budget(left.old), apart=stays)
@@ -211,10 +213,10 @@ def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
         return others[-1]
     found = [number for number, name in enumerate(lines.ids) if name == to]
     if not found:
-        raise _refused(session, f"it has no entry {to}", "--list prints the leaves, and where branches part.")
+        raise _refused(session, f"it has no entry {to}", "--list shows the leaves, and where branches split.")
     if found[-1] == live[-1]:
-        remedy = "Name an entry before it, or one of another branch: --list prints the leaves."
-        raise _refused(session, f"{to} is its last entry: no branch would be left", remedy)
+        remedy = "Name an entry before it, or one on another branch; --list shows the leaves."
+        raise _refused(session, f"{to} is its last entry, so there is no branch to leave", remedy)
     return found[-1]
 
 
@@ -233,7 +235,7 @@ def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
     waiting = {call.id for number in path.shape.live for call in lines[number].calls}
     waiting -= {lines[number].answers for number in path.shape.live}
     if not waiting.isdisjoint(line.answers for line in lines):
-        what = f"{lines.ids[target]} stands between calls and their results"
+        what = f"{lines.ids[target]} is between calls and their results"
         raise _refused(session, what, "Name the last of the results, or the entry before the calls.")
 
 

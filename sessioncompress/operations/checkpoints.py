@@ -110,7 +110,7 @@ class Checkpoints:
 def not_as_written(altered: Sequence[CheckpointRecord]) -> str:
     """Write that checkpoints are not there as they were written; nothing where all are."""
     of = counted(len(altered), "checkpoint is", "checkpoints are")
-    return f"{of} no longer there as written: what stands of that stays" if altered else ""
+    return f"{of} no longer as we wrote it: what is left of that stays" if altered else ""
 
 
 def refuse_if_rewritten(
@@ -127,12 +127,11 @@ def refuse_if_rewritten(
     standing = [each for each in taking if each.removed and not each.ended]
     if HEAD.encode() in left and len(ended) < len(standing):
         raise Refused(
-            "it cannot be restored exactly: another program has written the document anew since compact took messages "
-            "from it",
+            "it cannot be restored exactly: another program rewrote the document after compact took messages from it",
             where=session.path,
             state=NOT_CHANGED,
-            remedy=f"'zstd -dc {quote(str(originals))}' prints what it took. 'restore --keep-checkpoints' puts back "
-            "all other lines.",
+            remedy=f"'zstd -dc {quote(str(originals))}' prints what compact took. 'restore --keep-checkpoints' puts "
+            "back all other lines.",
         )
 
 
@@ -150,7 +149,7 @@ def out_of_document(
             try:
                 undo = undo_of(reader.line(place, digest))
             except (ValueError, KeyError, TypeError) as error:
-                what = "what it keeps of a checkpoint cannot be read"
+                what = "what it stores about a checkpoint cannot be read"
                 remedy = "Put it back from a backup."
                 raise Damaged(what, where=originals, state=NOT_CHANGED, remedy=remedy) from error
             if (new := undone(raw, undo)) is not None:
@@ -249,9 +248,9 @@ def refuse_if_compacted(session: OpenSession, store: Store, form: str | None) ->
             has_summary = True
     if is_compacted and has_summary:
         raise Refused(
-            "a summary of compact stands in it, and its store is not there, so that it cannot be taken out",
+            "it has a summary that compact wrote, but its store is missing, so the summary cannot be removed",
             where=session.path,
             state=NOT_CHANGED,
-            remedy=f"Put back its store, {store.journal} with the originals beside it, or name its folder with "
+            remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "
             "--backup-dir. Without it the session can still be resumed.",
         )

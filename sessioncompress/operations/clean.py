@@ -30,11 +30,11 @@ from sessioncompress.store.layout import Store, sessions_named, size_of, store_o
 from sessioncompress.store.lock import open_session
 
 _HOUR = 3600
-_AS_IT_WAS = "Its store is as it was."
-_DEAD_RUN = "a run that has ended left it"
-_NOT_THERE = "the session is not there"
-_FORGET = "'sessioncompress forget' deletes this all the same"
-_MISSING = f"{_NOT_THERE}, but may only have been moved; if it is gone, name its own path to delete this"
+_AS_IT_WAS = "Its store was not changed."
+_DEAD_RUN = "left by a run that ended"
+_NOT_THERE = "the session is missing"
+_FORGET = "'sessioncompress forget' deletes this anyway"
+_MISSING = f"{_NOT_THERE}, but may have been moved; if it is gone for good, name its own path to delete this"
 
 
 class Cause(StrEnum):
@@ -156,9 +156,9 @@ def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
     places = {_place(holding.session): holding for holding in missing}
     found: dict[Path, tuple[Cause, str]] = {}
     for place, error in git.known(places).items():
-        cause, what = Cause.GIT, "git has it in a commit, a stash or the index"
+        cause, what = Cause.GIT, "git still has it in a commit, a stash or the index"
         if error is not None:
-            cause, what = Cause.UNKNOWN, f"git may have it, but does not answer ({error.what})"
+            cause, what = Cause.UNKNOWN, f"git may have it, but did not answer ({error.what})"
         found[places[place].session] = cause, f"{_NOT_THERE}, and {what}; {_FORGET}"
     for holding in places.values():
         try:
@@ -168,7 +168,7 @@ def _withheld(missing: Iterable[Holding]) -> Mapping[Path, tuple[Cause, str]]:
         except OSError:
             is_empty = True
         if is_empty:
-            reason = f"{_NOT_THERE}, nor is anything else in its folder, as where a disk is off; {_FORGET}"
+            reason = f"{_NOT_THERE}, and so is everything else in its folder, as when a disk is not mounted; {_FORGET}"
             found[holding.session] = Cause.UNKNOWN, reason
     return found
 
@@ -178,7 +178,7 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
         cause, reason = withheld
         return holding._replace(cause=cause, reason=reason)
     if not holding.exists and holding.named:
-        holding = holding._replace(deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and named as gone")
+        holding = holding._replace(deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and you named it")
     elif not holding.exists:
         holding = holding._replace(cause=Cause.MISSING, reason=_MISSING)
     if not holding.deletes and (not holding.size or limits == Limits()):
@@ -226,19 +226,19 @@ def _fit(holdings: list[Holding], most: int | None) -> list[Holding]:
         said = each.deletes or each.error or (each.reason and each.cause is not Cause.MISSING)
         if each.session in over:
             when = text.written_time(over[each.session])
-            fitted.append(_by_limit(each, Cause.SIZE, f"its last run, {when}, is among the oldest"))
+            fitted.append(_by_limit(each, Cause.SIZE, f"its last run, {when}, is one of the oldest"))
         else:
             fitted.append(_undated(each) if total > most and each.size and not said else each)
     return fitted
 
 
 def _by_limit(holding: Holding, cause: Cause, reason: str) -> Holding:
-    elsewhere = "" if holding.exists else f"; {_NOT_THERE}, and may only have been moved"
+    elsewhere = "" if holding.exists else f"; {_NOT_THERE}, and may have been moved"
     return holding._replace(deletes=True, cause=cause, reason=reason + elsewhere)
 
 
 def _undated(holding: Holding) -> Holding:
-    reason = "no run that a journal dates is there, so that no limit deletes this; 'sessioncompress forget' does"
+    reason = "no run in its journal has a date, so no limit applies to it; 'sessioncompress forget' deletes it"
     return holding._replace(cause=Cause.UNKNOWN, reason=reason)
 
 
@@ -267,7 +267,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
         left = {"left_over": done.left_over, "left_over_bytes": done.left_over_bytes, "late_bytes": done.late_bytes}
         return replace(stats, **left)
     if os.path.lexists(holding.session):
-        return replace(_stats_of(holding), deleted=False, cause=Cause.BACK, reason="the session is there again")
+        return replace(_stats_of(holding), deleted=False, cause=Cause.BACK, reason="the session is back")
     if holding.deletes and not dry_run:
         holding = _again(holding)
         if not (holding.size or stores.remains(holding.session)):
@@ -283,7 +283,7 @@ def _again(holding: Holding) -> Holding:
     with failing(holding.session, state=_AS_IT_WAS):
         now = _told(holding._replace(size=reading.size_of_store(holding.store)))
     if now.size and (now.runs, now.last_run) != (holding.runs, holding.last_run):
-        reason = "a run has been at work on it since it was looked at"
+        reason = "a run has changed it since we looked at it"
         return now._replace(deletes=False, cause=Cause.CHANGED, reason=reason)
     return now
 

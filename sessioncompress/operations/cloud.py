@@ -56,8 +56,8 @@ def policy_for(remote: Remote, policies: Policies) -> Policy:
         "--log (logFile)": policy.log_file,
     }
     if given := [name for name, value in asked.items() if value]:
-        what = f"{given[0]} does not go with sessions in object stores"
-        raise UsageError(what, where=remote.url, state=NOTHING, remedy="Leave it out, or work on a copy.")
+        what = f"{given[0]} can't be used with sessions in object stores"
+        raise UsageError(what, where=remote.url, state=NOTHING, remedy="Leave it out, or work on a local copy.")
     return policy
 
 
@@ -84,12 +84,14 @@ def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
     where, _, name = remote.url.rpartition("/")
     refuse_unless_file(remote.url, name)
     if writes and remote.size > LARGEST:
-        what = f"it has more than {LARGEST // MB:,} MB, the most that is changed in an object store"
-        raise Refused(what, where=remote.url, state=NOT_CHANGED, remedy="Compress a copy of it on a disk.")
+        what = f"it has more than {LARGEST // MB:,} MB, the most we change in an object store"
+        raise Refused(what, where=remote.url, state=NOT_CHANGED, remedy="Compress a local copy of it.")
     store = store_in(folder / name)
     session = objects.fetched(remote.url, folder / name)
     if session.found is None:
-        remedy = "Run again. If it stays so, its key begins or ends with a slash, which cannot be read: rename it."
+        remedy = (
+            "Run again. If that does not help, its key begins or ends with a slash, which cannot be read: rename it."
+        )
         raise FileFailed("it is gone", where=remote.url, remedy=remedy)
     # The journal first: what originals there are more than it tells of is seen, however they were written.
     journal, originals = (
@@ -105,7 +107,7 @@ def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
 def refuse_unless_file(url: str, *names: str) -> None:
     """Raise NotASession where no files can have these names."""
     if any(len(os.fsencode(each)) > _LONGEST_NAME or "\0" in each or each in ("", ".", "..") for each in names):
-        raise NotASession("no file can have its name", where=url, state=NOT_CHANGED)
+        raise NotASession("its name is not a possible file name", where=url, state=NOT_CHANGED)
 
 
 @contextmanager
@@ -173,7 +175,7 @@ def _put_back(session: Object, originals: Object, journal: Object) -> None:
     for each in (originals, journal, session):
         if each.is_changed:
             if time.monotonic() - begun > _COMMIT_SECONDS:
-                what = "to put its originals took so long that another run may have begun"
+                what = "uploading its originals took so long that another run may have started"
                 raise FileFailed(what, where=each.url, state=NOT_CHANGED, remedy="Run again in an hour.")
             each.put()
 
@@ -188,7 +190,7 @@ def _refuse_if_leased(originals: Object, store: Store) -> None:
     meta = originals.found.meta
     left = LEASE_SECONDS - (time.time() - meta["last_modified"].timestamp())
     if left > 0 and meta["size"] > (last_run(store) or journals.load(store.journal)).lengths.originals:
-        what = "another run has put its originals, but not yet its journal"
+        what = "another run has uploaded its originals, but not its journal yet"
         remedy = f"If it was killed, run again in {counted(round(left / 60) + 1, 'minute', 'minutes')}."
         raise InUse(what, where=originals.url, state=NOT_CHANGED, remedy=remedy)
 
@@ -303,12 +305,12 @@ def _meant(url: str, listed: Listed, stored: Iterable[str] | None, *, named: boo
 
 
 def _gone(url: str) -> Found:
-    what = "the session is not there, but its store is still there"
+    what = "the session is missing, but its store is still there"
     remedy = (
-        "Put the session back; if it was being packed, pack again; if it is not wanted any more, delete its objects in "
+        "Put the session back. If it was being packed, pack again. If you no longer need it, delete its objects in "
         f"{FOLDER}/ there."
     )
-    error = Refused(what, where=url, state="Nothing of that is changed.", remedy=remedy)
+    error = Refused(what, where=url, state="Nothing was changed.", remedy=remedy)
     return Found(Path(url), named=True, error=error, remote=Remote(url, 0, 0))
 
 
@@ -316,7 +318,7 @@ def _one(url: str) -> Found:
     """Look up an object that is named. Raises UsageError where there is none, or it is empty; FileFailed."""
     found = objects.looked_up(url)
     if found is None:
-        raise UsageError("there is no object of this name or prefix", where=url, state=NOTHING)
+        raise UsageError("there is no object with this name or prefix", where=url, state=NOTHING)
     if not found["size"]:
         remedy = "If it was packed, 'sessioncompress unpack' with this URL brings it back."
         raise UsageError("the object is empty", where=url, state=NOTHING, remedy=remedy)

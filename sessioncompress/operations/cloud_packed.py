@@ -48,7 +48,7 @@ def unpack(urls: Sequence[str], *, dry_run: bool = False) -> Iterator[Outcome[Un
         else:
             chosen.setdefault((each.root, each.name), set()).add(each.path)
     if not chosen:
-        raise UsageError("no packed session is meant by it", where=urls[0], state=NOTHING)
+        raise UsageError("no packed session matches it", where=urls[0], state=NOTHING)
     for (root, name), paths in chosen.items():
         try:
             yield from _unpacked(root, name, paths, dry_run=dry_run)
@@ -95,7 +95,7 @@ def _unpacked(root: str, name: str, paths: set[str], *, dry_run: bool) -> Iterat
 def refuse_unless_holds(url: str, path: Path, state: str) -> None:
     """Read an object back. Raises FileFailed where it is not as the file."""
     if not objects.holds(url, path, state):
-        raise FileFailed("it does not read back as it was put", where=url, state=state, remedy="Run again.")
+        raise FileFailed("it does not read back as it was uploaded", where=url, state=state, remedy="Run again.")
 
 
 def _put_back(root: str, folder: Path, entry: Entry, result: T) -> T:
@@ -108,8 +108,8 @@ def _put_back(root: str, folder: Path, entry: Entry, result: T) -> T:
             missing.append(there)
         # A store may have been added to by a run that failed at the session.
         elif not objects.begins(there.url, there.path, whole=member is first):
-            what = "another object is in its place"
-            state = "It is not changed; the packed one is in the pack."
+            what = "there is another object in its place"
+            state = "It was not changed; the packed one is in the pack."
             raise Refused(what, where=there.url, state=state, remedy="Move it away, and run again.")
     for there in missing:
         there.put(state=_IN_PACK)
@@ -233,7 +233,7 @@ def _fetch_index(root: str, folder: Path, name: str) -> Object:
     path = packing.packs_of(folder) / f"{name}{INDEX}"
     index = objects.fetched(f"{pack_url(root, name)}{INDEX}", path, _LONGEST_INDEX)
     if index.found is None:
-        raise InUse("another run has just removed it", where=index.url, state=NOTHING, remedy="Run again.")
+        raise InUse("another run just removed it", where=index.url, state=NOTHING, remedy="Run again.")
     return index
 
 
@@ -253,8 +253,10 @@ def _fetch_frames(old: Pack, entries: Iterable[Entry], root: str) -> None:
         for frame in sorted({each.frame for each in entries}):
             end = next((each for each in starts if each > frame), old.index.size)
             if end - frame > _LARGEST_ARCHIVE:
-                what = "a frame of it is larger than any that we write"
-                raise Damaged(what, where=pack_url(root, old.name) + INDEX, state=NOTHING, remedy="Look who wrote it.")
+                what = "one of its frames is larger than any we write"
+                raise Damaged(
+                    what, where=pack_url(root, old.name) + INDEX, state=NOTHING, remedy="Find out who wrote it."
+                )
             os.lseek(fd, frame, os.SEEK_SET)
             for piece in objects.ranged(pack_url(root, old.name) + ARCHIVE, frame, end):
                 disk.write_all(fd, piece)
@@ -263,8 +265,8 @@ def _fetch_frames(old: Pack, entries: Iterable[Entry], root: str) -> None:
 def _refuse_if_large(root: str, entry: Entry) -> None:
     """Raise Refused for a session that cannot be put, or that a stranger's pack would fill the disk with."""
     if max(each.size for each in entry.members) > cloud.LARGEST:
-        what = f"it has more than {cloud.LARGEST // MB:,} MB, the most that there is of a session in an object store"
-        remedy = "Unpack a copy of the pack on a disk."
+        what = f"it has more than {cloud.LARGEST // MB:,} MB, more than any session in an object store may have"
+        remedy = "Unpack a local copy of the pack."
         raise Refused(what, where=f"{root}/{entry.path}", state=_IN_PACK, remedy=remedy)
 
 
@@ -288,7 +290,7 @@ def mark(root: str, name: str, states: dict[str, State]) -> None:
         with opened(root, name) as (old, index):
             old.mark(states)
             try:
-                index.put(state="The sessions are at their places, and in the pack too.")
+                index.put(state="The sessions are in their places, and in the pack too.")
             except InUse:
                 if number == _TRIES - 1:
                     raise

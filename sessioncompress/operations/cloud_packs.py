@@ -41,7 +41,7 @@ from sessioncompress.store.layout import ARCHIVE, FOLDER, store_in
 from sessioncompress.store.pack import INDEX, State
 from sessioncompress.store.packing import Pack
 
-_NOT_TAKEN = "No session is taken from its place."
+_NOT_TAKEN = "No session was moved."
 
 
 class _Fetched(NamedTuple):
@@ -210,4 +210,4 @@ def _empty_store(store: Iterable[Object]) -> None:
     for each in store:
         # A run that wrote it meanwhile adds to it, and fails at the session. What it began with is in the pack.
         with suppress(InUse):
-            each.put(empty=True, state="Its session is packed; the next 'pack' takes what is left of its store.")
+            each.put(empty=True, state="Its session is packed; the next 'pack' takes the rest of its store.")

@@ -33,7 +33,7 @@ _CONNECT = 10
 """Seconds to wait for a scheduler, and for the first of its workers."""
 _PATIENCE = 60.0
 """Seconds to wait for a scheduler that does not answer any more, or for a worker where none is left."""
-_NO_ANSWER = "the scheduler does not answer any more"
+_NO_ANSWER = "the scheduler no longer answers"
 _LOOK = 1.0
 """Seconds between two looks at the workers."""
 _FETCH = 10.0
@@ -80,7 +80,7 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
                 client = stack.enter_context(_local(stack, workers or os.cpu_count() or 1))
             except (OSError, RuntimeError) as error:
                 what = f"its workers could not be started ({type(error).__name__})"
-                remedy = "Run again, where memory is short with fewer workers, or without --engine."
+                remedy = "Run again; if memory is short, with fewer workers, or without --engine."
                 raise FileFailed(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
         else:
             where = scheduler
@@ -141,8 +141,8 @@ def _version() -> str:
 
 
 def _another(worker: str, version: str, here: str) -> UsageError:
-    has = f"sessioncompress {version}" if version else "no sessioncompress that it can import"
-    what = f"this worker has {has}, and here is {here}"
+    has = f"sessioncompress {version}" if version else "no sessioncompress it can import"
+    what = f"this worker has {has}, but this machine has {here}"
     remedy = "Install the same version for the scheduler and all its workers."
     return UsageError(what, where=worker, state=STATE, remedy=remedy)
 
@@ -229,13 +229,13 @@ def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any] |
     except CancelledError as error:
         raise _lost(where, _NO_ANSWER) from error
     except KilledWorker:
-        what = "each worker that worked on it ended"
-        remedy = "Run again; where memory is short, with fewer workers."
+        what = "every worker that tried it ended"
+        remedy = "Run again; if memory is short, with fewer workers."
     except Exception as error:  # noqa: BLE001 - what one worker cannot do must not cost the other sessions their turn
         if isinstance(error, TimeoutError) and future.status != "error":
             return None
         # Without Python's own message, which may quote the session.
-        what = f"the worker could not do it ({type(error).__name__})"
+        what = f"the worker failed ({type(error).__name__})"
         remedy = "Check that the same packages are installed for the scheduler and all its workers, and run again."
     else:
         return result
@@ -243,5 +243,5 @@ def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any] |
 
 
 def _lost(where: str, what: str) -> FileFailed:
-    state = "Every session is as it was or as it will be, nothing in between."
+    state = "Every session is either as before or completely rewritten."
     return FileFailed(what, where=where, state=state, remedy="Run again to go on.")

@@ -132,7 +132,7 @@ def compact_session(
 ) -> CompactStats:
     """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
 
-    What goes and how long the summary is says `policy.compact`; `policy.summarizer` may name a model that is asked for
+    `policy.compact` says what goes and how long the summary is; `policy.summarizer` may name a model that is asked for
     it. With `if_due` only where the rule of `policy.budget` asks for a summary, and a run of compress would not do.
     With `drop_dead` the lines for which the summary stands leave the session, and are kept with the originals. A `goal`
     heads the summary. `form`, `named` and `run_id` as in compress_session(); what was found in a folder and cannot have
@@ -170,7 +170,7 @@ def refuse_size(path: Path, policy: Policy) -> None:
         return
     others = [f'"{rule}"' for rule in Rule if rule is not Rule.SIZE]
     raise UsageError(
-        'the budget\'s rule is "size", which does not say when a summary is due',
+        'the budget\'s rule is "size", which does not say when to write a summary',
         where=path,
         state=NOT_CHANGED,
         remedy=f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}.",
@@ -221,7 +221,7 @@ class _Compaction:
             if old.went_on():
                 return replace(self._unchanged(WENT_ON), status=Status.SKIPPED)
         if told is None:
-            return replace(self._unchanged("the beforeCommand cancels it"), status=Status.SKIPPED)
+            return replace(self._unchanged("the beforeCommand canceled it"), status=Status.SKIPPED)
         return self._write(found, old, told, dry_run=dry_run)
 
     def _left(self, reason: str) -> CompactStats:
@@ -239,7 +239,7 @@ class _Compaction:
         is_compacted = bool(order) and self._session.read.lines.roles[order[0]] is Role.CHECKPOINT
         if is_compacted or self._session.part.known.rewritten.rows.keys().isdisjoint(order):
             return reason
-        return f"{reason}; compress has replaced what was long: restore it first, compact it, then compress it again"
+        return f"{reason}; compress has already shortened it: restore it first, compact it, then compress it again"
 
     def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""
@@ -283,11 +283,11 @@ class _Compaction:
             # As all numbers of the policy, by four characters a token.
             if (saved := before - tokens) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
-                reason = f"it would save {saved:,} tokens of 4 characters, less than {least}"
+                reason = f"it would save only {saved:,} tokens of 4 characters, less than {least}"
                 return self._left(reason)
             if self._says_again(draft.added, found, found.kept if made.repeated else ()):
                 # The journal tells checkpoints by their lines: it would forget how the one that stands there goes.
-                return self._left("the summary that stands there says it all")
+                return self._left("the summary that is there says it all")
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -325,9 +325,9 @@ class _Compaction:
         goal = self._goal
         if goal.source is not None and not goal.text:
             what = goals.NOT_FOUND[goal.source]
-            yield f"{what}: {'the goal of the summary before stays' if old.notes.goal else 'no goal heads the summary'}"
+            yield f"{what}: {'the goal of the earlier summary stays' if old.notes.goal else 'the summary has no goal'}"
         if goal.instructions and summary.by == EXTRACTIVE and not old.heeds:
-            yield "nothing shares a word with the instructions: the summary is the one without them"
+            yield "the instructions share no word with the session, so they change nothing in the summary"
 
     @cached_property
     def _latest(self) -> Latest | None:
@@ -343,7 +343,7 @@ class _Compaction:
             if self._drop_dead and made and not made.stays.union(made.removed).issuperset(found.old):
                 made = session.form.dropping(session.written, found, made)
         if made is None:
-            what = f"compact writes no checkpoint for sessions of {session.form.name} yet"
+            what = f"compact can't write a checkpoint for {session.form.name} sessions yet"
             raise Refused(
                 what,
                 where=session.where,
@@ -393,7 +393,7 @@ class _Compaction:
             try:
                 told = Told(old.holding(answer.summary, by=user_commands.BY))
             except Unfit as why:
-                what = f"gives a summary that does not count: {why}"
+                what = f"returned an unusable summary: {why}"
                 raise user_commands.refused(command, what, session.where) from None
         else:
             told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt, sends=sends)
@@ -454,5 +454,5 @@ def _not_due(budget: BudgetStats | None) -> str:
     """Word why a budget asks for no summary; empty where it does, or nobody asks it."""
     if budget is None or budget.decision == Action.COMPACT:
         return ""
-    enough = "" if budget.decision == Action.NONE else ": a run of compress is enough"
+    enough = "" if budget.decision == Action.NONE else ": compress is enough"
     return f"{budget.reason} (rule {budget.rule}){enough}"

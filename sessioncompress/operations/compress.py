@@ -26,7 +26,7 @@ from sessioncompress.store.records import Command
 from sessioncompress.store.recover import check, recover
 from sessioncompress.store.runs import written_by
 
-TOLD_AGAIN = "done by a worker that ended before it told: tokens and blocks are not counted"
+TOLD_AGAIN = "done by a worker that ended before it reported: tokens and blocks are not counted"
 """The reason of a session that this run wrote already."""
 _TEXTS = ("path", "format", "status", "reason", "run")
 _NUMBERS = ("originalSize", "compressedSize", "tokensBefore", "tokensAfter", "messagesChanged")
@@ -45,11 +45,11 @@ def compress_session(
 ) -> CompressionStats:
     """Compress a session in place, or with `dry_run` only find out what that would do.
 
-    `force` lifts the size threshold and `min_saved_kb`, nothing else. `form` names the format and overrides the
-    detection; lines that are not understood as such stay. With `named`, the user named this file: it is refused if it
-    is no session, even if the policy skips it. Otherwise it was found in a folder, and is also refused if nothing
-    shows its agent. `run_id` is one of core.text.run_id() for all sessions of a run; without it this session has its
-    own. A session that this run wrote already is told as such, since whoever wrote it may have died before it told.
+    `force` overrides the size threshold and `min_saved_kb`, nothing else. `form` names the format and overrides the
+    detection; lines that can't be read as that format stay. With `named`, the user named this file: it is refused if
+    it is not a session, even if the policy skips it. Without `named` it was found in a folder, and is also refused if
+    nothing shows its agent. `run_id` is one of core.text.run_id() for all sessions of a run; without it this session
+    gets its own. A session that this run already wrote is reported as written: the worker that wrote it may have died.
     Raises SessionCompressError (see errors.py) with the session unchanged.
     """
     path = Path(path)

@@ -157,7 +157,7 @@ def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -
             if not whole:
                 if number != too_long and session.read.lines.roles[number] is Role.USER:
                     size = marker.amount(session.read.lines[number].size)
-                    yield number, Said(Say.PROMPT, f"({size}, too long to be read)")
+                    yield number, Said(Say.PROMPT, f"({size}, too long to read)")
                 too_long = number
                 continue
             if originals is not None and number in rewritten and (record := rewritten[number]).place:

@@ -164,21 +164,19 @@ class Opened:
                 going, remedy = "messages", "Set keepBackup to true in its policy, and run again."
                 if document is None:
                     going, remedy = "lines", "Set keepBackup to true in its policy, or run without --drop-dead."
-                what = f"{going} would go from it, and the policy keeps no originals (keepBackup: false)"
+                what = f"{going} would be removed from it, but the policy keeps no originals (keepBackup: false)"
                 raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
             if document is None:
                 draft = Draft(self._pieces(), made, sink, unended=unended)
             else:
                 draft = DocumentDraft(document, made, sink)
                 if draft.too_large:
-                    what = (
-                        f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, and no document of that size is read"
-                    )
+                    what = f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, which is too large for us to read"
                     raise Refused(
                         what,
                         where=self.where,
                         state=NOT_CHANGED,
-                        remedy="Begin a new session with what 'sessioncompress handoff' writes.",
+                        remedy="Start a new session with what 'sessioncompress handoff' writes.",
                     )
             draft.check(self._known, cut, self.where)
             yield draft
@@ -248,7 +246,7 @@ class Opened:
             if file.read() == b"\n":
                 return False
         if jsonl.parse(self._raw(last)) is None:
-            what = "its last line breaks off: its agent may be writing it, or was stopped while it did"
+            what = "its last line is cut off: its agent may be writing it, or was stopped while doing so"
             remedy = "Resume the session once with its agent, and run again."
             raise Refused(what, where=self.where, line=last + 1, state=NOT_CHANGED, remedy=remedy)
         return True
@@ -290,7 +288,7 @@ class Draft:
         lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
         self.read = reading.survey(self._noted(self._stream(len(lines))), known.form)
         if self._drops and known.seen and detect(head_of(self._first)) is not known.form:
-            what = "without the old lines nothing would show whose session it is"
+            what = "without the old lines we could no longer tell which agent's session it is"
             raise Refused(what, where=where, state=NOT_CHANGED, remedy="Run without --drop-dead.")
         live = set(for_the_model(self.read))
         kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}

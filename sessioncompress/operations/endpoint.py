@@ -69,7 +69,7 @@ def ask(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> st
                 seconds = wait if error.wait is None else error.wait
                 tried = f" ({counted(attempt, 'attempt', 'attempts')})"
                 if seconds > _LONGEST_WAIT:
-                    raise ModelFailed(f"{error}, and it asks for a wait of {seconds:,.0f} seconds{tried}") from None
+                    raise ModelFailed(f"{error}, and it asks us to wait {seconds:,.0f} seconds{tried}") from None
                 if attempt > rules.retries:
                     raise ModelFailed(f"{error}{tried}") from None
                 _sleep(seconds)
@@ -129,7 +129,7 @@ def _client(rules: Summarizer) -> Any:
             options |= {"trust_env": False, "verify": ssl.create_default_context()}
         client = openai.DefaultHttpxClient(**options)
     except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
-        raise ModelFailed("a proxy or the certificates that the environment names cannot be used") from None
+        raise ModelFailed("the proxy or the certificates named in the environment cannot be used") from None
     return openai.OpenAI(
         api_key="none",  # see _strip()
         base_url=rules.endpoint,
@@ -185,7 +185,7 @@ def _post(client: Any, rules: Summarizer, prompt: Prompt, model: str) -> bytes:
             # As other versions hand on what the hook raises.
             raise _refused(error.__cause__, rules) from None
         if _is_distrusted(error):
-            raise ModelFailed("the certificate of the endpoint is not trusted (SSL_CERT_FILE names others)") from None
+            raise ModelFailed("the endpoint's certificate is not trusted (SSL_CERT_FILE can name others)") from None
         raise _Again("the endpoint cannot be reached") from None
     except (ModelFailed, _Again, TimeoutError):
         raise
@@ -214,7 +214,7 @@ def _read(response: Any) -> bytes:
                 break
     except Exception as error:  # noqa: BLE001 - the HTTP library's own, whose name differs between versions
         is_slow = "Timeout" in type(error).__name__
-        raise TimeoutError if is_slow else _Again("the answer of the endpoint breaks off") from None
+        raise TimeoutError if is_slow else _Again("the endpoint's answer is cut off") from None
     if len(found) > MOST_ANSWER:
         raise ModelFailed(f"the endpoint sent more than {MOST_ANSWER:,} bytes")
     return bytes(found)
@@ -229,9 +229,9 @@ def _chat_url(url: str) -> str:
 
 
 def _refused(status: _Status, rules: Summarizer) -> Exception:
-    what = f"the endpoint answers with HTTP status {status.code}"
+    what = f"the endpoint answered with HTTP status {status.code}"
     if status.code in (401, 403) and not os.environ.get(rules.api_key_env):
-        what += f", and the variable {rules.api_key_env} has no key"
+        what += f", and the variable {rules.api_key_env} is not set"
     return _Again(what, _seconds(status.after)) if status.code in _AGAIN else ModelFailed(what)
 
 
@@ -252,14 +252,14 @@ def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
     try:
         answer = orjson.loads(raw)
     except ValueError:
-        raise ModelFailed("the answer of the endpoint is no JSON") from None
+        raise ModelFailed("the endpoint's answer is not JSON") from None
     spent.extend(_costs(answer))
     if protocol is Protocol.OMP:
         text = answer.get("summary") if isinstance(answer, dict) else None
     else:
         text = _chosen(answer)
     if not isinstance(text, str):
-        raise ModelFailed("the answer of the endpoint is not of its protocol")
+        raise ModelFailed("the endpoint's answer does not follow its protocol")
     return text
 
 
@@ -279,11 +279,11 @@ def _chosen(answer: Any) -> Any:
     except (KeyError, IndexError, TypeError, AttributeError):
         return None
     if calls:
-        raise ModelFailed("the answer has the call of a tool")
+        raise ModelFailed("the answer contains a tool call")
     if refusal or reason == "content_filter":
-        raise ModelFailed("the model refuses")
+        raise ModelFailed("the model refused")
     if reason == "length":
-        raise ModelFailed("the answer breaks off at its longest")
+        raise ModelFailed("the answer was cut off at its length limit")
     if text is None:
         return ""
     if isinstance(text, list):

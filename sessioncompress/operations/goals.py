@@ -31,12 +31,12 @@ from sessioncompress.policy.section import MOST
 from sessioncompress.store import disk
 
 NOT_FOUND = {
-    Source.TODO: "nothing is open in its todo list",
-    Source.FIRST: "it has no request of the user",
-    Source.LAST: "it has no request of the user",
+    Source.TODO: "its todo list has no open items",
+    Source.FIRST: "it has no user request",
+    Source.LAST: "it has no user request",
 }
 """Why a session has no goal where it was to be taken from it."""
-_NOT_WRITTEN = "It is not changed, and no session is."
+_NOT_WRITTEN = "It was not changed, and neither was any session."
 
 
 def found_in(session: Opened, wanted: Goal) -> Goal:
@@ -157,13 +157,13 @@ def setting(file: Path, section: str, values: Mapping[str, Any]) -> Setting:
     except (ValueError, TypeError, KeyError, AttributeError, CannotSplice) as error:
         written = json.dumps({section: values})
         remedy = f'Write {written} into its "{SECTION}" by hand.'
-        raise Refused("it is no policy that can be changed", where=file, state=_NOT_WRITTEN, remedy=remedy) from error
+        raise Refused("we can't edit this policy file", where=file, state=_NOT_WRITTEN, remedy=remedy) from error
 
 
 def write(change: Setting) -> None:
     """Write a planned change. Raises FileFailed where the file is another one by now."""
     if _read(change.file) != change.before:
-        raise FileFailed("it changed meanwhile", where=change.file, state=_NOT_WRITTEN, remedy="Run again.")
+        raise FileFailed("it changed in the meantime", where=change.file, state=_NOT_WRITTEN, remedy="Run again.")
     with failing(change.file, _NOT_WRITTEN):
         if change.before is None:
             disk.make_folder(change.file.parent)
@@ -180,6 +180,6 @@ def _read(file: Path) -> bytes | None:
             return None
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
-            what = "it is no regular file, or has other hard links"
+            what = "it is not a regular file, or has other hard links"
             raise Refused(what, where=file, state=_NOT_WRITTEN, remedy=remedy)
         return file.read_bytes()

@@ -54,16 +54,16 @@ def handoff_session(
     form: str | None = None,
     named: bool = True,
 ) -> Handoff:
-    """Sum up all that the model reads of a session, which is not changed.
+    """Summarize all that the model reads of a session, which is not changed.
 
-    A `goal` heads it; a subagent's is its task. With `new` a new session that begins with that is written beside it.
-    `form` and `named` as in compress_session().
-    Raises SessionCompressError: Refused where nothing was said, the agent gets no new session, or that one is there.
+    A `goal` goes at the top; a subagent's goal is its task. With `new` a new session that starts with the summary is
+    written next to it. `form` and `named` as in compress_session(). Raises SessionCompressError: Refused if nothing was
+    said, if we can't start a session for the agent, or if the new file exists.
     """
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         order = for_the_model(session.read)
         if not any(session.read.lines.roles[number] in SPOKEN for number in order):
-            what = "nothing was said in it that could be handed off"
+            what = "there is nothing in it to hand off"
             raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
         splits = _is_in_progress(session, order)
         besides = Besides(found_in(session, Goal(goal)).text)
@@ -109,7 +109,7 @@ def write_new(path: Path, content: bytes) -> None:
 
 
 def _taken(path: Path) -> Refused:
-    return Refused("it is there already", where=path, state=_NOTHING, remedy="Rename or remove it first.")
+    return Refused("the file exists", where=path, state=_NOTHING, remedy="Rename or remove it first.")
 
 
 def _document(session: Opened, summary: Summary) -> str:

@@ -57,12 +57,12 @@ def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
         yield _note_nothing
         return
     file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - leaves a home that is not there as it is
-    as_it_was = f"{session} is not changed."
-    done = f"What was done with {session} stands; only the line that tells of it is missing."
+    as_it_was = f"{session} was not changed."
+    done = f"{session} is done; only its line in the log is missing."
 
     def refuse(why: str) -> None:
         remedy = "Name another file, with --log or as logFile."
-        raise FileFailed(f"{why}: nothing is added to it", where=file, state=as_it_was, remedy=remedy)
+        raise FileFailed(f"{why}: nothing was added to it", where=file, state=as_it_was, remedy=remedy)
 
     def refuse_other(fd: int) -> None:
         # A glob may have named a session, say.
@@ -72,7 +72,7 @@ def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
         if found.st_uid != os.geteuid():
             refuse("it belongs to another user")
         if os.pread(fd, len(_BEGIN), 0) not in (b"", _BEGIN):
-            refuse("this is no log of sessioncompress")
+            refuse("it is not a log of sessioncompress")
 
     with ExitStack() as opened:
         with _failing(file, as_it_was):

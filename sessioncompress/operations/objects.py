@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 MB = KB * KB
 NOTHING = "Nothing was done."
-STATE = "The session is as it was or as it will be, nothing in between."
+STATE = "The session is either as before or completely rewritten."
 _CHUNK = 8 * MB
 _RETRIES, _RETRY_SECONDS = 6, 60
-_LEFT_ALONE = "It is left alone, and the session is not changed."
+_LEFT_ALONE = "It was left alone, and the session was not changed."
 _LONGEST_ERROR = 300
 _ENDPOINTS = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT")
 
@@ -66,7 +66,7 @@ class Object:
                 data.seek(0)
                 version = _holding(self.url, data)
                 if version is None:
-                    what = "somebody else wrote it meanwhile"
+                    what = "somebody else wrote it in the meantime"
                     raise InUse(what, where=self.url, state=_LEFT_ALONE, remedy="Run again.") from error
             self._mode = _update(version)
 
@@ -141,7 +141,9 @@ def fetched(url: str, path: Path, most: int | None = None) -> Object:
         except FileNotFoundError:
             return Object(url, path)
         if most is not None and found.meta["size"] > most:
-            raise Damaged(f"it is larger than {most:,} bytes", where=url, state=NOTHING, remedy="Look who wrote it.")
+            raise Damaged(
+                f"it is larger than {most:,} bytes", where=url, state=NOTHING, remedy="Find out who wrote it."
+            )
         disk.make_folder(path.parent)
         with disk.closing(disk.create(path)) as fd:
             for chunk in found.stream(_CHUNK):
@@ -222,7 +224,7 @@ def place(url: str) -> tuple[ObjectStore, str]:
     root = root_of(url)
     key = url[len(root) :].rstrip("/")
     if key.startswith("/"):
-        what, remedy = "the library would leave out the second slash", "Name it without, or rename that object."
+        what, remedy = "the library would drop the second slash", "Name it without one, or rename that object."
         raise UsageError(what, where=url, state=NOTHING, remedy=remedy)
     return _client(root), key
 
@@ -234,7 +236,7 @@ def _client(bucket: str) -> ObjectStore:
     for name in _ENDPOINTS:
         if (given := os.environ.get(name)) and not given.startswith(("http://", "https://")):
             # The library would not end there, but break off.
-            what, remedy = f"{name} is no URL: {given!r}", "Set it as in http://localhost:9000."
+            what, remedy = f"{name} is not a URL: {given!r}", "Set it as in http://localhost:9000."
             raise UsageError(what, where=bucket, state=NOTHING, remedy=remedy)
     retries: Any = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
     with failing(bucket, NOTHING):
@@ -246,7 +248,7 @@ def library() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError as error:
-        what = "object stores need the library obstore"
+        what = "object stores need the obstore package"
         raise UsageError(what, state=NOTHING, remedy="Run: pip install 'sessioncompress[cloud]'") from error
 
 
@@ -263,9 +265,9 @@ def failing(url: str, state: str) -> Iterator[None]:
         said = lines[0].partition("<")[0][:_LONGEST_ERROR].rstrip(".: ")
         remedy = "Check the bucket, the network, and the credentials and the region in the environment."
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
-            remedy = "Check what the credentials in the environment may do: list, get and put are needed."
+            remedy = "Check the permissions of the credentials in the environment: list, get and put are needed."
         if isinstance(error, InvalidPathError) or "invalid path" in said or "Could not parse path" in said:
-            remedy = "The library can read no such key: rename that object, or name prefixes beside it."
+            remedy = "The library cannot read a key like that: rename the object, or name prefixes without it."
         raise FileFailed(said, where=url, state=state, remedy=remedy) from None
 
 

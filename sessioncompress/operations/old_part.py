@@ -16,7 +16,7 @@ from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.operations.conversation import said
 from sessioncompress.operations.draft import Opened
 
-WENT_ON = "its agent went on while it was summed up"
+WENT_ON = "its agent added to it during the summary"
 """Why a session is left."""
 
 

@@ -118,7 +118,7 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
     root = next((each for each in roots if path.is_relative_to(each)), path.parent)
     if not_utf8(str(path.relative_to(root))):
         remedy = "Rename it."
-        raise Refused("its name is no UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
+        raise Refused("its name is not UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
     with open_session(path, writing=False) as session:
         if rollouts.is_packed(session):
             form, head = rollouts.read(session)
@@ -333,7 +333,7 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
         turns, begun = _turns(session, head.form)
         added = adding.result()
     if added is None:
-        raise session.in_use("a program has shortened it")
+        raise session.in_use("a program shortened it")
     modified, project = written_time(session.stat.st_mtime), utf8(head.project)
     frame, members = added
     return Entry(
@@ -355,12 +355,12 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
     """Bring a session to the state of its last run. Raises Refused where its store is not beside it."""
     if store.folder != store.work and holds(store):
         # A pack may be moved with its folder, and a backup folder keeps the originals of other sessions too.
-        what = f"its originals lie in the backup folder {store.folder}, and a pack holds only what lies beside sessions"
+        what = f"its originals are in the backup folder {store.folder}, and a pack holds only what is next to sessions"
         remedy = "Run 'sessioncompress restore' on it first."
         raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     recover(session, store, journals.load(store.journal).lengths)
     if session.path.name in sessions_named(store.work):
-        raise session.in_use("a run has just replaced it")
+        raise session.in_use("a run just replaced it")
 
 
 def _turns(session: OpenSession, form: Format) -> tuple[int, str]:

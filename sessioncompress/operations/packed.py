@@ -49,7 +49,7 @@ class Ambiguous(UsageError):
     """A name means several packed sessions."""
 
     def __init__(self, named: str, found: Sequence[Packed]) -> None:
-        what = f"{named!r} means {len(found):,} packed sessions"
+        what = f"{named!r} matches {len(found):,} packed sessions"
         super().__init__(what, state="Nothing was done.", remedy="Name one by its id or path:")
         self.found = found
 
@@ -147,7 +147,7 @@ def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda
             here = _called(each, anywhere)
         if not here:
             if not (at_place := list(_at_place(each))):
-                what = f"no packed session is meant by {each!r}"
+                what = f"no packed session matches {each!r}"
                 remedy = "'sessioncompress sessions' lists them; a path may be that of a session, folder or archive."
                 if len(each) < _FEWEST:
                     remedy = f"Of an id or a title type {_FEWEST} characters or more. {remedy}"

@@ -163,7 +163,7 @@ def _tables(found: Overview) -> tuple[Table, ...]:
     months = found.months[-_MOST_MONTHS:]
     if older := found.months[:-_MOST_MONTHS]:
         months = (_summed("earlier", older), *months)
-    free = ("Would free", "what a run would free, with the store counted")
+    free = ("Would free", "what a run would free, counting the store")
     recent = ("Recent", "what is recent, and stays whole")
     return (
         _table("agents", "By agent", "Agent", free, found.agents),
@@ -283,7 +283,7 @@ def refuse_other(path: Path) -> None:
         path.parent.stat()
         if path.is_symlink() or (path.exists() and not _is_page(path)):
             remedy = "Name another file with -o, or rename or remove this one first."
-            raise Refused("it is there already, and is no report", where=path, state=_STATE, remedy=remedy)
+            raise Refused("the file exists and is not one of our reports", where=path, state=_STATE, remedy=remedy)
 
 
 def _is_page(path: Path) -> bool:

@@ -36,7 +36,7 @@ from sessioncompress.store.records import LineRecord
 def way_out(session: OpenSession, store: Store, journal: journals.Journal, form: str | None) -> str:
     """Tell how to go on with a session that cannot be restored exactly: put back what is possible, or print it."""
     if not journal.kept:
-        return "Nothing more can be put back from here: only a copy of the session can bring back the rest."
+        return "Nothing more can be restored from here; only a copy of the session can bring back the rest."
     try:
         found, known = reading.find(session, journal), reading.format_of(session, form)
         with damage.SalvagingReader(store.originals) as originals:
@@ -50,7 +50,7 @@ def way_out(session: OpenSession, store: Store, journal: journals.Journal, form:
     if can:
         return "'sessioncompress restore --from-markers' puts back all that can be."
     return (
-        f"'sessioncompress show REF {session.path}' prints an original that is kept; the references are each 'ref' in "
+        f"'sessioncompress show REF {session.path}' prints an original that was kept; the references are each 'ref' in "
         f"{store.journal}. Only a copy of the session can bring back the rest."
     )
 
@@ -183,7 +183,7 @@ class PutBack:
         if not parts:
             return ""
         never = sum(record.place is None for record in self._rewritten.values())
-        why = [f"of {never:,} no original was kept"] if never else []
+        why = [f"{never:,} had no original"] if never else []
         if self._in_part or gone > never + len(self.unreadable):
             why.append("thinking and mirrors leave no marker")
         of = f"of {known:,} rewritten lines " if known else ""
@@ -378,7 +378,7 @@ class ByMarkers(Restoring):
             # Before the commit, after which the session is the restored one.
             inexact = putback.inexact()
             if not putback.changed:
-                nothing = "nothing stands there that can be put back"
+                nothing = "it has nothing that can be put back"
                 nothing += ": the session is not exact" if inexact else ""
                 is_exact = putback.is_own and not inexact and not left
                 none = self.stats(Status.UNCHANGED, "; ".join([ALREADY if is_exact else nothing, *left]))

@@ -53,14 +53,14 @@ def restore_session(
 ) -> RestoreStats:
     """Give a session its original bytes back; lines appended since stay.
 
-    Checkpoints of ours are taken out, unless `keep_checkpoints`; an entry that hangs on one is hung on its parent.
+    Our checkpoints are removed, unless `keep_checkpoints`; an entry whose parent is one gets that one's parent.
 
     Each rewritten line, and each copy of one, becomes its original; all other lines stay. In an older state of the
     session, the lines that it has come back. `reason` counts the copies and the missing lines. The session is refused
-    if it cannot be exact: a rewritten line was altered since.
+    if the result can't be exact because a rewritten line was changed since.
 
-    `run` is the name of a run, and takes back what it did alone. Of a line that several runs rewrote, nobody kept
-    what stood there in between: then the whole session goes back, and `reason` says so.
+    `run` is the name of a run, and undoes only what that run did. If several runs rewrote a line, nobody kept what
+    was there in between: then the whole session is restored, and `reason` says so.
 
     `from_markers` puts back what is possible, also in a fork or a migrated file: rewritten lines as a whole, and
     elsewhere the value of each marker of ours. `originals` then names the session whose store to use, which itself may
@@ -83,10 +83,10 @@ def restore_session(
         known = journals.load(other.journal)
         if not known.runs:
             raise errors.UsageError(
-                f"{originals}, whose originals are to be used, has no store: there is no journal {other.journal}",
+                f"{originals}, named by --originals, has no store: there is no journal {other.journal}",
                 state=errors.NOT_CHANGED,
-                remedy="Name the session, or its old path if it was moved, and with --backup-dir the folder if it had "
-                "one.",
+                remedy="Name the session, or its old path if it was moved. If it had a backup folder, name that with "
+                "--backup-dir.",
             )
         return markers.from_store(other, known)
 
@@ -104,20 +104,20 @@ class _Exactly(Restoring):
             reading.refuse_unless_session(session, self.form)
             relatives.refuse_if_marked(session, self.store, self.policy, self.form)
             refuse_if_compacted(session, self.store, self.form)
-            return self.stats(Status.UNCHANGED, "no marker of ours stands in it, and it has no store")
+            return self.stats(Status.UNCHANGED, "it has none of our markers, and no store")
         whole = ""
         if self.run:
             wanted = journal.standing.named(self.run)
             if not wanted:
                 known = any(each.name == self.run for each in journal.runs)
-                why = "was taken back already" if known else "did not write it"
+                why = "was undone already" if known else "did not change it"
                 return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
             if len(wanted) == len(journal.standing.numbers):
                 self.command = Command.RESTORE
             elif stands_alone(session, journal, wanted, self._format(), self.store.originals):
                 self.only = wanted
             else:
-                whole = "restored as a whole, with what other runs did: what stood there between two runs is not kept"
+                whole = "restored as a whole, with what other runs did: what was there between two runs is not kept"
                 self.command = Command.RESTORE
         takes = self.command is not Command.RESTORE_LINES
         taking = [] if not takes else journal.checkpoints
@@ -159,7 +159,7 @@ class _Exactly(Restoring):
         swaps.keep(self._takes)
         if lost := sum(record.place is None for record in swaps.values()):
             has = counted(lost, "line has", "lines have")
-            reasons.append(f"{has} no original, compressed without keeping originals (keepBackup: false)")
+            reasons.append(f"{has} no original: compressed without keeping originals (keepBackup: false)")
         if reasons:
             raise errors.Refused(
                 "it cannot be restored exactly: " + "; ".join(reasons),
@@ -172,17 +172,15 @@ class _Exactly(Restoring):
             relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked) if marked else []
         )
         unknown = joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
-        in_merge = "git's conflict markers stand in it still" if reading.line_in_merge(session) else ""
+        in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         gone = not_as_written(checkpoints.altered) if checkpoints else ""
         if checkpoints and checkpoints.copied:
-            gone = (
-                "the agent has copied the summary into a line of its own, which stays: the model may go on reading it"
-            )
+            gone = "the agent copied the summary into a line of its own, which stays: the model may still read it"
         older = joined(not_there(len(missing)), in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
             none = ALREADY_BUT if unknown or gone else ALREADY
             if self.only is not None:
-                none = f"nothing that the run {self.run} did stands in it"
+                none = f"nothing that the run {self.run} did is left in it"
             return self.stats(Status.UNCHANGED, joined(none, older, unknown))
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
             undo = originals and Undo(journal, self.only, self._format(), originals, store.journal)

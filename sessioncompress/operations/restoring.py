@@ -20,7 +20,7 @@ from sessioncompress.store.records import CheckpointRecord, Command, LineRecord,
 
 ALREADY = "it has its original bytes already"
 ALREADY_BUT = "every line that its journal knows has its original bytes already"
-NONE_STORED = "no original is stored that could be put back"
+NONE_STORED = "no originals are stored"
 
 
 class RestoreStats(Struct, frozen=True, rename="camel"):

@@ -87,7 +87,7 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
             if len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3:
                 return value
     raise errors.Damaged(
-        f"the original of reference {block.ref} is not what the journal says",
+        f"the original of reference {block.ref} does not match the journal",
         where=journal,
         state=errors.NOT_CHANGED,
         remedy="Put the journal and the originals back from a backup.",
@@ -116,8 +116,8 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
     if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
-        remedy = "A reference is the 12 or more digits (0-9, a-f) that a marker names."
-        raise errors.UsageError(f"{ref!r} is no reference", remedy=_of_packed(ref) or remedy)
+        remedy = "A reference is the 12 or more digits (0-9, a-f) in a marker."
+        raise errors.UsageError(f"{ref!r} is not a reference", remedy=_of_packed(ref) or remedy)
     unreadable: list[errors.SessionCompressError] = []
     searched: list[str] = []
     for journals_there in _places(path, policy):
@@ -145,13 +145,13 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
         if is_folder(path):
             more = len(searched) - _MOST_NAMES
             names = searched[:_MOST_NAMES] + ([f"{more:,} more"] if more > 0 else [])
-            state = f"The stores in it are of {', '.join(names)}." if names else "No session's store lies in it."
+            state = f"It has the stores of {', '.join(names)}." if names else "It has no session's store."
         else:
             store_of(path.absolute(), policy)
             if path.is_file():
                 with open_session(path, writing=False) as session:
                     reading.refuse_unless_session(session)
-    raise errors.UsageError(f"no original with the reference {ref} is found", where=path, state=state, remedy=remedy)
+    raise errors.UsageError(f"no original with the reference {ref} found", where=path, state=state, remedy=remedy)
 
 
 def _of_packed(named: str) -> str:
@@ -163,7 +163,7 @@ def _of_packed(named: str) -> str:
         for each in packed.called(named):
             path = quote(str(each.place))
             return (
-                f"It names a packed session: 'sessioncompress unpack {quote(named)}' brings it back, and "
+                f"It is packed: 'sessioncompress unpack {quote(named)}' brings it back, and "
                 f"'sessioncompress show REF {path}' prints an original of it."
             )
     return ""
@@ -212,8 +212,8 @@ def working_folder() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError as error:
-        remedy = "Go to another one, or name the session: show REF SESSION."
-        raise errors.UsageError("the working folder does not exist any more", remedy=remedy) from error
+        remedy = "Change to another one, or name the session: show REF SESSION."
+        raise errors.UsageError("the working folder no longer exists", remedy=remedy) from error
 
 
 def mentions(ref: str, journal: Path) -> bool:
@@ -264,7 +264,7 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
         return []
     if not path.exists():
         remedy = f"Put back a copy of it from a backup{or_from_git(path)}, or name its folder with --backup-dir."
-        raise errors.FileFailed("the originals are not there", where=path, remedy=remedy)
+        raise errors.FileFailed("the originals are missing", where=path, remedy=remedy)
     shown: dict[bytes, Shown] = {}
     lost: list[tuple[str, errors.Unreadable]] = []
     with SalvagingReader(path) as originals:

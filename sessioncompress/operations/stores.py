@@ -80,19 +80,25 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
         except (FileNotFoundError, NotADirectoryError):
             if gone_too:
                 return
-            what, first = "the session is not there", ""
+            what, first = "the session is missing", ""
         else:
             if stat.S_ISREG(mode):
                 return
-            lies = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
-            what = f"{lies} lies where the session was"
+            lies = (
+                "a symbolic link"
+                if stat.S_ISLNK(mode)
+                else "a folder"
+                if stat.S_ISDIR(mode)
+                else "something that is not a regular file"
+            )
+            what = f"{lies} is where the session was"
     named = quote(str(session))
     raise Refused(
         f"{what}, but its store is still there",
         where=session,
-        state="Nothing of that is changed.",
+        state="Nothing was changed.",
         remedy=f"Put the session back. If it was moved, 'sessioncompress restore --from-markers --originals {named} "
-        f"NEW_PATH' gives it its originals back. If it is not wanted any more, {first}'sessioncompress forget "
+        f"NEW_PATH' gives it its originals back. If you no longer need it, {first}'sessioncompress forget "
         f"{named}' deletes them.",
     )
 

@@ -42,16 +42,17 @@ def is_used(rules: Summarizer) -> bool:
 def check(rules: Summarizer) -> None:
     """Raise UsageError where no model could be asked like this, so that it is said before any work."""
     if rules.command is not None and rules.endpoint is not None:
-        raise _wrong("a command and an endpoint are both to sum up", "Name one of them.")
+        raise _wrong("both a command and an endpoint are set to write the summary", "Name one of them.")
     if rules.command is not None:
         _words(rules.command)
         if rules.models or rules.protocol is not Protocol.OPENAI:
-            raise _wrong("a command chooses its model itself", "Leave out --model and --protocol.")
+            raise _wrong("a command chooses its own model", "Leave out --model and --protocol.")
     elif rules.endpoint is not None:
         _check_endpoint(rules)
     elif rules.models or rules.prompt or rules.protocol is not Protocol.OPENAI:
         raise _wrong(
-            "a model, a prompt or a protocol is named, and nobody who sums up", "Add --summarizer or --endpoint."
+            "a model, a prompt or a protocol is set, but nothing to write the summary with",
+            "Add --summarizer or --endpoint.",
         )
     _redaction(rules)
     if rules.prompt is not None:
@@ -66,12 +67,12 @@ def _find_program(command: str) -> None:
         return
     # What stands behind the name of a variable may be secret.
     name, sets, _ = program.partition("=")
-    remedy = "Correct --summarizer, or summarizer.command of your configuration; no shell reads it."
+    remedy = "Correct --summarizer, or summarizer.command in your configuration; it is not run by a shell."
     if sets:
-        what = f"the command that sums up begins with the variable {printable(name)}, and not with a program"
-        raise _wrong(what, "Set it before sessioncompress runs.")
+        what = f"the summarizer command begins with the variable {printable(name)} instead of a program"
+        raise _wrong(what, "Set the variable before you run sessioncompress.")
     state = "cannot be executed" if Path(program).exists() and os.sep in program else "is not found"
-    raise _wrong(f"the program {printable(program)}, which is to sum up, {state}", remedy)
+    raise _wrong(f"the summarizer program {printable(program)} {state}", remedy)
 
 
 def _check_endpoint(rules: Summarizer) -> None:
@@ -84,15 +85,15 @@ def _check_endpoint(rules: Summarizer) -> None:
     except ValueError:
         is_url = False
     if not is_url:
-        raise _wrong("the endpoint is no URL", "Write it as in https://host/v1.")
+        raise _wrong("the endpoint is not a URL", "Write it as in https://host/v1.")
     if "@" in parts.netloc:
         # It would be sent in place of the key.
-        remedy = "Take out what stands before the @: a key comes from the variable that --api-key-env names."
+        remedy = "Remove the part before the @; the key comes from the variable that --api-key-env names."
         raise _wrong("the endpoint's URL has a user or a password", remedy)
     if rules.protocol is Protocol.OPENAI and not rules.models:
         raise _wrong("the endpoint needs the name of a model", "Add --model.")
     if rules.protocol is Protocol.OMP and rules.models:
-        raise _wrong("the protocol of oh-my-pi names no model", "Leave out --model.")
+        raise _wrong("oh-my-pi's protocol does not take a model", "Leave out --model.")
     key = os.environ.get(rules.api_key_env, "")
     if not (key.isascii() and key.isprintable()):
         what = f"the key in the variable {rules.api_key_env} has a line break or another character that no key has"
@@ -106,9 +107,9 @@ def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise _wrong(f"the command that sums up cannot be read ({error})".lower(), "Check its quotes.") from error
+        raise _wrong(f"the summarizer command cannot be parsed ({error})".lower(), "Check its quotes.") from error
     if not words:
-        raise _wrong("the command that sums up is empty", "Name a program.")
+        raise _wrong("the summarizer command is empty", "Name a program.")
     return words
 
 
@@ -119,7 +120,7 @@ def _redaction(rules: Summarizer) -> Callable[[str], str]:
         try:
             patterns.append(re.compile(each))
         except (re.error, RecursionError, OverflowError) as error:
-            what = f"the {number}. of the patterns to redact is no regular expression ({error})"
+            what = f"redaction pattern {number} is not a regular expression ({error})"
             raise _wrong(what, "Correct summarizer.redactPatterns.") from error
 
     def redact(text: str) -> str:
@@ -134,7 +135,7 @@ def _read_prompt(name: str) -> str:
     path = Path(os.path.expanduser(name))  # noqa: PTH111 - leaves a home that is not there as it is
     if not path.is_absolute():
         # Of which folder it were would not be clear, and a session's is anybody's.
-        raise _wrong("the prompt's path is not absolute", "Write it from / or ~ on.")
+        raise _wrong("the prompt's path is not absolute", "Start it with / or ~.")
     with failing(path, _NOTHING_SENT):
         found = path.stat()
         raw = _read(path) if stat.S_ISREG(found.st_mode) else _piped(path, found.st_dev, found.st_ino)
@@ -143,7 +144,7 @@ def _read_prompt(name: str) -> str:
     except UnicodeDecodeError:
         text = ""
     if len(raw) > LARGEST_PROMPT or not text.strip():
-        what = f"the prompt is empty, no text, or has more than {LARGEST_PROMPT // 1024} KB"
+        what = f"the prompt is empty, not text, or larger than {LARGEST_PROMPT // 1024} KB"
         raise UsageError(what, where=path, state=_NOTHING_SENT, remedy="Name another file.")
     return text.strip()
 
@@ -160,7 +161,7 @@ def _piped(path: Path, device: int, number: int) -> bytes:
     return _read(path)
 
 
-_NOTHING_SENT = "Nothing was sent, and no session is changed."
+_NOTHING_SENT = "Nothing was sent, and no session was changed."
 
 
 def _wrong(what: str, remedy: str) -> UsageError:
@@ -220,7 +221,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     except ModelFailed as why:
         if rules.on_failure is OnFailure.LEAVE:
             remedy = "Run again, or with --on-failure extractive."
-            what = f"no model has summed it up: {why}"
+            what = f"no model summarized it: {why}"
             raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
         summary, failure = old.extract, str(why)
     return Told(summary, failure, sum(spent) if spent else None, sent)
@@ -248,7 +249,7 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     done = process.run(_words(rules.command or ""), given, seconds=rules.timeout_seconds, most=MOST_ANSWER)
     if done.ended:
         # No summary without a model either: nobody wants one any more.
-        raise FileFailed(f"the command that sums up failed: {done.failure}", where=where, state=NOT_CHANGED)
+        raise FileFailed(f"the summarizer command failed: {done.failure}", where=where, state=NOT_CHANGED)
     if done.failure:
         raise ModelFailed(f"the command failed: {done.failure}")
     return done.output.decode(errors="replace")

@@ -70,11 +70,12 @@ class Unwound:
         if number := sum(bool(each.dropped) for each in self.altered):
             of = counted(number, "checkpoint is", "checkpoints are")
             raise Damaged(
-                f"it cannot be restored exactly: {of} no longer there as written, for which old lines left the session",
+                f"it cannot be restored exactly: {of} no longer as we wrote it, for which old lines were "
+                "moved out of the session",
                 where=self._session.path,
                 state=NOT_CHANGED,
                 remedy="Put a copy of the session back from a backup. 'restore --keep-checkpoints' puts back all other "
-                f"lines, and 'zstd -dc' prints those that left, which are in {self._originals}.",
+                f"lines, and 'zstd -dc' prints those that were moved out; they are in {self._originals}.",
             )
 
     def lines(self) -> Iterator[bytes]:

@@ -53,11 +53,11 @@ def ask_before(command: str, given: Mapping[str, Any], where: str) -> Before:
         answer = json.decode(said, type=Before) if said.strip() else Before()
         too_long = len(answer.preserved) > _MOST_PRESERVED
     except (DecodeError, ValueError, TypeError, RecursionError) as error:
-        raise refused(command, f"gives no answer that counts: {error}", where) from error
+        raise refused(command, f"returned an unusable answer: {error}", where) from error
     if too_long:
-        raise refused(command, f"gives preserveData of more than {_MOST_PRESERVED // 1024} KB", where)
+        raise refused(command, f"returned preserveData of more than {_MOST_PRESERVED // 1024} KB", where)
     if len(answer.prompt) > LARGEST_PROMPT:
-        raise refused(command, f"gives a prompt of more than {LARGEST_PROMPT // 1024} KB", where)
+        raise refused(command, f"returned a prompt of more than {LARGEST_PROMPT // 1024} KB", where)
     return answer
 
 
@@ -83,7 +83,7 @@ def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes
     else:
         why = " (it is empty)"
     if not words:
-        what, remedy = f"the {name} is no command line{why}", "Correct it; no shell reads it."
+        what, remedy = f"the {name} is not a command line{why}", "Correct it; it is not run by a shell."
         raise UsageError(what, where=where, state=NOT_CHANGED, remedy=remedy)
     ran = process.run(words, orjson.dumps(json_safe(given)) + b"\n", seconds=SECONDS, most=_MOST_OUTPUT)
     if ran.failure:

@@ -37,7 +37,7 @@ STATS_SCHEMA = "sessioncompress.stats/1"
 _TOOL_WIDTH = 20
 _MOST_NAMES = 10
 _CUT = "..."
-PASSED_OVER = "passed over (no sessions, or links)"
+PASSED_OVER = "passed over (not sessions, or links)"
 
 _NOT_IN_JSON = frozenset(
     {"store_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
@@ -101,14 +101,15 @@ def compact_line(stats: CompactStats) -> str:
     if stats.is_compacted:
         kept = f"{stats.messages_kept:,} of {counted(stats.messages_before, 'message', 'messages')} kept"
         would = "would be " if stats.status is Status.WOULD_COMPACT else ""
-        inside = " from inside a turn on" if stats.splits_turn else ""
+        inside = " from the middle of a turn on" if stats.splits_turn else ""
         said = (
             f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model, "
             f"{stats.tokens_summary:,} of them the summary{author(stats.by, stats.model)} "
-            f"({kept}{inside}; {_estimated(stats)}); {kb(stats.size_before)} -> {kb(stats.size_after)} on disk"
+            f"({kept}{inside}; {_estimated(stats)}); "
+            f"{kb(stats.size_before)} -> {kb(stats.size_after, stats.size_before)} on disk"
         )
         if stats.lines_dropped:
-            said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} in the originals alone"
+            said += f", {counted(stats.lines_dropped, 'old line', 'old lines')} moved to the originals"
         if stats.by == EXTRACTIVE and stats.tokens_sent and not stats.model_failure:
             said += f"; {sending(stats.tokens_sent)}"
         said += f"; {stats.reason}" if stats.reason else ""
@@ -134,8 +135,9 @@ def _uncached(stats: CompressionStats) -> str:
 def change(stats: CompressionStats, become: str = "->") -> str:
     """Format what a run did, or would do: sizes before and after, the blocks it replaced, and the store."""
     by = smaller(stats.original_size, stats.compressed_size)
-    sizes = f"{kb(stats.original_size)} {become} {kb(stats.compressed_size)}"
-    return f"{sizes} ({by}; {replaced(stats)}; store {kb(stats.store_size)})"
+    before = stats.original_size
+    sizes = f"{kb(before)} {become} {kb(stats.compressed_size, before)}"
+    return f"{sizes} ({by}; {replaced(stats)}; store {kb(stats.store_size, before)})"
 
 
 def replaced(stats: CompressionStats) -> str:
@@ -151,14 +153,14 @@ def warnings(stats: CompressionStats) -> list[str]:
     name, found = printable(stats.path), []
     if number := stats.markers_without_journal:
         found.append(
-            f"{name}: {counted(number, 'marker', 'markers')}, but no journal lies here: 'sessioncompress verify' tells "
-            f"whether what {'it stands' if number == 1 else 'they stand'} for is found"
+            f"{name}: {counted(number, 'marker', 'markers')}, but its store is missing; 'sessioncompress verify' says "
+            f"whether {'its original' if number == 1 else 'their originals'} can be found"
         )
     if number := stats.imitated_in_calls:
         looks = counted(number, "text in a call looks like a marker", "texts in calls look like markers")
         found.append(
-            f"{name}: {looks} of ours but {'is' if number == 1 else 'are'} none: a model may have copied one into a "
-            "file; look for '[[sessioncompress:' and 'in it: ' in the files it wrote"
+            f"{name}: {looks} of ours but {'is not one' if number == 1 else 'are not'}: a model may have copied one "
+            "into a file; look for '[[sessioncompress:' and 'in it: ' in the files it wrote"
         )
     return found
 
@@ -185,10 +187,11 @@ def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
     summed = total(all_stats)
     in_all = summed.compressed_size + summed.store_size
     before = summed.original_size + summed.store_size - sum(stats.store_added for stats in all_stats)
-    sizes = f"{kb(summed.original_size)} {become} {kb(summed.compressed_size)}"
-    with_stores = f"{kb(before)} {become} {kb(in_all)}"
+    sizes = f"{kb(summed.original_size)} {become} {kb(summed.compressed_size, before)}"
+    by = smaller(summed.original_size, summed.compressed_size)
+    with_stores = f"{kb(before)} {become} {kb(in_all, before)}"
     return [
-        f"  sessions: {sizes}, {smaller(summed.original_size, summed.compressed_size)}; stores {kb(summed.store_size)}",
+        f"  sessions: {sizes}, {by}; stores {kb(summed.store_size, before)}",
         f"  with the stores: {with_stores}, {smaller(before, in_all)}",
         # Of the others, some were not read.
         f"  of those changed: {tokens(total([stats for stats in all_stats if stats.is_smaller]))}",
@@ -218,10 +221,11 @@ def inspected(stats: SessionStats) -> list[str]:
     head = f"{stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}, store {kb(stats.store_size)}"
     would = stats.would
     if not would.is_smaller:
-        return [f"{printable(stats.path)}: {head}", f"a run would leave it: {would.reason}"]
+        return [f"{printable(stats.path)}: {head}", f"a run would leave it alone: {would.reason}"]
+    size = would.original_size
     return [
         f"{printable(stats.path)}: {head}",
-        f"a run would do: {kb(would.original_size)} -> {kb(would.compressed_size)} ({in_short(would)})",
+        f"after a run: {kb(size)} -> {kb(would.compressed_size, size)} ({in_short(would)})",
         f"  replaced: {replaced(would)}",
         f"  {tokens(would)}; {_uncached(would)}",
     ]
@@ -229,19 +233,19 @@ def inspected(stats: SessionStats) -> list[str]:
 
 def in_short(stats: CompressionStats) -> str:
     """Format by how much a run makes a session smaller, and the store that it leaves."""
-    return f"{smaller(stats.original_size, stats.compressed_size)}; store {kb(stats.store_size)}"
+    return f"{smaller(stats.original_size, stats.compressed_size)}; store {kb(stats.store_size, stats.original_size)}"
 
 
 def inspected_total(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> list[str]:
     """Format the sums of `stats` over several sessions; those not `reached` by a run are packed."""
     size, stores = (sum(getattr(stats, name) for stats in all_stats) for name in ("size", "store_size"))
-    head = f"{kb(size)}, stores {kb(stores)}"
+    head = f"{kb(size)}, stores {kb(stores, size)}"
     if packed := len(all_stats) - len(reached):
         before = size + stores - sum(stats.size + stats.store_size for stats in reached)
         head += f"; {packed:,} of them packed, with {kb(before)} of that"
     if not any(stats.would.is_smaller for stats in reached):
-        return [head, "a run would leave them"]
-    return [head, "a run would do:", *changes([stats.would for stats in reached], "->")]
+        return [head, "a run would change nothing"]
+    return [head, "after a run:", *changes([stats.would for stats in reached], "->")]
 
 
 def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> dict[str, Any]:
@@ -253,13 +257,13 @@ def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[Sessi
 
 
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
-    """Format what `forget` deletes, what can then not be restored, and what stays."""
+    """Format what `forget` deletes, what cannot be restored after that, and what stays."""
     stays = f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
     if not stats.originals:
-        return f"{kb(stats.bytes_deleted)} without an original{stays}"
+        return f"{kb(stats.bytes_deleted)} with no originals{stays}"
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
     if stats.dropped:
-        what += f" (among them {counted(stats.dropped, 'old line', 'old lines')} that compact took out of the session)"
+        what += f" (among them {counted(stats.dropped, 'old line', 'old lines')} that compact moved out of the session)"
     refer = ""
     if number := len(stats.referring):
         names = [printable(each) for each in stats.referring[:_MOST_NAMES]]
@@ -268,15 +272,15 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
         refer += f" to these originals: {', '.join(names)}"
     if stats.originals_lost:
         of = "which" if stats.originals_lost == stats.originals else f"{stats.originals_lost:,} of which"
-        lost = f"{what}, {of} can {'no longer' if done else 'then not'} be restored"
+        lost = f"{what}, {of} {'can no longer be restored' if done else 'cannot be restored after that'}"
         return f"{lost}; {refer}{stays}" if refer else lost + stays
-    has = "the session has their bytes"
+    has = "the session still has their bytes"
     return f"{what} ({f'{has}, but {refer}' if refer else f'nothing is lost: {has}'}){stays}"
 
 
 def links_kept(number: int) -> str:
     """Format the number of late links that stay, and why they do."""
-    lines = "lines that came late, or may still come, or of another machine or user"
+    lines = "lines that came late, may still come, or belong to another machine or user"
     return counted(number, f"late link with {lines}", f"late links with {lines}")
 
 
@@ -292,13 +296,13 @@ def verified(stats: VerifyStats) -> str:
 def noticed(stats: VerifyStats) -> list[str]:
     """Format what the user should know of a session though it is right."""
     known = counted(stats.markers_of_relatives, "marker", "markers")
-    known = f"{known} whose originals, read and right, lie in a relative's store" if stats.markers_of_relatives else ""
+    known = f"{known} with originals in a relative's store, checked, all good" if stats.markers_of_relatives else ""
     notes = [not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
     if stats.open_to_others:
-        notes.append("other users may read its store, until the next run that writes there")
+        notes.append("its store is readable by other users; the next run that writes there fixes that")
     if stats.foreign_files:
-        foreign = counted(stats.foreign_files, "file that counts", "files that count")
-        notes.append(f"{foreign} for nothing in its store: no run of this user on this machine made it")
+        foreign = counted(stats.foreign_files, "file", "files")
+        notes.append(f"{foreign} in its store ignored: no run of this user on this machine wrote that")
     return list(filter(None, notes))
 
 
@@ -310,7 +314,7 @@ def verified_total(all_stats: Sequence[VerifyStats]) -> str:
 
 
 def _kept(rewritten: int, originals: int, lost: int) -> str:
-    kept = f"{rewritten:,} rewritten, {originals:,} originals read and right"
+    kept = f"{rewritten:,} rewritten, {originals:,} originals checked, all good"
     if not lost:
         return kept
     return f"{kept}; {counted(lost, 'line has', 'lines have')} no original (keepBackup: false) and cannot be restored"

@@ -113,18 +113,18 @@ def _by_size(situation: Situation, policy: Policy) -> Decision:
     sizes = f"{situation.size / KB:,.0f} KB, sizeThresholdKB {policy.size_threshold_kb:,}"
     turns = situation.turns if situation.since_turns is None else situation.since_turns
     if situation.as_left:
-        return Action.NONE, f"it is as the last run left it ({sizes})"
+        return Action.NONE, f"already compressed, nothing new since ({sizes})"
     if policy.every_turns is not None and turns >= policy.every_turns:
         return Action.COMPRESS, f"{turns:,} turns since the last run, everyTurns {policy.every_turns:,}"
     if situation.size >= limit:
-        return Action.COMPRESS, f"the file is not under its threshold: {sizes}"
+        return Action.COMPRESS, f"the file is over its threshold: {sizes}"
     return Action.NONE, f"the file is under its threshold: {sizes}"
 
 
 def _by_gencode(situation: Situation, policy: Policy) -> Decision:
     most, least = usable(situation.model, policy.budget), policy.prune.prune_minimum
     if situation.tokens <= most:
-        return Action.NONE, f"{situation.tokens:,} tokens in use are not over the {most:,} usable"
+        return Action.NONE, f"{situation.tokens:,} tokens in use are within the {most:,} usable"
     over = f"{situation.tokens:,} tokens in use are over the {most:,} usable"
     if situation.tokens > least:
         return Action.PRUNE, f"{over} and over pruneMinimum {least:,}"
@@ -134,20 +134,23 @@ def _by_gencode(situation: Situation, policy: Policy) -> Decision:
 def _by_omp(situation: Situation, policy: Policy) -> Decision:
     most = usable(situation.model, policy.budget)
     if situation.tokens <= most:
-        return Action.NONE, f"{situation.tokens:,} tokens in use are not over the threshold of {most:,}"
+        return Action.NONE, f"{situation.tokens:,} tokens in use are within the threshold of {most:,}"
     over = f"{situation.tokens:,} tokens in use are over the threshold of {most:,}"
     if situation.after_pruning <= most:
         return Action.PRUNE, f"{over}; pruning leaves about {situation.after_pruning:,}"
-    return Action.COMPACT, f"{over}, and about {situation.after_pruning:,} still are after pruning"
+    return Action.COMPACT, f"{over}, and about {situation.after_pruning:,} would be left after pruning"
 
 
 def _by_eunice(situation: Situation, policy: Policy) -> Decision:
     target = policy.budget.target_tokens
     if not situation.error:
-        return Action.NONE, "no answer since the last run failed because the context was too long"
+        return Action.NONE, "no answer failed since the last run because the context was too long"
     if not did_not_fit(situation.error):
         return Action.NONE, "the newest answer failed, but not because the context was too long"
-    failed, left = "the newest answer failed for its context", f"leaves about {situation.after_pruning:,} tokens"
+    failed, left = (
+        "the newest answer failed because the context was too long",
+        f"leaves about {situation.after_pruning:,} tokens",
+    )
     if situation.after_pruning < target:
         return Action.PRUNE, f"{failed}; pruning {left}"
     return Action.COMPACT, f"{failed}, and pruning {left}, not under targetTokens {target:,}"
@@ -158,7 +161,7 @@ def _by_deliberation(situation: Situation, policy: Policy) -> Decision:
     valve = usable(situation.model, budget)
     tokens = f"{situation.tokens:,} tokens in use"
     if situation.tokens >= valve:
-        return _unless_done(situation, f"{tokens} are {budget.safety_percent} % of the window or more")
+        return _unless_done(situation, f"{tokens} are at least {budget.safety_percent} % of the window")
     if situation.tokens < budget.act_tokens:
         return Action.NONE, f"{tokens} are under actTokens {budget.act_tokens:,}"
     messages = situation.messages if situation.since_messages is None else situation.since_messages
@@ -174,7 +177,7 @@ def _by_deliberation(situation: Situation, policy: Policy) -> Decision:
 def _unless_done(situation: Situation, why: str) -> Decision:
     """A run over what the last one left would take nothing more: then only a summary helps."""
     if situation.as_left:
-        return Action.COMPACT, f"{why}, and the last run left it so"
+        return Action.COMPACT, f"{why}, and the last run left it that way"
     return Action.COMPRESS, why
 
 
@@ -203,9 +206,9 @@ def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
     action, reason = decide(situation, policy)
     if policy.budget.rule is Rule.OMP and action == Action.NONE:
         if did_not_fit(situation.error):
-            return Action.COMPACT, "the newest answer failed for its context"
+            return Action.COMPACT, "the newest answer failed because the context was too long"
         if situation.cut_short:
-            return Action.COMPACT, "the newest answer was cut short at its longest"
+            return Action.COMPACT, "the newest answer was cut off at its length limit"
     if action in (Action.NONE, Action.COMPACT) or policy.budget.rule in _MEASURED:
         return action, reason
     left = replace(situation, tokens=situation.after_pruning)

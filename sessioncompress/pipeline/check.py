@@ -67,5 +67,5 @@ def broken(what: str, where: str, number: int | None = None) -> Damaged:
         where=where,
         line=None if number is None else number + 1,
         state=NOT_CHANGED,
-        remedy="This is an error in sessioncompress; please report it.",
+        remedy="This is a bug in sessioncompress; please report it.",
     )

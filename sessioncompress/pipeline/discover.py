@@ -156,8 +156,8 @@ def _walked(folder: Path, globs: Globs, failed: Callable[[OSError], None]) -> It
 def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
     """Walk a folder that was named; what OpenCode keeps there are its sessions, but nothing that could be walked."""
     if holds_opencode(folder):
-        what = "OpenCode keeps its sessions here in a form that only it can read"
-        state, remedy = "Nothing here is changed.", "Name what 'opencode export SESSION > FILE' writes."
+        what = "OpenCode keeps its sessions here in a form that only OpenCode can read"
+        state, remedy = "Nothing here was changed.", "Use the file that 'opencode export SESSION > FILE' writes."
         yield Found(folder, named=True, error=NotASession(what, where=folder, state=state, remedy=remedy))
         return
     unreadable: list[Found] = []
@@ -166,7 +166,7 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
         # A folder that has just been deleted has no sessions.
         if not isinstance(error, FileNotFoundError):
             what = f"this folder cannot be read: {(error.strerror or str(error)).lower()}"
-            state, remedy = "No session in it is changed.", "Check who may read it."
+            state, remedy = "No session in it was changed.", "Check who may read it."
             found = FileFailed(what, where=error.filename, state=state, remedy=remedy)
             unreadable.append(Found(Path(error.filename), named=False, error=found))
 

@@ -260,22 +260,22 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     # Imported here because most sessions are plainly of one format.
     from sessioncompress.formats.not_sessions import OTHERS, Sample, seen
 
-    state = "The file is not changed."
+    state = "The file was not changed."
     if found := recognizing(head):
         names = " and of ".join(each.name for each in found)
-        remedy = "Say which it is with --format NAME."
-        raise Refused(f"it may be a session of {names}", where=session.path, state=state, remedy=remedy)
+        remedy = "Say which with --format NAME."
+        raise Refused(f"it could be a session of {names}", where=session.path, state=state, remedy=remedy)
     is_document = jsonl.begins_document(session.reader, session.size)
     if is_document and session.size > jsonl.LINE_CAP:
-        most = f"none over {jsonl.LINE_CAP >> 20} MiB is read"
-        what = f"it begins as one JSON document, of {session.size:,} bytes, and {most}"
-        raise Refused(what, where=session.path, state=state, remedy="It stays as it is.")
+        most = f"documents over {jsonl.LINE_CAP >> 20} MiB are not read"
+        what = f"it looks like one JSON document of {session.size:,} bytes, and {most}"
+        raise Refused(what, where=session.path, state=state, remedy="It was not changed.")
     with session.reader() as file:
         first = file.read(min(FIRST_BYTES, session.size))
         value = jsonl.value_of(first + file.read()) if is_document else None
     sample = Sample(first, head.entries, value)
     other = next((each for each in OTHERS if each.recognizes(sample)), None)
-    what = f"this is {other.what}" if other else f"this is no session of a known agent ({seen(sample)})"
+    what = f"this is {other.what}" if other else f"this is not a session of any agent we know ({seen(sample)})"
     remedy = (other.remedy if other else "") or f"Name a session of {AGENTS}."
     if is_archive(session.path):
         what = "this is an archive of sessions, as 'sessioncompress pack' writes them"
@@ -321,11 +321,11 @@ def refuse_in_merge(session: OpenSession) -> None:
     number = line_in_merge(session)
     if number is not None:
         raise Refused(
-            "git could not merge this session, and has put its conflict markers into it",
+            "git could not merge this session and put its conflict markers into it",
             where=session.path,
             line=number,
             state=NOT_CHANGED,
-            remedy="Finish the merge first: keep the lines of one side, or of both, and take the markers out.",
+            remedy="Finish the merge first: keep the lines of one side, or of both, and remove the markers.",
         )
 
 
@@ -342,7 +342,7 @@ def refuse_nameless(session: OpenSession, form: Format) -> None:
     """Raise NotASession for a file that was only met, and names no agent itself."""
     if form.name in NAMELESS:
         what = f"this looks like a session of the format {form.name}, which names no agent"
-        remedy = f"Name the file itself, or say --format {form.name}."
+        remedy = f"Name the file itself, or use --format {form.name}."
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
 
 

@@ -273,29 +273,29 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     # The error begins with the whole path: the rest names what lies beside the session without it.
     again, here = "'sessioncompress restore --from-markers", session.path.parent
     files = f"{_seen_from(here, store.journal)} and {store.originals.name}"
-    why = "its originals were not committed or copied with it, it was renamed without them, or they were deleted"
+    why = "its originals were not committed or copied with it, or it was renamed without them, or they were deleted"
     ways = []
     if known:
-        why = "it is a fork or copy of another session, goes on from one, or was renamed"
-        lie = f"The originals of {f'{known:,}' if unknown else 'all'} lie in the store of "
+        why = "it is a fork, copy or continuation of another session, or was renamed"
+        lie = f"The originals of {f'{known:,}' if unknown else 'all'} are in the store of "
         lie += " and of ".join(_seen_from(here, each.session) for each in relatives)
         ways.append(f"{lie}: {again}' with its path puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
-            ways.append(f"If it was renamed, rename its two files too, to {files}: a restore is exact then.")
+            ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
     if nameless < len(unknown):
-        who = "another session has the others" if known else "the session that it was, or is a copy of, has them still"
+        who = "another session has the others" if known else "the session it was, or is a copy of, still has them"
         ways.append(
-            f"If {who}, {again} --originals OTHER PATH' puts them back (OTHER: its path). If you have its two files, "
-            f"put them here as {files}, or name their folder with --backup-dir. What 'clean' or 'forget' deleted is "
-            "gone."
+            f"If {who}, {again} --originals OTHER PATH' puts them back; OTHER is the path of that session. If its two "
+            f"files are elsewhere, put them here as {files}, or name their folder with --backup-dir. What 'clean' or "
+            "'forget' deleted is gone."
         )
     if nameless:
         ways.append(
             f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "
-            "false): only a copy of the session can bring back what they stand for."
+            "false). Only a copy of the session can bring back what they stand for."
         )
     raise Refused(
-        f"{counted(len(strangers), 'marker stands', 'markers stand')} in it, but it has no journal: {why}",
+        f"it has {counted(len(strangers), 'marker', 'markers')}, but its store is missing: {why}",
         where=session.path,
         state=NOT_CHANGED,
         remedy=" ".join(ways),

@@ -69,7 +69,7 @@ def rewrite(
     texts: dict[JsonPath, bytes] = {}
     for path, value, _, _, written, *_ in made:
         if not view.form.may_change(entry, path, value):
-            raise MustStay(f"the value at {path} must stay")
+            raise MustStay(f"the value at {path} must not change")
         new_values[path] = value
         texts[path] = written
     new, parsed = splice(raw, entry, new_values, texts)
@@ -214,7 +214,7 @@ class Applied:
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
         if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
-            raise InUse(IN_USE, where=self._where, state="The session is not changed.", remedy="Run again.")
+            raise InUse(IN_USE, where=self._where, state="The session was not changed.", remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer)
             if new is not None:

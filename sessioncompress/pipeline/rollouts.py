@@ -57,8 +57,8 @@ def read(session: OpenSession) -> tuple[Format, Head]:
     head = head_of(raw for _, raw, whole in islice(pieces(session), HEAD_LINES) if whole)
     form = detect(head)
     if form is None:
-        what, remedy = "what is packed in it is no session of a known agent", "Name a session."
-        raise NotASession(what, where=session.path, state="It is not changed.", remedy=remedy)
+        what, remedy = "the packed file is not a session of any agent we know", "Name a session."
+        raise NotASession(what, where=session.path, state="It was not changed.", remedy=remedy)
     return form, head
 
 

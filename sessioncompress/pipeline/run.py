@@ -328,11 +328,11 @@ class Run:
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""
         removable, protected = in_question(view, range(len(view.lines)))
-        reason = reason or "nothing to remove that would pay"
+        reason = reason or "nothing worth removing"
         if gain:
             # Rounded down: it is less.
             saved = gain * 10 // text.KB / 10
-            reason = f"it would save {saved:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
+            reason = f"it would save only {saved:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
         reason = "; ".join(filter(None, (reason, summary.advice(view, protected))))

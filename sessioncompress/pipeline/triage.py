@@ -57,7 +57,7 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
     reason = reason or may_be_cached(found, policy)
     said = (SKIPPED, reason) if reason else None
     if not reason and not force and form is None and is_as_left(path, policy, found):
-        said = UNCHANGED, "it is as the last run left it"
+        said = UNCHANGED, "already compressed, nothing new since"
     with failing(path):
         # A run opens it then, and carries over what came late before it asks the same.
         return None if said and has_leftovers(path) else said
@@ -113,7 +113,7 @@ def may_be_cached(found: os.stat_result, policy: Policy) -> str:
     if abs(age := time.time() - found.st_mtime) >= policy.idle_seconds:
         return ""
     seconds = counted(round(max(age, 0)), "second", "seconds")
-    return f"it changed {seconds} ago, idleSeconds {policy.idle_seconds:g}: its provider may still have it in its cache"
+    return f"it changed {seconds} ago, idleSeconds {policy.idle_seconds:g}: its provider may still have it cached"
 
 
 def too_small(size: int, policy: Policy, *, force: bool) -> str:

@@ -75,9 +75,9 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
         json.loads(data, object_pairs_hook=_once)
     except orjson.JSONDecodeError as error:
         # Nothing of its text is shown: in a clone it may be a link to what only the user may read.
-        raise wrong(f"the policy is no JSON: {error.msg}, at column {error.colno}", file, error.lineno) from error
+        raise wrong(f"the policy is not JSON: {error.msg}, at column {error.colno}", file, error.lineno) from error
     except (ValueError, RecursionError) as error:
-        raise wrong(f"the policy is no JSON: {error}", file) from error
+        raise wrong(f"the policy is not JSON: {error}", file) from error
     if not isinstance(document, dict):
         raise wrong(f"the policy is {_written(document)}, but must be an object", file)
     no_section = f'the policy has no object "{SECTION}"'
@@ -87,7 +87,7 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
     keys = [key for key in document if key in ours_elsewhere or (key != SECTION and key.lower() == SECTION)]
     named = ", ".join(f'"{key}"' for key in keys)
     are = "is" if len(keys) == 1 else "are"
-    outside = f'{named} {are} not heeded: keys stand in an object "{SECTION}"' if keys else ""
+    outside = f'{named} {are} ignored: keys belong in an object "{SECTION}"' if keys else ""
     if SECTION not in document and ours:
         raise wrong(f"{no_section}; {outside}" if outside else no_section, file)
     return document.get(SECTION), outside
@@ -110,7 +110,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
-        raise ValueError(f'the key "{twice[:_LONGEST_SHOWN]}" stands twice in one object')
+        raise ValueError(f'the key "{twice[:_LONGEST_SHOWN]}" appears twice in one object')
     return found
 
 
@@ -208,7 +208,7 @@ def _written(value: Any) -> str:
     try:
         text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
-        return f"a {type(value).__name__} too deep to show"
+        return f"a {type(value).__name__} nested too deep to show"
     return _shortened(text)
 
 

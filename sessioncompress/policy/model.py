@@ -201,19 +201,17 @@ class Policy(Section, frozen=True, gc=False):
     ] = False
     quiet_seconds: Seconds = 0
     idle_seconds: Seconds = 0
-    log_file: Annotated[File, OnlyUser("--log", "names a file that is written to")] = None
-    before_command: Annotated[
-        CommandLine, OnlyUser("--before-command", "names a program that is run", " to 'compact'")
-    ] = None
-    after_command: Annotated[
-        CommandLine, OnlyUser("--after-command", "names a program that is run", " to 'compact'")
-    ] = None
+    log_file: Annotated[File, OnlyUser("--log", "names a file to write to")] = None
+    before_command: Annotated[CommandLine, OnlyUser("--before-command", "names a program to run", " to 'compact'")] = (
+        None
+    )
+    after_command: Annotated[CommandLine, OnlyUser("--after-command", "names a program to run", " to 'compact'")] = None
     prune: Prune = Prune()
     budget: Budget = Budget()
     compact: Compact = Compact()
     summarizer: Annotated[
         Summarizer,
-        OnlyUser("--summarizer or --endpoint", "says what sessions are sent to", " to 'compact'"),
+        OnlyUser("--summarizer or --endpoint", "says where sessions are sent", " to 'compact'"),
     ] = Summarizer()
     at_rest: Flag = False
 

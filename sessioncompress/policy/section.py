@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 
 from sessioncompress.errors import UsageError
 
-UNCHANGED = "No session is changed."
+UNCHANGED = "No session was changed."
 
 MOST = 1 << 53
 """Larger numbers are not exact in every JSON reader, and the journal holds these."""

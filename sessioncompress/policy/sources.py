@@ -239,7 +239,7 @@ class Policies:
         options = " and ".join(f"{key.option}{key.to}" for key in forbidden.values())
         where = user_file() or "your own configuration"
         raise UsageError(
-            f"the policy's {told}, which a file found near a session may not",
+            f"the policy's {told}, which a file found near a session may not do",
             where=source.file,
             state=UNCHANGED,
             remedy=f"Remove {this} there. If you want {them}, give {options}, name a file with --config, or set {them} "
@@ -263,10 +263,10 @@ class Policies:
         if found and not stat.S_ISREG(found.st_mode):
             return None
         if found is None or not _is_owned(found):
-            self._warn(f"{anothers or file}: it is ignored, since neither you nor root own it")
+            self._warn(f"{anothers or file}: it is ignored, since neither you nor root owns it")
             return None
         if found.st_mode & forbidden:
-            self._warn(f"{file}: it is ignored, since others may write to it: run 'chmod go-w' on it")
+            self._warn(f"{file}: it is ignored, since other users can write to it: run 'chmod go-w' on it")
             return None
         return self._read(file, found, ours=ours)
 
@@ -327,10 +327,10 @@ def _bytes_of(file: Path, status: os.stat_result) -> bytes:
     try:
         with open(file, "rb", opener=lambda path, _: os.open(path, _FLAGS)) as opened:
             if not os.path.samestat(status, os.fstat(opened.fileno())):
-                raise wrong("another file has just been put in the policy's place", file)
+                raise wrong("the policy was just replaced by another file", file)
             data = opened.read(LARGEST + 1)
     except OSError as error:
         raise wrong(f"the policy cannot be read: {error.strerror}", file) from error
     if len(data) > LARGEST:
-        raise wrong(f"the policy has more than {LARGEST // 1024} KB", file)
+        raise wrong(f"the policy is larger than {LARGEST // 1024} KB", file)
     return data

@@ -49,8 +49,8 @@ class _GrowingFile:
         if not stat.S_ISREG(found.st_mode) or found.st_size < committed:
             # Left as it is: cutting a file to a length that it does not have would fill it up.
             os.close(fd)
-            what = f"{committed - found.st_size:,} of its {committed:,} bytes are missing since this run began"
-            remedy = "Run again: that says what can be done."
+            what = f"{committed - found.st_size:,} of its {committed:,} bytes are missing since this run started"
+            remedy = "Run again; that says what you can do."
             raise Damaged(what, where=self._path, state=NOT_CHANGED, remedy=remedy)
         try:
             refuse_other_names(self._path, fd)

@@ -17,7 +17,7 @@ from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, OriginalsReader, Place, read_frame
 
 FORGET: Final = (
-    "'sessioncompress forget' ends it: it deletes what is left there, the session stays as it is, and what only stood "
+    "'sessioncompress forget' ends this: it deletes what is left there. The session stays as it is, and what was only "
     "in the originals is lost."
 )
 """What is left to do where no copy of a file can be put back."""
@@ -27,11 +27,11 @@ def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> D
     """Make the error for a file of a store that has lost bytes, or is gone. `left`: an original in it can be read."""
     first = (
         ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
-        f"'zstd -dc {quote(path.name)}' prints what stands before the damage. Only then"
+        f"'zstd -dc {quote(path.name)}' prints what comes before the damage. Only after that"
     )
     what = f"{committed - size:,} of its {committed:,} bytes are missing"
     if not os.path.lexists(path):
-        what = f"it is not there any more, with the {committed:,} bytes that the session needs of it"
+        what = f"it is missing, and with it the {committed:,} bytes that the session needs"
     remedy = f"{put_back(path, committed)} Without one{first if left else ''} {FORGET}"
     return Damaged(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
@@ -52,7 +52,7 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
     """Raise Damaged where a bit of journal or originals has changed; FileFailed where there is none to read."""
     if journal.broken:
         raise Damaged(
-            "what a run wrote to the journal is not the same any more",
+            "what a run wrote to the journal has changed",
             where=store.journal,
             line=journal.broken,
             state=NOT_CHANGED,
@@ -64,7 +64,7 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
     with failing(store.originals), disk.closing(open_file(store.originals)) as fd:
         for wanted, start, end in spans:
             if disk.sha256_of(fd, start, end) != wanted:
-                what = f"what a run wrote to bytes {start:,} to {end:,} is not the same any more"
+                what = f"what a run wrote to bytes {start:,} to {end:,} has changed"
                 remedy = "Put the file back from a backup."
                 raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
 
@@ -88,10 +88,10 @@ def refuse_if_of_another(store: Store, journal: Journal) -> None:
             belongs = FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
     if not belongs:
         raise Damaged(
-            f"it is not the journal of {store.originals.name}, which does not end, nor go on, where the journal says",
+            f"it is not the journal of {store.originals.name}, which does not end or continue where the journal says",
             where=store.journal,
-            state="The session and its originals are not changed.",
-            remedy="Put the journal that was written with them back, or the originals that belong to this one. "
+            state="The session and its originals were not changed.",
+            remedy="Put back the journal that was written with them, or the originals that belong to this one. "
             f"{ONE_SIDE} 'zstd -dc {quote(store.originals.name)}' prints all that are there.",
         )
 

@@ -113,7 +113,7 @@ def refuse_linked(file: Path) -> None:
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
     _refuse_folder(file)
     if file.exists() and not file.is_file():
-        what = "a named pipe or the like lies here, where a file of ours belongs"
+        what = "there is a named pipe or the like here, where one of our files belongs"
         remedy = "Move it away, put the file back from a backup, and run again."
         raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
 
@@ -128,9 +128,9 @@ def refuse_folders(store: Store) -> None:
 def _refuse_folder(file: Path) -> None:
     """Raise Refused if a folder lies in the place of a file of ours: it may be anybody's, and no command deletes it."""
     if file.is_dir() and not file.is_symlink():
-        what = "a folder lies here, where a file of ours belongs"
-        state = "The session, and what is in this folder, are not changed."
-        remedy = "Look what is in it, move it away, and run again."
+        what = "there is a folder here, where one of our files belongs"
+        state = "The session and this folder were not changed."
+        remedy = "See what is in it, move it away, and run again."
         raise Refused(what, where=file, state=state, remedy=remedy)
 
 
@@ -236,7 +236,7 @@ def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
 def _line(name: str) -> bytes:
     """Write the line by which git sees a file. Raises Refused where none can name it."""
     if "\n" in name:
-        what = f"no .gitignore can let git see {name!r}, since a line ends in the name"
+        what = f"no .gitignore can let git see {name!r}, since the name contains a line break"
         remedy = "Rename the session, or run without --commit-originals (commitOriginals in your policy)."
         raise Refused(what, state=NOT_CHANGED, remedy=remedy)
     return b"!/%b" % _SPECIAL.sub(rb"\\\g<0>", os.fsencode(name))

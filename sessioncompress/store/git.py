@@ -46,7 +46,7 @@ def call(
     given: bytes = b"",
     fine: tuple[int, ...] = (0,),
     state: str = "",
-    remedy: str = "Look what git says of it, and run again.",
+    remedy: str = "See what git says about it, and run again.",
 ) -> bytes:
     """Return what git printed, with `given` on its stdin.
 
@@ -75,12 +75,12 @@ def call(
                 timeout=_SECONDS,
             )
     except subprocess.TimeoutExpired as error:
-        what = f"git has not ended within {_SECONDS} seconds, and was stopped"
-        look = "See whether 'git status' ends there; no file of a repository may be a named pipe. Then run again."
+        what = f"git did not finish within {_SECONDS} seconds and was stopped"
+        look = "See whether 'git status' finishes there; no file in a repository may be a named pipe. Then run again."
         raise FileFailed(what, where=at or arguments[-1], state=state, remedy=look) from error
     if done.returncode not in fine:
         said = " ".join(done.stderr.decode(errors="replace").split())
-        raise FileFailed(f"git fails: {said}", where=at or arguments[-1], state=state, remedy=remedy)
+        raise FileFailed(f"git failed: {said}", where=at or arguments[-1], state=state, remedy=remedy)
     return done.stdout
 
 
@@ -147,7 +147,7 @@ def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str
     """
     names = [os.path.relpath(file, top) for file in files]
     if odd := [name for name in names if set(name) & set("\r\n")]:
-        raise FileFailed(f"the name {odd[0]!r} ends a line", where=top)
+        raise FileFailed(f"the name {odd[0]!r} contains a line break", where=top)
     # A system may give the letters of a name apart from their accents, as git does not.
     asked = dict.fromkeys([*names, *map(_composed, names)])
     submodules = False

@@ -28,7 +28,7 @@ _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
 _CONFLICT = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 ONE_SIDE = (
-    "If a merge in git put two sides together here, take the session and both files of its store from one side: "
+    "If a git merge combined two sides here, take the session and both files of its store from one side: "
     "'git checkout COMMIT -- FILE ...'."
 )
 """What to do where the files of a store do not go together."""
@@ -332,11 +332,11 @@ class Journal:
         # A merge may have put behind a run what another one wrote that began where this one did.
         elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
         if elsewhere and not self.broken:
-            raise ValueError("its run does not go on from the run before it")
+            raise ValueError("its run does not continue from the run before it")
         added = (len(self._lines) - self._ended[0], len(self._blocks) - self._ended[1])
         if run.records is not None and run.records != added:
             written = f"its run wrote {run.records[0]} line and {run.records[1]} block records"
-            raise ValueError(f"{written}; {added[0]} and {added[1]} are there")
+            raise ValueError(f"{written}, but {added[0]} and {added[1]} are there")
         if len(self.runs) > 1 and not writes_checkpoint(self.runs[-1]):
             # What these, the first and the last run say of themselves is asked for; of any other only what it added.
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)

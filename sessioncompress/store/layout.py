@@ -126,7 +126,7 @@ def store_of(path: Path, policy: Policy) -> Store:
         "'{\"session\": {\"backupDir\": null}}'), also to 'restore' and 'forget' it first. Or move its two files: "
         f"{there.originals.name} to {store.originals}, and {there.journal.name} to {store.journal}."
     )
-    what = f"its originals lie in {there.folder}, not in the backup folder {store.folder}"
+    what = f"its originals are in {there.folder}, not in the backup folder {store.folder}"
     raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
@@ -146,8 +146,8 @@ def backup_folder(named: str, where: Path) -> Path:
     try:
         return Path(named).expanduser()
     except RuntimeError as error:
-        what = f"the policy's backupDir is {named!r}, but there is no such home"
-        raise UsageError(what, where=where, state=NOT_CHANGED, remedy="Name a folder that is there.") from error
+        what = f"the policy's backupDir is {named!r}, but there is no such home folder"
+        raise UsageError(what, where=where, state=NOT_CHANGED, remedy="Name a folder that exists.") from error
 
 
 def state_folder() -> Path:
@@ -164,7 +164,7 @@ def at_home(named: str) -> Path:
     """Expand a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
     path = os.path.expanduser(named)  # noqa: PTH111 - that of a Path raises what is no error of the system
     if named.startswith("~") and not os.path.isabs(path):  # noqa: PTH117
-        raise FileFailed("no home folder is known", where=named, state="Nothing is changed.", remedy="Set HOME.")
+        raise FileFailed("no home folder is known", where=named, state="Nothing was changed.", remedy="Set HOME.")
     return Path(path)
 
 

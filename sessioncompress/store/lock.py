@@ -134,7 +134,7 @@ def open_file(path: Path) -> int:
             return fd
         os.close(fd)
     remedy = "Name a session, or a folder with sessions."
-    raise NotASession("it is not a regular file", where=path, state="It is not changed.", remedy=remedy)
+    raise NotASession("it is not a regular file", where=path, state="It was not changed.", remedy=remedy)
 
 
 def lock(fd: int) -> bool:
@@ -163,7 +163,7 @@ def _open_locked(path: Path) -> OpenSession:
             raise
         os.close(fd)
         if time.monotonic() > deadline:
-            raise InUse("another sessioncompress is at work on it", where=path, state=NOT_CHANGED, remedy="Run again.")
+            raise InUse("another sessioncompress is working on it", where=path, state=NOT_CHANGED, remedy="Run again.")
         time.sleep(_LOCK_POLL_SECONDS)
 
 
@@ -179,7 +179,7 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
     # What lies beside it while it is replaced has a longer name; better told before the work than after it.
     longest = longest_name(session.path, session.stat.st_ino, session.size)
     if (over := longest - os.pathconf(session.path.parent, "PC_NAME_MAX")) > 0:
-        what = f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer one"
+        what = f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer name"
         raise Unsupported(what, where=session.path, state=NOT_CHANGED, remedy="Give it a shorter name.")
     # A time far in the future says nothing of when the file changed.
     if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:

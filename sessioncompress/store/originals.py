@@ -108,7 +108,7 @@ class OriginalsPacker:
             position += len(piece)
             data = b""
         if not same or position != len(content):
-            raise Damaged("zstd does not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
+            raise Damaged("zstd did not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
         self._sink(frame)
         self._start += len(frame)
         self._filled = 0
@@ -127,7 +127,7 @@ class OriginalsReader:
             try:
                 self._fd = open_file(path)
             except FileNotFoundError as error:
-                what = "the originals that the journal names are missing"
+                what = "the originals that the journal lists are missing"
                 remedy = "Put a copy of this file back from a backup. Without one they are lost."
                 raise Unreadable(what, where=path, state=NOT_CHANGED, remedy=remedy) from error
         self._held: dict[int, tuple[bytes, int]] = {}
@@ -149,7 +149,7 @@ class OriginalsReader:
     def line(self, place: Place, sha256_hex: str) -> bytes:
         """Read the line at a place. Raises Unreadable unless all of it is there and has that SHA-256."""
         if not 0 <= place.bytes <= LONGEST_LINE or not 0 <= place.offset < FRAME_BYTES or place.frame < 0:
-            raise self._unreadable(place, "this is no place of a line")
+            raise self._unreadable(place, "there is no line at this place")
         frame, offset, left = place.frame, place.offset, place.bytes
         parts = []
         while left:
@@ -162,7 +162,7 @@ class OriginalsReader:
             frame, offset = following, 0
         line = b"".join(parts)
         if sha256(line).hexdigest() != sha256_hex:
-            raise self._unreadable(place, "the line has another SHA-256 than its record")
+            raise self._unreadable(place, "the line's SHA-256 does not match its record")
         return line
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
@@ -226,5 +226,5 @@ def read_frame(
         position += len(data)
         content += decoder.decompress(data, max_length=min(step, FRAME_BYTES + 1 - len(content)))
         if len(content) > FRAME_BYTES or position - start > _LONGEST_FRAME + READ_BYTES:
-            raise OverflowError("the frame is larger than any that is written there")
+            raise OverflowError("the frame is larger than any we write")
     return position - len(decoder.unused_data)

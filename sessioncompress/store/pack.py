@@ -161,20 +161,20 @@ def read_index(path: Path) -> Index:
             else:
                 entries.append(msgspec.json.decode(row, type=Entry))
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise _bad_index(path, "this line is none of an index of a pack", number) from None
+            raise _bad_index(path, "this line does not belong in the index of a pack", number) from None
         if len(entries) == len(places):
             continue
         if not _may_hold(entries[-1]):
-            raise _bad_index(path, "this line names a file that no pack holds", number)
+            raise _bad_index(path, "this line names a file that no pack can hold", number)
         # What became of a session is noted by its path.
         places.add(entries[-1].path)
         if len(entries) != len(places):
-            raise _bad_index(path, "this line names a session that another line does", number)
+            raise _bad_index(path, "this line names the same session as another line", number)
     if head is None:
         raise _bad_index(path, "it is empty")
     # Indexes of versions before 1.0 have none.
     if head.rows_sha256 and head.rows_sha256 != sha256(data.partition(b"\n")[2]).hexdigest():
-        raise _bad_index(path, "lines of it are missing, or are not as they were written")
+        raise _bad_index(path, "lines are missing or were changed")
     return Index(head.size, tuple(entries))
 
 
@@ -202,7 +202,7 @@ def _opened(path: Path) -> int:
 def _bad_index(path: Path, what: str, line: int | None = None) -> Damaged:
     archive = path.name.removesuffix(INDEX) + ARCHIVE
     remedy = f"Put it back from a backup. Without it 'tar --zstd -xf {archive}' still unpacks the sessions."
-    return Damaged(what, where=path, line=line, state="The pack is not changed.", remedy=remedy)
+    return Damaged(what, where=path, line=line, state="The pack was not changed.", remedy=remedy)
 
 
 def _may_hold(entry: Entry) -> bool:
@@ -382,7 +382,7 @@ class PackReader:
             digest.update(piece)
             yield piece
         if digest.hexdigest() != member.sha256:
-            raise self._unreadable(member, "it has another SHA-256 than the index says")
+            raise self._unreadable(member, "its SHA-256 does not match the index")
 
     def check(self, entry: Entry) -> None:
         """Read a session and its store, and compare them with the index."""

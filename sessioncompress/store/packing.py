@@ -232,7 +232,7 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
         _refuse_if_unseen(session)
         aside = aside_of(path)
         if os.path.lexists(aside):
-            what = "a session of that name that was being packed is still here"
+            what = "a session with that name that was being packed is still here"
             raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
         disk.make_folder(aside.parent)
         disk.system.replace(path, aside)
@@ -264,7 +264,7 @@ def put_aside_back(aside: Path, path: Path) -> None:
     try:
         disk.system.link(aside, path, follow_symlinks=False)
     except FileExistsError:
-        what = "it was written to as it was packed, and another one is in its place"
+        what = "a program wrote to it while it was packed, and there is another file in its place"
         state = f"It is in {aside.parent.name}/{aside.name}."
         raise Refused(what, where=path, state=state, remedy="Compare the two, and move one away.") from None
     disk.remove(aside)

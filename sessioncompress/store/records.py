@@ -372,7 +372,7 @@ def readable(run: RunRecord, journal: Path) -> RunRecord:
     if reads_back(run.encode()):
         return run
     raise FileFailed(
-        "the record of this run could not be read again: its policy is too long, or holds what is no JSON",
+        "the record of this run could not be read back: its policy is too long, or contains something that is not JSON",
         where=journal,
         state=NOT_CHANGED,
         remedy="Shorten the policy's lists.",

@@ -83,8 +83,8 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
     prints = f"'zstd -dc {quote(store.originals.name)}' prints the originals"
     way_out = (
-        f"cut off what the killed run left: all behind the first {lengths.originals} bytes of {store.originals.name} "
-        f"and the first {lengths.journal} bytes of {store.journal.name}"
+        f"cut off what the killed run left: everything after the first {lengths.originals} bytes of "
+        f"{store.originals.name} and the first {lengths.journal} bytes of {store.journal.name}"
     )
     if lengths == Lengths():
         way_out = "'sessioncompress forget' deletes them"
@@ -102,7 +102,7 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
         remedy = f"Put both back from a backup. If they are only what a killed run left, {way_out}."
     else:
         return
-    raise Damaged(what, where=where, state="The session and its originals are not changed.", remedy=remedy)
+    raise Damaged(what, where=where, state="The session and its originals were not changed.", remedy=remedy)
 
 
 def _holds(document: bytes, kept: bytes) -> bool:
@@ -187,14 +187,14 @@ def _refuse_what_others_wrote(session: OpenSession) -> None:
         path = state.path(session.path)
         with disk.closing(open_file(path)) as late:
             if is_rewritten(session, state, Replaced(late)):
-                raise _of_others(session, path, "another program has rewritten this file, which a run replaced")
+                raise _of_others(session, path, "another program rewrote this file, which a run replaced")
         for draft, inode in drafts.items():
             if draft.name.endswith(f".temp-{state.draft}") and inode not in (state.inode, state.successor):
                 raise _of_others(session, draft, "another program put this file in the session's place as a run ended")
 
 
 def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
-    remedy = f"Compare the two, move the one that is right to {session.path}, remove the other, and run again."
+    remedy = f"Compare the two, move the right one to {session.path}, remove the other, and run again."
     return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 

@@ -51,7 +51,7 @@ def alone(root: Path) -> Iterator[None]:
             deadline = time.monotonic() + _LOCK_SECONDS
             while not lock(fd):
                 if time.monotonic() > deadline:
-                    what = "another sessioncompress is at work on the packs there"
+                    what = "another sessioncompress is working on the packs there"
                     raise InUse(what, where=folder, state=NOT_CHANGED, remedy="Run again.")
                 time.sleep(_POLL_SECONDS)
             disk.make_folder(folder)

@@ -279,7 +279,7 @@ def _link(path: Path, name: Path) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        what = "no hard link can be made here, which would keep lines that are appended meanwhile"
+        what = "hard links are not possible here, and without one we could lose lines appended in the meantime"
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
 
 

@@ -26,7 +26,7 @@ def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Pa
         for member in sorted(entry.members, key=lambda member: member.start):
             path = pack.root / member.path
             if not is_below(pack.root, path):
-                what = "a link is on the way to it"
+                what = "there is a link on the path to it"
                 raise IsALink(what, where=path, state="It is in the pack.", remedy="Move the link away.")
         first, *others = entry.members
         drafts: dict[Member, Path] = {}
@@ -57,7 +57,7 @@ def _refuse_if_no_room(session: Path, folder: Path, size: int) -> None:
     """Raise FileFailed where a disk has not so many bytes left: a stranger's pack may hold zeros that fill any."""
     free = disk_usage(folder).free
     if size > free:
-        what = f"it takes {size:,} bytes, and there is room for {free:,}"
+        what = f"it takes {size:,} bytes, but there is only room for {free:,}"
         remedy = f"Make room on the disk of {folder}."
         raise FileFailed(what, where=session, state="It is in the pack.", remedy=remedy)
 
@@ -123,6 +123,6 @@ def _put_in_place(draft: Path, path: Path, member: Member) -> None:
         disk.system.link(draft, path, follow_symlinks=False)
     except FileExistsError:
         if not is_same(path, member):
-            what = "another file is in its place"
-            state = "It is not changed; the packed one is in the pack."
+            what = "there is another file in its place"
+            state = "It was not changed; the packed one is in the pack."
             raise Refused(what, where=path, state=state, remedy="Move it away, and run again.") from None

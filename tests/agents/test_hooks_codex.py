@@ -50,10 +50,10 @@ def test_hooks_of_codex(tmp_path: Path) -> None:
     assert not target.exists()
 
     status = hook("status", "codex", there.home, CODEX_HOME=str(there.home))
-    assert "they are not called: Codex does not trust them yet" in status
+    assert "the agent does not call them: Codex does not trust them yet" in status
     assert "with the preset archive" in status
     codex.trust_hooks(there)
-    assert "not called" not in hook("status", "codex", there.home, CODEX_HOME=str(there.home))
+    assert "not call" not in hook("status", "codex", there.home, CODEX_HOME=str(there.home))
 
     hook("uninstall", "codex", there.home, CODEX_HOME=str(there.home))
     assert hooks.read_text() == THEIRS

@@ -147,9 +147,9 @@ ROWS: Mapping[str, Row] = {
     "pi, a call": Row(_pi(lambda made: made.assistant(made.call("bash", {"command": "make"})))),
     # A compaction comes last.
     "pi, a compaction": Row(_pi(lambda made: made.compaction("Done so far.", made.user("Go on."))), left=_ONE),
-    "claude, a compaction": Row(_claude(lambda made: made.compact("Done so far.")), left="it holds no message"),
-    "codex, a compaction": Row(_codex(lambda made: made.compact()), left="it holds no message"),
-    "opencode, a compaction": Row(_opencode(lambda made: made.compaction("Done so far.")), left="it holds no message"),
+    "claude, a compaction": Row(_claude(lambda made: made.compact("Done so far.")), left="it has no messages"),
+    "codex, a compaction": Row(_codex(lambda made: made.compact()), left="it has no messages"),
+    "opencode, a compaction": Row(_opencode(lambda made: made.compaction("Done so far.")), left="it has no messages"),
     # Shapes.
     "pi, two leaves": Row(lambda: branched().data),
     "pi, what is kept is not there": Row(_pi(_lost_kept)),
@@ -171,7 +171,7 @@ ROWS: Mapping[str, Row] = {
     ),
     # Half a line at the end.
     **{
-        f"{name}, half a line": Row(partial(_with_half, name), refused="" if name in _INSERTED else "breaks off")
+        f"{name}, half a line": Row(partial(_with_half, name), refused="" if name in _INSERTED else "is cut off")
         for name in LINES
     },
 }
@@ -209,9 +209,7 @@ def test_a_call_without_its_result_stays(tmp_path: Path) -> None:
     assert last in [lines[number] for number in read.shape.live if number not in read.shape.dead]
 
 
-@pytest.mark.parametrize(
-    ("times", "said"), [(4 << 20, "Look at this."), (5 << 20, "2. > (70.0 MB, too long to be read)")]
-)
+@pytest.mark.parametrize(("times", "said"), [(4 << 20, "Look at this."), (5 << 20, "2. > (70.0 MB, too long to read)")])
 @pytest.mark.parametrize("made", [_pi, _claude], ids=["pi", "claude"])
 def test_a_prompt_of_64_mib(made: Callable[..., Callable[[], bytes]], times: int, said: str, tmp_path: Path) -> None:
     """It is cut like any other; one that is too long to be read is said to be so."""

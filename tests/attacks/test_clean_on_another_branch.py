@@ -200,7 +200,9 @@ def test_what_git_can_bring_back_keeps_its_originals(
     (repository.folder / NAME).write_bytes(content)
     assert restored(repository) == ORIGINAL
     assert [each.exit_code for each in done] == [0] * len(asked)
-    assert all(f"{NAME}: kept: the session is not there, and git has it in a commit" in each.stdout for each in done)
+    assert all(
+        f"{NAME}: kept: the session is missing, and git still has it in a commit" in each.stdout for each in done
+    )
 
 
 def test_a_session_that_git_never_had_goes_when_it_is_named(repository: Repository) -> None:
@@ -210,7 +212,7 @@ def test_a_session_that_git_never_had_goes_when_it_is_named(repository: Reposito
     command(repository, "clean", "--yes", ".", days=31)
     assert originals.exists()
     done = command(repository, "clean", "--yes", NAME)
-    assert "which can no longer be restored: the session is not there, and named as gone" in done.stdout
+    assert "which can no longer be restored: the session is missing, and you named it" in done.stdout
     assert not originals.exists()
 
 
@@ -274,7 +276,7 @@ def test_where_git_does_not_answer_nothing_goes(repository: Repository, harm: Ca
     for asked in ([NAME], ["--originals-older-than", "0d", "."]):
         done = command(repository, "clean", "--yes", *asked, days=31)
         assert done.exit_code == 0, done.stderr
-        assert "git may have it, but does not answer" in done.stdout
+        assert "git may have it, but did not answer" in done.stdout
     assert store_in(repository.folder / NAME).originals.exists()
     assert command(repository, "forget", "--yes", NAME).exit_code == 0
     assert not store_in(repository.folder / NAME).originals.exists()

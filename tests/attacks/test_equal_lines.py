@@ -92,7 +92,7 @@ DAMAGE = [flipped, broken, invalid, edited, reserialised, torn]
 def assert_told(path: Path, data: bytes) -> None:
     """Check that nothing takes the session for sound, and that nothing of it changes."""
     path.write_bytes(data)
-    with pytest.raises(Damaged, match="1 rewritten line is no longer there as written"):
+    with pytest.raises(Damaged, match="1 rewritten line is no longer as we wrote it"):
         verify_session(path)
     with pytest.raises(Refused, match="cannot be restored exactly: 1 rewritten line"):
         restore_session(path)
@@ -162,7 +162,7 @@ def test_one_of_them_is_gone(tmp_path: Path) -> None:
     for line in doubles(now):
         path.write_bytes(without_the_last(now, line))
         assert verify_session(path).lines_not_there == 1
-        assert restore_session(path).reason == "an older state of the session: 1 line that its store knows is not in it"
+        assert restore_session(path).reason == "an older state of the session: 1 line that its store knows is missing"
         assert path.read_bytes() == b"".join(map(then.__getitem__, split(without_the_last(now, line))))
         assert restore_session(path).reason == "it has its original bytes already"
 

@@ -100,7 +100,7 @@ def test_without_that_folder_where_something_else_lies(tmp_path: Path, beside_it
         name = "s.jsonl.temp-0123abcd" if beside_it == "what a killed run left" else "s.jsonl.zst"
         (tmp_path / FOLDER / name).write_bytes(b"x")
     code, said = run("forget", "--yes", path)
-    assert (code, "of which no journal here knew" in said, "--backup-dir" in said) == (4, True, True), said
+    assert (code, "that no journal here knew" in said, "--backup-dir" in said) == (4, True, True), said
     assert not (tmp_path / FOLDER).exists()
     assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == (beside_it == "a second store") * 4
     assert not list((tmp_path / "backup").glob("*.zst"))
@@ -136,7 +136,7 @@ def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, name: str, gone
         if gone and command in ("compress --force", "verify", "restore"):
             continue
         code, said = run(*command.split(), path)
-        assert (code, f"{theirs}: a folder lies here" in said) == (4, True), (command, said)
+        assert (code, f"{theirs}: there is a folder here" in said) == (4, True), (command, said)
         assert "deletes" not in said
         assert (theirs / "notes").read_bytes() == b"mine"
 

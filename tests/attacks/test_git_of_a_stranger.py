@@ -173,4 +173,4 @@ def test_a_clean_up(stranger: Stranger) -> None:
         done = stranger.command("clean", "--yes", *arguments)
         assert not stranger.runs(), done.stdout
         assert done.exit_code == 0, done.stderr
-        assert "kept: the session is not there, and git " in done.stdout
+        assert "kept: the session is missing, and git " in done.stdout

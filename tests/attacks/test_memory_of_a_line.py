@@ -147,4 +147,4 @@ def test_a_document_of_many_values_is_refused(tmp_path: Path) -> None:
     result = memory_of(*_COMPRESS, path)
     assert result[0] / 15 < _COPIED
     assert result[1] == 4
-    assert "holds over a million values" in result[2]
+    assert "has over a million values" in result[2]

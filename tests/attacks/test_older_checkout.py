@@ -73,7 +73,7 @@ def test_it_is_sound_and_comes_back_exactly(tmp_path: Path) -> None:
         done = run(*command, path)
         assert done.returncode == 0, done.stderr
         assert "an older state of the session: " in done.stdout
-        assert "lines that its store knows are not in it" in done.stdout
+        assert "lines that its store knows are missing" in done.stdout
         assert "not exact" not in done.stdout
         assert path.read_bytes() == (older if command == ("verify",) else original)
     git(tmp_path, "checkout", "-q", "-f", "-")
@@ -124,7 +124,7 @@ def test_a_rewritten_line_that_was_altered_is_damage_still(
     verified, restored = run("verify", path), run("restore", path)
     assert (verified.returncode, restored.returncode) == (5, 4)
     for done in (verified, restored):
-        assert "1 rewritten line is no longer there as written" in done.stderr
+        assert "1 rewritten line is no longer as we wrote it" in done.stderr
     assert path.read_bytes() == before
 
 

@@ -232,7 +232,7 @@ def test_a_fork_that_was_rewritten_itself_finds_both(tmp_path: Path) -> None:
     found = run(tmp_path, "verify", child)
     assert (found.returncode, "in a relative's store" in found.stdout) == (0, True), found.stderr
     exact = run(tmp_path, "restore", child)
-    assert "whose originals lie in a relative's store" in exact.stdout
+    assert "whose originals are in a relative's store" in exact.stdout
     done = run(tmp_path, "restore", "--from-markers", child)
     assert done.returncode == 0, done.stderr
     assert b"[[sessioncompress" not in child.read_bytes()
@@ -378,8 +378,8 @@ def test_a_marker_that_no_relative_knows_is_refused_still(tmp_path: Path) -> Non
     child.write_bytes(data.replace(known, b"0123456789ab"))
     refused = run(tmp_path, "verify", child)
     assert refused.returncode == 4
-    assert "3 markers stand in it" in refused.stderr
-    assert "The originals of 2 lie in the store of" in refused.stderr
+    assert "it has 3 markers" in refused.stderr
+    assert "The originals of 2 are in the store of" in refused.stderr
     assert "'sessioncompress restore --from-markers --originals OTHER PATH'" in refused.stderr
 
 

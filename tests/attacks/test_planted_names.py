@@ -100,7 +100,7 @@ def test_a_folder_in_the_place_of_the_next_gitignore(tmp_path: Path) -> None:
     planted.mkdir(parents=True)
     done = CliRunner().invoke(main, ["compress", str(path)])
     assert done.exit_code == 4
-    assert ".gitignore.new: a folder lies here, where a file of ours belongs" in done.stderr
+    assert ".gitignore.new: there is a folder here, where one of our files belongs" in done.stderr
     assert planted.exists()
     planted.parent.rename(tmp_path / "x")
     assert CliRunner().invoke(main, ["compress", str(path)]).exit_code == 0

@@ -134,7 +134,7 @@ def test_what_only_the_user_may_say_is_an_error(victim: Victim, name: str, where
     assert (done.returncode, done.stdout) == (2, "")
     assert victim.tree() == before
     assert done.stderr.startswith(f'{file}: the policy\'s "session.{key}" ')
-    assert "which a file found near a session may not. No session is changed. Remove this key there" in done.stderr
+    assert "which a file found near a session may not do. No session was changed. Remove this key there" in done.stderr
     assert "name a file with --config, or set it in " + str(victim.home / ".config") in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -357,7 +357,7 @@ def test_a_planted_link_as_ignore_file_is_refused(victim: Victim, target: str) -
     done = victim.sessioncompress("compress", victim.session)
     assert done.returncode == 4
     assert ".gitignore: this must be a file of its own" in done.stderr
-    assert "The session is not changed. Move it away." in done.stderr
+    assert "The session was not changed. Move it away." in done.stderr
     assert victim.tree() == before
 
 
@@ -412,7 +412,7 @@ def test_a_file_of_another_user_above_is_ignored(victim: Victim, name: str) -> N
     victim.session.with_name("t.jsonl").write_bytes(fixture("claude-code.jsonl"))
     done = victim.sessioncompress("compress", ".")
     assert done.returncode == 0
-    assert but_undo(done.stderr) == f"warning: {file}: it is ignored, since neither you nor root own it\n"
+    assert but_undo(done.stderr) == f"warning: {file}: it is ignored, since neither you nor root owns it\n"
     assert list(victim.home.iterdir()) == []
     assert len(list(victim.session.parent.glob(".sessioncompress/*.zst"))) == 2
 
@@ -421,11 +421,11 @@ def test_a_file_of_another_user_above_is_ignored(victim: Victim, name: str) -> N
 
 
 NO_POLICY = {
-    "empty": ("", "the policy is no JSON: "),
-    "truncated": ('{"session": {"enabled": fal', "the policy is no JSON: "),
-    "a trailing comma": ('{"session": {"enabled": false,}}', "the policy is no JSON: "),
+    "empty": ("", "the policy is not JSON: "),
+    "truncated": ('{"session": {"enabled": fal', "the policy is not JSON: "),
+    "a trailing comma": ('{"session": {"enabled": false,}}', "the policy is not JSON: "),
     "a preset": ('{"session": {"preset": "x"}}', "preset"),
-    "a large one": ('{"session": {}}' + " " * 300_000, "the policy has more than 256 KB."),
+    "a large one": ('{"session": {}}' + " " * 300_000, "the policy is larger than 256 KB."),
 }
 
 

@@ -40,7 +40,7 @@ def test_a_session_in_a_merge_is_refused(tmp_path: Path, name: str, ends: bytes)
         done = run("compress", *options, path)
         assert done.exit_code == 4, done.output
         assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
-        assert "The session is not changed. Finish the merge first: " in done.stderr
+        assert "The session was not changed. Finish the merge first: " in done.stderr
         assert snapshot(path) == before
 
 
@@ -122,9 +122,9 @@ def test_no_command_says_that_it_is_well(tmp_path: Path, command: str, where: st
     assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
     assert "Finish the merge first: " in done.stderr
     assert snapshot(path) == before
-    assert run("restore", path).stdout.endswith("git's conflict markers stand in it still\n")
+    assert run("restore", path).stdout.endswith("it still has git's conflict markers\n")
     assert path.read_bytes() == merged(split(fixture("pi-anthropic.jsonl")), at)
-    assert run("restore", path).stdout.endswith("git's conflict markers stand in it still\n")
+    assert run("restore", path).stdout.endswith("it still has git's conflict markers\n")
 
 
 def test_damage_is_told_first(tmp_path: Path) -> None:

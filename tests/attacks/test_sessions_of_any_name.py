@@ -87,9 +87,9 @@ def store_of(path: Path) -> list[tuple[bytes, int, int]]:
 
 
 PLANTED: dict[Callable[[Path], None], str] = {
-    missing: "the session is not there",
-    a_link: "a symbolic link lies where the session was",
-    a_folder: "a folder lies where the session was",
+    missing: "the session is missing",
+    a_link: "a symbolic link is where the session was",
+    a_folder: "a folder is where the session was",
 }
 
 
@@ -124,7 +124,7 @@ def test_a_folder_that_is_named_in_a_sessions_place(tmp_path: Path) -> None:
     a_folder(path)
     for command in COMMANDS:
         code, said = run(command, path)
-        assert (code, "a folder lies where the session was" in said) == (4, True), (command, said)
+        assert (code, "a folder is where the session was" in said) == (4, True), (command, said)
 
 
 def test_what_the_message_says_brings_a_moved_session_back(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_nothing_is_said_where_no_store_lies(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "compression.json").write_text("{")
     for command in ("verify", "restore"):
-        assert run(command, tmp_path) == (0, "total: 0 sessions; 1 passed over (no sessions, or links)\n")
+        assert run(command, tmp_path) == (0, "total: 0 sessions; 1 passed over (not sessions, or links)\n")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["beside", "in a backup folder"])
@@ -157,7 +157,7 @@ def test_one_that_is_gone_and_named(tmp_path: Path, command: str, elsewhere: boo
     path.unlink()
     code, said = run(f"{command} {kept}", path, other)
     assert code == 4
-    assert said.startswith(f"refused: {path}: the session is not there, but its store is still there.")
+    assert said.startswith(f"refused: {path}: the session is missing, but its store is still there.")
     assert f"restore --from-markers --originals {path} NEW_PATH" in said
     assert f"refused: {other}" not in said
     assert "total: 1 session" in said
@@ -190,7 +190,7 @@ def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
     store = store_in(path)
     store.originals.write_bytes(store.originals.read_bytes()[:-1])
     said = run(command, path)[1]
-    assert f"'zstd -dc {shlex.quote(store.originals.name)}' prints what stands before the damage." in said
+    assert f"'zstd -dc {shlex.quote(store.originals.name)}' prints what comes before the damage." in said
     assert f"bytes of it with 'git checkout -- {shlex.quote(str(store.originals))}'." in said
 
 
@@ -206,7 +206,7 @@ def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -
     gone.unlink()
     code, said = run(command, path)
     assert code == 5
-    assert (f"{gone}: it is not there any more, with the " in said) == (which == "originals")
+    assert (f"{gone}: it is missing, and with it the " in said) == (which == "originals")
     assert f"or where git has it with 'git checkout -- {shlex.quote(str(gone))}'." in said
     assert "bytes are missing" not in said
 
@@ -236,5 +236,5 @@ def test_a_name_that_is_no_sessions(tmp_path: Path, name: str, elsewhere: bool) 
     options = f" --backup-dir {kept}" if elsewhere else ""
     for command in (*COMMANDS, "clean --yes"):
         code, said = run(command + options, folder)
-        assert (code, "a folder lies" in said) == (0, False), (command, said)
+        assert (code, "there is a folder" in said) == (0, False), (command, said)
         assert planted.exists()

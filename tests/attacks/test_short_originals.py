@@ -23,7 +23,7 @@ from tests.support.runs import compress, split, turn, units, write
 
 _BACKUP = "Put a copy of it back from a backup"
 _FROM_MARKERS = "'sessioncompress restore --from-markers' puts back all lines that can still be read"
-_FORGET = "'sessioncompress forget' ends it: it deletes what is left there"
+_FORGET = "'sessioncompress forget' ends this: it deletes what is left there"
 
 
 def log(name: str) -> str:

@@ -54,7 +54,7 @@ def refused(done: Result, session: Path, kept: Path) -> bool:
     """Say whether a command refused a session by its name, with where its originals lie and what to do."""
     store, there = store_in(session), store_in(session, kept)
     said = (
-        f"{session}: its originals lie in {store.folder}, not in the backup folder {kept}. The session is not changed. "
+        f"{session}: its originals are in {store.folder}, not in the backup folder {kept}. The session was not changed. "
         "Run without --backup-dir"
     )
     move = f"{store.originals.name} to {there.originals}, and {store.journal.name} to {there.journal}."
@@ -248,9 +248,9 @@ def test_the_folder_that_is_named_counts(twofold: Path, kept: Path, name: str) -
     done = run(
         *command, *([twofold] if name == "show" else []), "--backup-dir", kept, *([] if name == "show" else [twofold])
     )
-    said = f"warning: {twofold}: another store of it lies in {store.folder}, which a run without --backup-dir knows\n"
+    said = f"warning: {twofold}: it has another store in {store.folder}, which a run without --backup-dir uses\n"
     assert done.stderr.count(said) == 1
-    assert "its originals lie in" not in done.stderr
+    assert "its originals are in" not in done.stderr
     assert everything(store.folder) == before
     assert there.originals.exists() == (name != "forget")
 

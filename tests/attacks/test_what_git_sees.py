@@ -112,7 +112,7 @@ def test_the_hook_says_which_session_is_hidden(repository: Repository) -> None:
     assert command(repository, "compress", "s.jsonl").exit_code == 0
     checked = command(repository, "pre-commit", "--check", "--commit-originals", "s.jsonl")
     assert checked.exit_code == 1
-    assert "s.jsonl: hidden from git by .sessioncompress/.gitignore: its originals" in checked.stdout
+    assert "s.jsonl: its originals are hidden from git by .sessioncompress/.gitignore" in checked.stdout
 
 
 @pytest.mark.parametrize("name", ["compress", "pre-commit"])
@@ -153,7 +153,7 @@ def test_a_name_that_ends_a_line_is_refused(repository: Repository) -> None:
     for stored in (False, True):
         refused = command(repository, "compress", "--commit-originals", "--", name)
         assert refused.exit_code == 4
-        assert "since a line ends in the name. The session is not changed. Rename the session" in refused.stderr
+        assert "since the name contains a line break. The session was not changed. Rename the session" in refused.stderr
         assert bool(list(repository.folder.glob("sessions/.sessioncompress/*.zst"))) == stored
         assert command(repository, "compress", ".").exit_code == 0
         assert sees(repository) == set()
@@ -166,7 +166,7 @@ def test_git_takes_nothing_that_a_rule_of_the_clone_changes(repository: Reposito
     repository.git("add", "--all")
     result = command(repository, "pre-commit", "--commit-originals", "s.jsonl")
     assert result.exit_code == 3
-    assert "git would change its bytes" in result.stderr
+    assert "makes git change its bytes" in result.stderr
     assert STORE.isdisjoint(repository.staged())
 
 

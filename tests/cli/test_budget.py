@@ -45,7 +45,7 @@ STATS = BudgetStats(
     "pi",
     "omp",
     "none",
-    "5 tokens in use are not over the threshold of 9",
+    "5 tokens in use are within the threshold of 9",
     tokens=5,
     tokens_estimated=4,
     context_window=10,
@@ -55,31 +55,31 @@ STATS = BudgetStats(
     messages=1,
 )
 HEAD = "s.jsonl: 50 % of the window in use, 5 of 10 tokens ({}); "
-WHY = "none: 5 tokens in use are not over the threshold of 9; rule omp; "
+WHY = "none: 5 tokens in use are within the threshold of 9; rule omp; "
 LINES = [
     (
         STATS,
-        "m, by our table",
+        "m, from our table",
         "9 usable, estimated, none recorded, 1 message",
     ),
     (
         replace(STATS, tokens_recorded=5, limits_from="session", messages=1200, usable=10),
-        "m, as the session says",
+        "m, from the session",
         "5 recorded, 4 estimated, 1,200 messages",
     ),
     (
         replace(STATS, tokens_recorded=8, recorded_is_stale=True, limits_from="policy", messages_since=0),
-        "m, by the policy",
+        "m, from the policy",
         "9 usable, estimated, 8 recorded before the last run or compaction, 1 message, 0 since the last run",
     ),
     (
         replace(STATS, model="", limits_from="fallback", messages_since=3, seconds_since=4000.4),
-        "taken for a model that is not known",
+        "assumed, since the model is unknown",
         "9 usable, estimated, none recorded, 1 message, 3 since the last run 4,000 seconds ago",
     ),
     (
         replace(STATS, model="m\x1b[31m"),
-        "m\\x1b[31m, by our table",
+        "m\\x1b[31m, from our table",
         "9 usable, estimated, none recorded, 1 message",
     ),
 ]
@@ -111,11 +111,11 @@ def test_budget_says_what_is_due_and_changes_nothing(tmp_path: Path) -> None:
     due = run("budget", path)
     assert due.exit_code == 1
     assert re.match(
-        r".* tokens \(.*\); compress: the file is not under its threshold: [\d,]+ KB, sizeThresholdKB 100;", due.stdout
+        r".* tokens \(.*\); compress: the file is over its threshold: [\d,]+ KB, sizeThresholdKB 100;", due.stdout
     )
     none = run("budget", "--rule", "gencode", path)
     assert none.exit_code == 0
-    assert " tokens in use are not over the 168,000 usable; rule gencode; " in none.stdout
+    assert " tokens in use are within the 168,000 usable; rule gencode; " in none.stdout
     assert snapshot(path) == before
 
 
@@ -171,7 +171,7 @@ def test_a_rule_of_tokens_decides_whether_a_run_acts(tmp_path: Path) -> None:
     before = snapshot(path)
     result = run("compress", "--rule", "omp", path)
     assert result.exit_code == 0
-    assert " tokens in use are not over the threshold of 170,000 (rule omp)" in result.stdout
+    assert " tokens in use are within the threshold of 170,000 (rule omp)" in result.stdout
     assert "skipped" in result.stdout
     assert snapshot(path) == before
     assert "smaller" in run("compress", "--rule", "omp", "--force", path).stdout
@@ -253,7 +253,7 @@ def test_a_log_tells_of_each_session_that_was_opened(tmp_path: Path) -> None:
     first = lines[0]
     assert first["schema"] == "sessioncompress.log/1"
     assert (first["rule"], first["decision"]) == ("size", "compress")
-    assert first["trigger"].startswith("the file is not under its threshold")
+    assert first["trigger"].startswith("the file is over its threshold")
     assert first["tokensBefore"] > first["tokensAfter"] > 0
     assert first["messagesChanged"] > 0
     assert first["messagesPreserved"] > 0
@@ -283,7 +283,7 @@ def test_nothing_is_added_to_what_is_no_log(tmp_path: Path, name: str) -> None:
     before = snapshot(path)
     result = run("compress", "--log", other, path)
     assert result.exit_code == 3
-    assert f"this is no log of sessioncompress: nothing is added to it. {path} is not changed. " in result.stderr
+    assert f"it is not a log of sessioncompress: nothing was added to it. {path} was not changed. " in result.stderr
     assert other.read_bytes() == NO_LOGS[name]
     assert snapshot(path) == before
     itself = run("compress", "--log", path, path)
@@ -307,7 +307,7 @@ def test_a_log_is_no_link(tmp_path: Path, target: str) -> None:
     link.symlink_to(target)
     result = run("compress", "--log", link, path)
     assert result.exit_code == 3
-    assert f"link: it is a symbolic link: nothing is added to it. {path} is not changed. " in result.stderr
+    assert f"link: it is a symbolic link: nothing was added to it. {path} was not changed. " in result.stderr
     assert (tmp_path / "log").read_bytes() == b""
     assert not (tmp_path / "none").exists()
 
@@ -320,7 +320,7 @@ def test_a_log_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     result = run("compress", "--log", log, "--config", policy(tmp_path / "p.json"), path)
     assert result.exit_code == 3
-    assert f"log: it belongs to another user: nothing is added to it. {path} is not changed. " in result.stderr
+    assert f"log: it belongs to another user: nothing was added to it. {path} was not changed. " in result.stderr
 
 
 BREAKS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\n$(touch x)\n", "'; x #", "\x1b]0;x\x07"]
@@ -346,7 +346,7 @@ def test_where_the_rules_pruning_would_save_too_little_a_run_does_what_it_does_w
     budget = {"rule": "omp", "thresholdTokens": 10}
     policy(tmp_path / "compression.json", budget=budget, prune={"pruneMinimum": 10**6})
     asked = run("compress", "--prune", "--dry-run", path).stdout
-    assert "less than pruneMinimum 1,000,000 (a run without pruning may pay)" in asked
+    assert "less than pruneMinimum 1,000,000 (a run without pruning may be worth it)" in asked
     assert "smaller" in run("compress", path).stdout
 
 
@@ -373,7 +373,7 @@ def test_a_log_that_cannot_be_written_stops_the_run_before_it_begins(tmp_path: P
     before = snapshot(path)
     result = run("compress", "--log", tmp_path / "nowhere" / "log", path)
     assert result.exit_code == 3
-    assert f"the log cannot be written: no such file or directory. {path} is not changed. " in result.stderr
+    assert f"the log cannot be written: no such file or directory. {path} was not changed. " in result.stderr
     assert snapshot(path) == before
 
 

@@ -72,8 +72,8 @@ def test_what_is_chosen_must_be_plain(name: str, agents: Path) -> None:
     """Exit code 2 in every command: nothing named, in two ways, by a name that nobody has."""
     before = contents(agents)
     for arguments, said in (
-        ((), "no session is named"),
-        ((".", "--all"), "PATHS go with none of"),
+        ((), "Which sessions?"),
+        ((".", "--all"), "PATHS can't be combined with"),
         (("--agent", "cluade"), "did you mean claude-code? Nothing was done."),
     ):
         result = run(name, *arguments)
@@ -91,7 +91,7 @@ def test_a_session_that_is_gone_is_told_of(gone: Path, name: str) -> None:
     for options in (("--all",), ("--agent", "pi")):
         result = run(name, *options)
         assert result.exit_code == 4
-        assert f"refused: {gone}: the session is not there, but its store is still there." in result.stderr
+        assert f"refused: {gone}: the session is missing, but its store is still there." in result.stderr
     assert run(name, "--agent", "codex").exit_code == 0
     assert run(name, "--all", "--older-than", "1h").exit_code == 0
     assert run(name, "--project", "/tmp").exit_code == 0
@@ -123,11 +123,11 @@ def test_clean_deletes_no_originals_of_what_nobody_named(gone: Path, agents: Pat
     """A session that --all finds gone may have been moved; and the age of a session says nothing of its originals."""
     before = contents(agents)
     result = run("clean", "--all", "--yes")
-    assert f"{gone}: kept: the session is not there" in result.stdout
+    assert f"{gone}: kept: the session is missing" in result.stdout
     assert contents(agents) == before
     result = run("clean", "--all", "--yes", "--older-than", "0d")
     assert result.exit_code == 2
-    assert "write --originals-older-than 0d. Nothing was done." in " ".join(result.stderr.split())
+    assert "use --originals-older-than 0d. Nothing was done." in " ".join(result.stderr.split())
     assert contents(agents) == before
     assert run("clean", "--all", "--originals-older-than", "0h", "--dry-run", "--yes").exit_code == 0
     assert contents(agents) == before
@@ -164,7 +164,7 @@ def test_what_changed_just_now_is_left_alone(agents: Path) -> None:
     assert run("compress", "--agent", "pi", "--quiet-seconds", "0").exit_code == 0
     assert path.read_bytes() != before
     # The run by the path knows that of the run over all: the quiet time is nothing that a session is made with.
-    assert "it is as the last run left it" in run("compress", path).stdout
+    assert "already compressed, nothing new since" in run("compress", path).stdout
 
 
 @pytest.mark.parametrize(("seconds", "changes"), [(0, True), (30, True), (3000, False)])
@@ -202,7 +202,7 @@ def test_all_is_asked_for_at_a_terminal(agents: Path) -> None:
     for each in (ours, theirs):
         os.close(each)
     assert (done.returncode, done.stdout) == (0, b"")
-    assert "Compress up to 4 sessions ('restore --last' undoes it)? [y/N]: " in said
+    assert "Compress up to 4 sessions? You can undo this. [y/N]: " in said
     assert contents(agents) == before
 
 
@@ -252,15 +252,15 @@ def test_the_question(agents: Path) -> None:
     before = contents(agents)
     result = run("compress", "--all", answer="")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "nobody answers. No session is changed. Use --yes." in result.stderr
+    assert "no terminal to ask. No session was changed. Use --yes." in result.stderr
     assert contents(agents) == before
     result = run("compact", "--agent", "pi", answer="n\n")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Compact up to 2 sessions? [y/N]: " in result.stderr
+    assert "Compact up to 2 sessions? You can undo this. [y/N]: " in result.stderr
     result = run("compress", "--agent", "pi", answer="y\n")
     assert "1 compressed" in result.stdout
     heading, pi, total, *_ = result.stderr.splitlines()
-    assert heading.split() == ["agent", "sessions", "size", "due", "size"]
+    assert heading.split() == ["agent", "sessions", "size", "to", "do", "size"]
     assert pi.split()[:2] == ["pi", "2"]
     assert pi.split()[4] == "1"
     assert pi.split()[1:] == total.split()[1:]

@@ -210,17 +210,37 @@ def test_what_is_used_most_has_a_row(named: tuple[str, ...], rows: tuple[str, ..
 def test_the_help_of_restore_shows_how_a_run_is_taken_back() -> None:
     """It is what most of its users want."""
     shown = run("restore", "--help").stdout
-    assert "\n  --last            Take the newest run back.\n  --run ID          Take this run back.\n" in shown
+    assert "\n  --last            Undo the newest run.\n  --run ID          Undo this run.\n" in shown
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("comprss", ". Did you mean compress?"), ("hooks", ". Did you mean hook?"), ("quay", ".")]
+    ("name", "said"),
+    [
+        ("comprss", ". Did you mean compress?"),
+        ("hooks", ". Did you mean hook?"),
+        ("undo", ". Did you mean restore --last?"),
+        ("quay", "."),
+    ],
 )
 def test_a_command_that_is_misspelled(name: str, said: str) -> None:
     """The error has the name that was meant, if one is near."""
     result = run(name)
     assert result.exit_code == 2
     assert result.stderr.endswith(f"Error: No such command '{name}'{said}\n")
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("--al", "--all"), ("--older", "--older-than")])
+def test_an_option_that_was_not_typed_to_its_end(typed: str, meant: str) -> None:
+    """It is meant before others that look alike."""
+    said = run("compress", typed).stderr.splitlines()[-1]
+    assert meant in said
+    assert not any(other in said for other in ("--log", "--rule", "--color", "--workers"))
+
+
+def test_what_an_option_takes_is_said_in_words() -> None:
+    assert "'x' is not a valid whole number." in run("compress", "--keep-turns", "x").stderr
+    assert "'x' is not a valid number." in run("compress", "--quiet-seconds", "x").stderr
+    assert "Use one of claude-code, codex, gemini, opencode, pi" in run("hook", "status").stderr
 
 
 @pytest.mark.parametrize("name", ["omp", "Oh My Pi", "openclaw"])
@@ -292,7 +312,7 @@ def test_a_second_run_writes_nothing(compressed: Path) -> None:
     before = snapshot(compressed)
     result = run("compress", "--min-size", "0", "session.jsonl")
     assert result.exit_code == 0
-    assert result.stdout.startswith("session.jsonl: unchanged: nothing to remove that would pay")
+    assert result.stdout.startswith("session.jsonl: unchanged: nothing worth removing")
     assert "total" not in result.stdout
     assert snapshot(compressed) == before
 
@@ -311,7 +331,7 @@ def test_what_would_not_pay_says_how_much_and_what_would_help(here: Path) -> Non
     put(here / "session.jsonl", "pi-gemini.jsonl")
     reason = one("compress", "session.jsonl")["reason"]
     recent = r"the newest 20,000 tokens of tool I/O in the last 4 turns: \d+ KB"
-    assert re.search(rf"it would save [\d.]+ KB, less than minSavedKB 16; inside {recent}", reason)
+    assert re.search(rf"it would save only [\d.]+ KB, less than minSavedKB 16; inside {recent}", reason)
     hint = re.search(r"; (--protect-tokens 8000) keeps less$", reason)
     assert hint
     less = one("compress", *hint[1].split(), "session.jsonl")
@@ -455,7 +475,7 @@ def test_markers_without_a_journal_are_told(compressed: Path) -> None:
     shutil.rmtree(store_in(compressed).folder)
     result = run("compress", "--force", "session.jsonl")
     assert re.fullmatch(
-        r"session\.jsonl: \d+ markers, but no journal lies here: 'sessioncompress verify' tells whether what they stand for is found\n",
+        r"session\.jsonl: \d+ markers, but its store is missing; 'sessioncompress verify' says whether their originals can be found\n",
         result.stderr,
     )
 
@@ -625,7 +645,7 @@ def test_a_backup_dir_in_nobodys_home(session: Path) -> None:
     for command in ("compress", "restore", "verify"):
         result = run(command, "--config", chosen, session)
         assert result.exit_code == 2
-        assert "the policy's backupDir is '~nobody-of-this-name/x', but there is no such home." in result.stderr
+        assert "the policy's backupDir is '~nobody-of-this-name/x', but there is no such home folder." in result.stderr
 
 
 def test_show_looks_into_a_backup_dir_without_a_session(session: Path) -> None:
@@ -640,7 +660,7 @@ def test_quiet_seconds(session: Path) -> None:
     before = snapshot(session)
     result = run("compress", "--quiet-seconds", "3600", "session.jsonl")
     assert result.exit_code == 4
-    assert re.search(r"it changed \d+ seconds ago\. The session is not changed\. ", result.stderr)
+    assert re.search(r"it changed \d+ seconds ago\. The session was not changed\. ", result.stderr)
     assert snapshot(session) == before
     old = session.stat().st_mtime - 7200
     os.utime(session, (old, old))
@@ -648,11 +668,11 @@ def test_quiet_seconds(session: Path) -> None:
 
 
 def test_idle_seconds(session: Path) -> None:
-    """While its provider may still have it in its cache a session is skipped, not refused; then it is compressed."""
+    """While its provider may still have it cached a session is skipped, not refused; then it is compressed."""
     before = snapshot(session)
     result = run("compress", "--idle-seconds", "3600", "--force", "session.jsonl")
     assert result.exit_code == 0
-    said = r"skipped: it changed \d+ seconds? ago, idleSeconds 3600: its provider may still have it in its cache"
+    said = r"skipped: it changed \d+ seconds? ago, idleSeconds 3600: its provider may still have it cached"
     assert re.search(said, result.stdout)
     assert snapshot(session) == before
     for years in (-1, 9):
@@ -697,19 +717,19 @@ def test_a_folder_is_walked(here: Path) -> None:
     assert but_undo(result.stderr) == ""
     named = [line.partition(": ")[0] for line in result.stdout.splitlines()]
     assert named[:3] == ["session.jsonl", str(Path("a", "b", "other.jsonl")), "total"]
-    assert "total: 2 files (2 compressed, 1 passed over (no sessions, or links))" in result.stdout
+    assert "total: 2 files (2 compressed, 1 passed over (not sessions, or links))" in result.stdout
     again = run("compress", "--min-size", "0", ".")
-    assert "total: 2 files (2 unchanged, 1 passed over (no sessions, or links))" in again.stdout
+    assert "total: 2 files (2 unchanged, 1 passed over (not sessions, or links))" in again.stdout
 
 
 TOTALS = {
-    "stats": rf"total: 2 sessions, {SIZES}, stores 0 KB; 1 refused; 1 passed over \(no sessions, or links\)",
-    "compress": r"total: 3 files \(2 compressed, 1 refused, 1 passed over \(no sessions, or links\)\)",
-    "verify": r"total: 2 sessions: 194 lines, (\d+) rewritten, \1 originals read and right; 1 refused; "
-    r"1 passed over \(no sessions, or links\)",
+    "stats": rf"total: 2 sessions, {SIZES}, stores 0 KB; 1 refused; 1 passed over \(not sessions, or links\)",
+    "compress": r"total: 3 files \(2 compressed, 1 refused, 1 passed over \(not sessions, or links\)\)",
+    "verify": r"total: 2 sessions: 194 lines, (\d+) rewritten, \1 originals checked, all good; 1 refused; "
+    r"1 passed over \(not sessions, or links\)",
     "restore": rf"total: 2 sessions restored: {SIZES} -> 502 KB, \d+ lines; 1 refused; "
-    r"1 passed over \(no sessions, or links\)",
-    "forget": rf"total: 2 sessions: deleted {SIZES}; 1 refused; 1 passed over \(no sessions, or links\)",
+    r"1 passed over \(not sessions, or links\)",
+    "forget": rf"total: 2 sessions: deleted {SIZES}; 1 refused; 1 passed over \(not sessions, or links\)",
 }
 
 
@@ -738,9 +758,9 @@ def test_a_folder_without_sessions(here: Path) -> None:
     for command in ("stats", "verify", "restore", "forget"):
         said = run(command, "empty").stdout
         assert said == "total: 0 sessions\n", command
-    assert run("clean", "empty").stdout == "total: nothing to delete; no store is there\n"
+    assert run("clean", "empty").stdout == "total: nothing to delete; no stores found\n"
     for command in ("stats", "verify", "restore", "forget"):
-        assert run(command, "foreign").stdout == "total: 0 sessions; 1 passed over (no sessions, or links)\n", command
+        assert run(command, "foreign").stdout == "total: 0 sessions; 1 passed over (not sessions, or links)\n", command
 
 
 def test_the_totals_of_stats_as_json(here: Path) -> None:
@@ -761,7 +781,7 @@ def test_links_in_a_folder_are_passed_over(session: Path) -> None:
     before = snapshot(session)
     result = run("compress", "links")
     assert result.exit_code == 0
-    assert result.stdout == "total: 0 files (1 passed over (no sessions, or links))\n"
+    assert result.stdout == "total: 0 files (1 passed over (not sessions, or links))\n"
     assert snapshot(session) == before
 
 
@@ -790,7 +810,7 @@ def test_a_folder_that_cannot_be_read_is_3(here: Path, monkeypatch: pytest.Monke
     for arguments in (("compress", "--check"), ("verify",), ("compress", "--json")):
         result = run(*arguments, ".")
         assert result.exit_code == 3
-        assert "b: this folder cannot be read: permission denied. No session in it is changed." in result.stderr
+        assert "b: this folder cannot be read: permission denied. No session in it was changed." in result.stderr
     assert [each["status"] for each in document("compress", ".")["files"]] == ["unchanged", "failed", "unchanged"]
 
 
@@ -800,7 +820,7 @@ def test_a_named_link_is_refused(session: Path) -> None:
     link.symlink_to(session)
     result = run("compress", "link.jsonl")
     assert result.exit_code == 4
-    assert "link.jsonl: it is a symbolic link. The session is not changed. Name its target." in result.stderr
+    assert "link.jsonl: it is a symbolic link. The session was not changed. Name its target." in result.stderr
 
 
 def test_a_named_hard_link_is_refused(session: Path) -> None:
@@ -858,7 +878,7 @@ def test_a_file_that_fails_is_3(session: Path) -> None:
     (session.parent / "file").write_bytes(b"")
     result = run("compress", "--backup-dir", "file/below", "session.jsonl")
     assert result.exit_code == 3
-    assert re.search(r"failed: .*not a directory\. The session is not changed\.", result.stderr)
+    assert re.search(r"failed: .*not a directory\. The session was not changed\.", result.stderr)
     assert {**snapshot(session), "file": ()} == {**before, "file": ()}
 
 
@@ -868,7 +888,10 @@ def test_no_session_is_4(here: Path) -> None:
     for command in ("compress", "stats", "verify"):
         result = run(command, "x.jsonl")
         assert result.exit_code == 4, command
-        assert "x.jsonl: this is no session of a known agent (its first object has the keys kind, seq)" in result.stderr
+        assert (
+            "x.jsonl: this is not a session of any agent we know (its first object has the keys kind, seq)"
+            in result.stderr
+        )
 
 
 def test_a_path_that_is_not_there_is_2(here: Path) -> None:
@@ -891,18 +914,20 @@ def test_every_command_refuses_alike(session: Path) -> None:
     none.write_bytes(b'{"kind":"log"}\n' * 9000)
     seen = "its first object has the keys kind"
     said = (
-        f"refused: below/none.jsonl: this is no session of a known agent ({seen}). The file is not changed. "
+        f"refused: below/none.jsonl: this is not a session of any agent we know ({seen}). The file was not changed. "
         f"Name a session of {AGENTS}.\n"
     )
     for command in ("compress", "stats", "verify"):
         assert run(command, "below/none.jsonl").stderr == said, command
     os.link(session, "other")
     os.mkfifo("pipe")
-    linked = "session.jsonl: it has other hard links, which would keep the old text. The session is not changed. Remove"
+    linked = (
+        "session.jsonl: it has other hard links, which would keep the old text. The session was not changed. Remove"
+    )
     for command in ("compress", "restore"):
         assert run(command, "session.jsonl").stderr.startswith(f"refused: {linked}"), command
         said = (
-            "refused: pipe: it is not a regular file. It is not changed. Name a session, or a folder with sessions.\n"
+            "refused: pipe: it is not a regular file. It was not changed. Name a session, or a folder with sessions.\n"
         )
         assert run(command, "pipe").stderr == said, command
 
@@ -912,7 +937,7 @@ def test_show_where_the_originals_are_gone(compressed: Path) -> None:
     store_in(compressed).originals.unlink()
     result = run("show", references(compressed)[0], "session.jsonl")
     assert result.exit_code == 3
-    assert f"{store_in(compressed).originals}: the originals are not there. Put back a copy of it" in result.stderr
+    assert f"{store_in(compressed).originals}: the originals are missing. Put back a copy of it" in result.stderr
 
 
 def test_show_where_a_session_was_named(compressed: Path) -> None:
@@ -920,7 +945,7 @@ def test_show_where_a_session_was_named(compressed: Path) -> None:
     result = run("show", "0123456789ab", "session.jsonl")
     assert result.exit_code == 2
     assert (
-        "session.jsonl: no original with the reference 0123456789ab is found. Name the session that holds the marker"
+        "session.jsonl: no original with the reference 0123456789ab found. Name the session that holds the marker"
         in (result.stderr)
     )
 
@@ -928,17 +953,14 @@ def test_show_where_a_session_was_named(compressed: Path) -> None:
 def test_show_says_whose_originals_it_searched(compressed: Path) -> None:
     """Of a folder: a few names, and how many more there are."""
     said = run("show", "0123456789ab", compressed.parent).stderr
-    assert "0123456789ab is found. The stores in it are of session.jsonl. Name the session that" in said
+    assert "0123456789ab found. It has the stores of session.jsonl. Name the session that" in said
     for number in range(10):
         store_in(compressed).journal.with_name(f"a{number}.refs.jsonl").touch()
     said = run("show", "0123456789ab", compressed.parent).stderr
-    assert "The stores in it are of a0.jsonl, a1.jsonl, " in said
+    assert "It has the stores of a0.jsonl, a1.jsonl, " in said
     assert ", a9.jsonl, 1 more. Name the session that" in said
     (compressed.parent / "none").mkdir()
-    assert (
-        "is found. No session's store lies in it. Name"
-        in run("show", "0123456789ab", compressed.parent / "none").stderr
-    )
+    assert "found. It has no session's store. Name" in run("show", "0123456789ab", compressed.parent / "none").stderr
 
 
 def test_a_second_ago(session: Path) -> None:
@@ -1014,7 +1036,7 @@ def test_a_session_in_use_is_4(session: Path) -> None:
         assert result.exit_code == 4
         assert re.search(
             r"refused: .*session\.jsonl: it is in use, open for writing in this command itself \(process \d+\)\. "
-            r"The session is not changed\. Run again when the agent is idle\.",
+            r"The session was not changed\. Run again when the agent is idle\.",
             result.stderr,
         )
         assert snapshot(session) == before
@@ -1068,7 +1090,7 @@ def test_interrupted_is_130(session: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(compress_module, "compress_session", interrupt)
     result = run("compress", session)
     assert result.exit_code == 130
-    assert result.stderr == "Interrupted; every session is as it was or as it will be, none in between.\n"
+    assert result.stderr == "Interrupted. Every session is either as before or completely rewritten.\n"
 
 
 # Errors of the policy
@@ -1082,7 +1104,7 @@ def test_an_unknown_key(session: Path) -> None:
     assert result.exit_code == 2
     file = session.parent / "compression.json"
     assert f'{file}: the policy has an unknown key "session.toolResultMaxByte"' in result.stderr
-    assert 'did you mean "toolResultMaxBytes"? No session is changed. Correct the file.' in result.stderr
+    assert 'did you mean "toolResultMaxBytes"? No session was changed. Correct the file.' in result.stderr
     assert snapshot(session) == before
 
 
@@ -1096,7 +1118,7 @@ def test_an_unknown_key(session: Path) -> None:
             'has a key "session.protectMode"; it is gone: "turns" is now "protectTokens"',
         ),
         ('{"session": []}', 'the policy has no object "session"'),
-        ('{"session": {}', "the policy is no JSON"),
+        ('{"session": {}', "the policy is not JSON"),
     ],
 )
 def test_a_wrong_value(session: Path, text: str, said: str) -> None:
@@ -1131,7 +1153,7 @@ def test_a_misplaced_key_is_warned_of(session: Path, text: str, keys: str) -> No
     put(session.with_name("other.jsonl"))
     result = run("compress", ".")
     assert result.exit_code == 0
-    assert but_undo(result.stderr) == f'warning: {file}: {keys} not heeded: keys stand in an object "session"\n'
+    assert but_undo(result.stderr) == f'warning: {file}: {keys} ignored: keys belong in an object "session"\n'
     assert "total: 2 files (2 compressed)\n" in result.stdout
 
 
@@ -1141,11 +1163,11 @@ def test_a_misplaced_key_of_a_named_file(session: Path) -> None:
     file.write_text('{"session": {}, "minSavedKB": 0}')
     result = run("stats", "--config", file, session)
     assert result.exit_code == 0
-    assert 'p.json: "minSavedKB" is not heeded' in result.stderr
+    assert 'p.json: "minSavedKB" is ignored' in result.stderr
     file.write_text('{"Session": {}}')
     result = run("stats", "--config", file, session)
     assert result.exit_code == 2
-    assert 'p.json: the policy has no object "session"; "Session" is not heeded: ' in result.stderr
+    assert 'p.json: the policy has no object "session"; "Session" is ignored: ' in result.stderr
     assert but_undo(result.stderr).count("\n") == 1
 
 
@@ -1165,7 +1187,7 @@ def test_a_file_that_is_no_json_is_an_error(session: Path, text: str) -> None:
     before = snapshot(session)
     result = run("compress", session)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"{file}:1: the policy is no JSON: ")
+    assert result.stderr.startswith(f"{file}:1: the policy is not JSON: ")
     assert result.stderr.count("\n") == 1
     assert snapshot(session) == before
 
@@ -1239,7 +1261,7 @@ def test_stats(session: Path) -> None:
     assert ["result", "bash"] in rows
     assert ["argument", "write"] in rows
     assert ["thinking", "-"] in rows
-    assert re.fullmatch(rf"a run would do: {SIZES} -> {SIZES} \(\d+ % smaller; store {SIZES}\)", lines[-3])
+    assert re.fullmatch(rf"after a run: {SIZES} -> {SIZES} \(\d+ % smaller; store {SIZES}\)", lines[-3])
     assert re.fullmatch(r"  replaced: .* results, .*", lines[-2])
     assert re.fullmatch(rf"  {TOKENS}; the next request would send [\d,]+ of them uncached", lines[-1])
     assert snapshot(session) == before
@@ -1248,7 +1270,7 @@ def test_stats(session: Path) -> None:
 def test_stats_of_a_compressed_session(compressed: Path) -> None:
     """It says why a run would leave it, and how much lies beside."""
     lines = run("stats", compressed).stdout.splitlines()
-    assert lines[-1].startswith("a run would leave it: ")
+    assert lines[-1].startswith("a run would leave it alone: ")
     assert re.fullmatch(r".*, store [1-9]\d* KB", lines[0])
 
 
@@ -1315,8 +1337,7 @@ def test_restore_of_what_was_never_compressed(session: Path) -> None:
     """Nothing is written."""
     before = snapshot(session)
     assert (
-        run("restore", "session.jsonl").stdout
-        == "session.jsonl: unchanged: no marker of ours stands in it, and it has no store\n"
+        run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it has none of our markers, and no store\n"
     )
     assert snapshot(session) == before
 
@@ -1331,7 +1352,7 @@ def test_restore_refuses_and_markers_help(compressed: Path) -> None:
     result = run("restore", "session.jsonl")
     assert result.exit_code == 4
     assert "it cannot be restored exactly: 1 rewritten line" in result.stderr
-    assert "The session is not changed. 'sessioncompress restore --from-markers'" in result.stderr
+    assert "The session was not changed. 'sessioncompress restore --from-markers'" in result.stderr
     assert snapshot(compressed) == before
     assert run("verify", "session.jsonl").exit_code == 5
     assert run("restore", "--from-markers", "session.jsonl").exit_code == 5
@@ -1454,7 +1475,7 @@ def test_show_caps_what_it_prints(compressed: Path) -> None:
     part, whole = run("show", ref, compressed), run("show", ref, compressed, "--all")
     assert len(part.stdout_bytes) == 20 * 1024 < len(whole.stdout_bytes)
     assert whole.stdout_bytes.startswith(part.stdout_bytes)
-    assert re.fullmatch(r"\n\d+ KB more; --all prints everything, --lines A:B a part\.\n", part.stderr)
+    assert re.fullmatch(r"\n\d+ KB more; use --all for everything, or --lines A:B for a part\.\n", part.stderr)
     assert whole.stderr == ""
 
 
@@ -1478,9 +1499,9 @@ def test_show_some_lines(compressed: Path, wanted: str, part: slice) -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("5:2", "--lines 5:2 ends before it begins"),
-        ("9999:", "--lines 9999: begins behind the end, line {}"),
-        ("9999", "--lines 9999 begins behind the end, line {}"),
+        ("5:2", "--lines 5:2 ends before it starts"),
+        ("9999:", "--lines 9999: starts after the last line, {}"),
+        ("9999", "--lines 9999 starts after the last line, {}"),
     ],
 )
 def test_lines_that_are_not_there(compressed: Path, wanted: str, said: str) -> None:
@@ -1505,7 +1526,7 @@ def test_lines_that_are_none(compressed: Path, wanted: str) -> None:
     """A usage error says the form."""
     result = run("show", references(compressed)[0], compressed, f"--lines={wanted}")
     assert result.exit_code == 2
-    assert "--lines takes A:B, two line numbers counted from 1" in result.stderr
+    assert "--lines needs A:B, two line numbers counted from 1" in result.stderr
 
 
 def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1517,7 +1538,7 @@ def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(compressed.parent.parent)
     result = run("show", references(compressed)[0])
     assert result.exit_code == 2
-    assert f"no original with the reference {references(compressed)[0]} is found. Name the session: " in result.stderr
+    assert f"no original with the reference {references(compressed)[0]} found. Name the session: " in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -1553,7 +1574,7 @@ def test_show_where_an_agents_folder_is_in_nobodys_home(here: Path, monkeypatch:
     monkeypatch.setenv("PI_CODING_AGENT_DIR", "~nobody-of-this-name/agent")
     result = run("show", "0123456789ab")
     assert result.exit_code == 2
-    assert "is found" in result.stderr
+    assert "0123456789ab found" in result.stderr
 
 
 def test_show_passes_over_a_journal_that_cannot_be_read(
@@ -1582,7 +1603,7 @@ def test_show_from_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "gone").rmdir()
     result = run("show", "0123456789ab")
     assert result.exit_code == 2
-    assert "the working folder does not exist any more. Go to another one" in result.stderr
+    assert "the working folder no longer exists. Change to another one" in result.stderr
 
 
 def test_show_in_a_folder(compressed: Path) -> None:
@@ -1602,7 +1623,7 @@ def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
         refs.append(digest)
     result = run("show", "0123456789ab", ".")
     assert result.exit_code == 2
-    assert "0123456789ab names 2 originals. Give more digits, or name the session." in result.stderr
+    assert "0123456789ab matches 2 originals. Give more digits, or name the session." in result.stderr
     for ref, name in zip(refs, ("a", "b"), strict=True):
         said = rf"^{ref}  result \w+, [\d,]+ bytes, line \d+  .*{name}\.refs\.jsonl$"
         assert re.search(said, result.stderr, re.MULTILINE)
@@ -1625,7 +1646,7 @@ def test_verify(compressed: Path) -> None:
     result = run("verify", "session.jsonl")
     assert result.exit_code == 0
     assert re.fullmatch(
-        r"session\.jsonl: pi, 98 lines, (\d+) rewritten, \1 originals read and right\n", result.stdout
+        r"session\.jsonl: pi, 98 lines, (\d+) rewritten, \1 originals checked, all good\n", result.stdout
     ), result.stdout
 
 
@@ -1635,7 +1656,7 @@ def test_verify_says_which_lines_have_no_original(session: Path) -> None:
     result = run("verify", "session.jsonl")
     assert result.exit_code == 0
     assert result.stdout == (
-        f"session.jsonl: pi, 98 lines, {changed} rewritten, 0 originals read and right; "
+        f"session.jsonl: pi, 98 lines, {changed} rewritten, 0 originals checked, all good; "
         f"{changed} lines have no original (keepBackup: false) and cannot be restored\n"
     )
     total = run("verify", ".").stdout.splitlines()[-1]
@@ -1679,7 +1700,7 @@ def test_verify_finds_a_flipped_byte(compressed: Path, where: float) -> None:
     result = run("verify", "session.jsonl")
     assert result.exit_code == 5
     assert str(store_in(compressed).originals) in result.stderr
-    assert "The session is not changed." in result.stderr
+    assert "The session was not changed." in result.stderr
     assert run("restore", "session.jsonl").exit_code == 5
 
 
@@ -1701,7 +1722,7 @@ def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> No
     assert snapshot(compressed) == before
     forgotten = run("forget", "--yes", "session.jsonl")
     assert forgotten.exit_code == 4
-    assert "markers stand in it of which no journal here knew" in forgotten.stdout
+    assert "markers that no journal here knew" in forgotten.stdout
     assert not store_in(compressed).originals.exists()
 
 
@@ -1745,7 +1766,7 @@ def test_forget_asks_and_says_what_is_lost(compressed: Path) -> None:
         result = run("forget", "session.jsonl", answer=answer)
         assert result.exit_code == 0
         assert re.match(
-            r"session\.jsonl: delete \d+ KB with \d+ originals, which can then not be restored\? \[y/N\]: ",
+            r"session\.jsonl: delete \d+ KB with \d+ originals, which cannot be restored after that\? \[y/N\]: ",
             result.stdout,
         )
         assert result.stdout.endswith("session.jsonl: kept\n")
@@ -1762,7 +1783,7 @@ def test_forget_without_an_answer(compressed: Path) -> None:
     before = snapshot(compressed)
     done = spawn("forget", "session.jsonl", cwd=compressed.parent)
     assert done.returncode == 2
-    assert done.stderr.endswith(b"session.jsonl: nobody answers. Nothing of it is deleted. Use --yes.\n")
+    assert done.stderr.endswith(b"session.jsonl: no terminal to ask. Nothing was deleted. Use --yes.\n")
     assert snapshot(compressed) == before
 
 
@@ -1772,7 +1793,7 @@ def test_forget_interrupted_while_it_asks(compressed: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED_QUESTION, "forget", "session.jsonl"]
     done = subprocess.run(command, cwd=compressed.parent, capture_output=True, check=False)
     assert done.returncode == 130
-    assert done.stderr.endswith(b"Interrupted; every session is as it was or as it will be, none in between.\n")
+    assert done.stderr.endswith(b"Interrupted. Every session is either as before or completely rewritten.\n")
     assert snapshot(compressed) == before
 
 
@@ -1783,10 +1804,10 @@ def test_forget_yes(compressed: Path) -> None:
     assert re.fullmatch(r"session\.jsonl: deleted \d+ KB with \d+ originals, .*\n", result.stdout)
     assert compressed.read_bytes() == before
     result = run("forget", "--yes", "session.jsonl")
-    assert (result.exit_code, "no store lies here, but" in result.stdout) == (4, True)
+    assert (result.exit_code, "there is no store here, but" in result.stdout) == (4, True)
     result = run("restore", "session.jsonl")
     assert result.exit_code == 4
-    assert "markers stand in it, but it has no journal" in result.stderr
+    assert "markers, but its store is missing" in result.stderr
 
 
 def test_forget_after_a_restore_alarms_nobody(compressed: Path) -> None:
@@ -1794,7 +1815,7 @@ def test_forget_after_a_restore_alarms_nobody(compressed: Path) -> None:
     assert run("restore", compressed).exit_code == 0
     result = run("forget", "--yes", "session.jsonl")
     assert re.fullmatch(
-        r"session\.jsonl: deleted \d+ KB with \d+ originals \(nothing is lost: the session has their bytes\)\n",
+        r"session\.jsonl: deleted \d+ KB with \d+ originals \(nothing is lost: the session still has their bytes\)\n",
         result.stdout,
     )
 
@@ -1803,7 +1824,7 @@ def test_forget_of_a_journal_alone(compressed: Path) -> None:
     """It counts no originals that are gone already."""
     store_in(compressed).originals.unlink()
     result = run("forget", "--yes", "session.jsonl")
-    assert re.fullmatch(r"session\.jsonl: deleted \d+ KB without an original\n", result.stdout)
+    assert re.fullmatch(r"session\.jsonl: deleted \d+ KB with no originals\n", result.stdout)
 
 
 def test_forget_a_session_that_is_gone(compressed: Path) -> None:
@@ -1813,7 +1834,9 @@ def test_forget_a_session_that_is_gone(compressed: Path) -> None:
     for named, said in (("session.jsonl", "delete"), (".", "would delete")):
         result = run("forget", named, answer="n\n")
         assert result.exit_code == 0
-        asked = rf"session\.jsonl \(session gone\): {said} \d+ KB with \d+ originals, which can then not be restored"
+        asked = (
+            rf"session\.jsonl \(session gone\): {said} \d+ KB with \d+ originals, which cannot be restored after that"
+        )
         assert re.search(asked, result.stdout)
         assert store_in(compressed).originals.exists()
     result = run("forget", "--yes", ".")

@@ -63,7 +63,7 @@ def test_a_session_goes_there_and_back(bucket: Any, monkeypatch: pytest.MonkeyPa
     assert len(content(bucket, KEY)) < len(PI) // 3
 
     assert "1 unchanged" in run("compress", f"{BUCKET}/ci/").stdout
-    assert run("verify", BUCKET).stdout == "total: 1 session: 98 lines, 35 rewritten, 35 originals read and right\n"
+    assert run("verify", BUCKET).stdout == "total: 1 session: 98 lines, 35 rewritten, 35 originals checked, all good\n"
     assert run("restore", BUCKET, "--dry-run").exit_code == 0
     assert seen == [STORE[1], *WRITES]
     done = run("restore", URL)
@@ -98,7 +98,7 @@ def test_one_run_is_taken_back(session: str, bucket: Any) -> None:
     assert len(content(bucket, KEY)) >= len(small)
     assert run("restore", "--run", runs[1][0], session).exit_code == 0
     assert content(bucket, KEY) == PI
-    assert "no run is left to take back" in run("restore", "--last", BUCKET).stderr
+    assert "nothing left to undo" in run("restore", "--last", BUCKET).stderr
 
 
 # What somebody else writes meanwhile
@@ -127,7 +127,7 @@ def test_an_object_that_was_overwritten_is_left_alone(
         putting(patched, overwritten)
         done = run(command, BUCKET)
     assert done.exit_code == 4
-    what = "somebody else wrote it meanwhile. It is left alone, and the session is not changed. Run again."
+    what = "somebody else wrote it in the meantime. It was left alone, and the session was not changed. Run again."
     assert f"refused: {session}: {what}\n" in done.stderr
     assert content(bucket, KEY) == newer
     assert (content(bucket, other) == PI) == (command == "restore")
@@ -191,7 +191,7 @@ def test_a_put_that_fails_leaves_the_old_or_the_new(
         done = run(*again)
     assert done.exit_code == 3
     assert seen[-1] == place
-    state = "The session is as it was or as it will be, nothing in between."
+    state = "The session is either as before or completely rewritten."
     assert f"failed: {BUCKET}/{place}: the network is down. {state}" in done.stderr
     assert (content(bucket, KEY) == old) == (not (arrives and place == KEY))
     checked = run("verify", session)
@@ -200,7 +200,7 @@ def test_a_put_that_fails_leaves_the_old_or_the_new(
     if (number, arrives) in ((1, True), (2, False)):
         done = run(*again)
         assert done.exit_code == 4
-        assert "another run has put its originals, but not yet its journal" in done.stderr
+        assert "another run has uploaded its originals, but not its journal yet" in done.stderr
         monkeypatch.setattr(cloud, "LEASE_SECONDS", 0)
     done = run(*again)
     assert done.exit_code == 0, done.stderr
@@ -230,7 +230,7 @@ def test_a_run_that_took_too_long_ends(session: str, bucket: Any, monkeypatch: p
     monkeypatch.setattr(cloud, "_COMMIT_SECONDS", -1)
     done = run("compress", session)
     assert done.exit_code == 3
-    assert "took so long that another run may have begun. The session is not changed." in done.stderr
+    assert "took so long that another run may have begun. The session was not changed." in done.stderr
     assert content(bucket, KEY) == PI
 
 
@@ -278,7 +278,7 @@ def test_a_prefix_means_what_a_folder_means(bucket: Any, monkeypatch: pytest.Mon
     assert "2 passed over" in done.stdout
     done = run("compress", f"{BUCKET}/a/" + "n" * 256 + ".jsonl")
     assert done.exit_code == 4
-    assert "no file can have its name" in done.stderr
+    assert "its name is not a possible file name" in done.stderr
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_what_has_a_store_is_told_of_if_it_is_gone(session: str, bucket: Any) ->
     obstore.delete(bucket, KEY)
     done = run("verify", BUCKET)
     assert done.exit_code == 4
-    assert f"refused: {session}: the session is not there, but its store is still there." in done.stderr
+    assert f"refused: {session}: the session is missing, but its store is still there." in done.stderr
     assert run("compress", BUCKET).exit_code == 0
 
 
@@ -319,23 +319,23 @@ def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("compress", URL, "--log", "log"), 2, "--log (logFile) does not go with sessions in object stores."),
-        (("compress", URL, "--backup-dir", "b"), 2, "--backup-dir (backupDir) does not go with sessions in"),
-        (("compress", URL, "--commit-originals"), 2, "--commit-originals (commitOriginals) does not go with"),
-        (("compress", URL, "."), 2, "name sessions in object stores and those on a disk in different runs"),
-        (("compress", URL, "--all"), 2, "PATHS go with none of --agent, --project and --all"),
-        (("restore", URL, "--from-markers", "--originals", "x"), 2, "--originals names a session on a disk"),
-        (("diff", URL), 2, f"in object stores sessions are named to {COMMANDS}."),
-        (("forget", URL), 2, f"in object stores sessions are named to {COMMANDS}."),
-        (("unpack", URL, "."), 2, "name sessions in object stores and those on a disk in different runs"),
-        (("unpack", URL), 2, "no packed session is meant by it. Nothing was done."),
-        (("verify", f"{BUCKET}/nothing"), 2, "there is no object of this name or prefix. Nothing was done."),
+        (("compress", URL, "--log", "log"), 2, "--log (logFile) can't be used with sessions in object stores."),
+        (("compress", URL, "--backup-dir", "b"), 2, "--backup-dir (backupDir) can't be used with sessions in"),
+        (("compress", URL, "--commit-originals"), 2, "--commit-originals (commitOriginals) can't be used with"),
+        (("compress", URL, "."), 2, "local paths and URLs of object stores can't be combined; use one run for each"),
+        (("compress", URL, "--all"), 2, "PATHS can't be combined with --agent, --project or --all"),
+        (("restore", URL, "--from-markers", "--originals", "x"), 2, "--originals takes a local session"),
+        (("diff", URL), 2, f"only {COMMANDS} take URLs of object stores."),
+        (("forget", URL), 2, f"only {COMMANDS} take URLs of object stores."),
+        (("unpack", URL, "."), 2, "local paths and URLs of object stores can't be combined; use one run for each"),
+        (("unpack", URL), 2, "no packed session matches it. Nothing was done."),
+        (("verify", f"{BUCKET}/nothing"), 2, "there is no object with this name or prefix. Nothing was done."),
         (("verify", "s3://no-such-bucket"), 3, "404 Not Found. Nothing was done. Check the bucket, the network,"),
         (("verify", "s3:///x"), 3, "s3:///: Generic URL error"),
         (("verify", "az://x"), 3, "Account must be specified"),
-        (("verify", f"{BUCKET}/a/../b"), 3, "The library can read no such key: rename that object"),
-        (("verify", f"{BUCKET}/a//b"), 3, "The library can read no such key: rename that object"),
-        (("compress", f"{BUCKET}/{'/' + KEY}"), 2, "the library would leave out the second slash. Nothing was done."),
+        (("verify", f"{BUCKET}/a/../b"), 3, "The library cannot read a key like that: rename the object"),
+        (("verify", f"{BUCKET}/a//b"), 3, "The library cannot read a key like that: rename the object"),
+        (("compress", f"{BUCKET}/{'/' + KEY}"), 2, "the library would drop the second slash. Nothing was done."),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -352,7 +352,8 @@ def test_a_key_that_ends_with_a_slash_is_told_of(bucket: Any, server: str) -> No
     done = run("compress", BUCKET, "--force")
     assert done.exit_code == 3
     assert (
-        f"{BUCKET}/a.jsonl: it is gone. Run again. If it stays so, its key begins or ends with a slash" in done.stderr
+        f"{BUCKET}/a.jsonl: it is gone. Run again. If that does not help, its key begins or ends with a slash"
+        in done.stderr
     )
 
 
@@ -365,7 +366,7 @@ def test_no_access_key_is_printed(session: str, bucket: Any, monkeypatch: pytest
     monkeypatch.setattr(obstore, "put", refusing)
     done = run("compress", session)
     assert done.exit_code == 3
-    assert f"{STORE[1]}: 403 Forbidden. The session is as it was" in done.stderr
+    assert f"{STORE[1]}: 403 Forbidden. The session is either as before" in done.stderr
     assert "AKIA" not in done.output
 
 
@@ -373,7 +374,7 @@ def test_an_endpoint_is_a_url(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> N
     """The library would break off, with a trace of its own."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
     done = run("compress", URL)
-    assert (done.exit_code, "AWS_ENDPOINT_URL is no URL: 'localhost:9000'" in done.stderr) == (2, True)
+    assert (done.exit_code, "AWS_ENDPOINT_URL is not a URL: 'localhost:9000'" in done.stderr) == (2, True)
 
 
 def test_without_the_library_it_says_what_to_install(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

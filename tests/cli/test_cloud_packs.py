@@ -91,14 +91,14 @@ def test_what_is_written_meanwhile_stays(sessions: Any, monkeypatch: pytest.Monk
         putting(patched, overwritten)
         done = run("pack", BUCKET)
     assert done.exit_code == 4
-    assert f"refused: {BUCKET}/{TWO}: somebody else wrote it meanwhile. It is left alone" in done.stderr
+    assert f"refused: {BUCKET}/{TWO}: somebody else wrote it in the meantime. It is left alone" in done.stderr
     assert full(sessions) == {TWO: newer}
     obstore.delete(sessions, TWO)
     assert "1 session" in run("unpack", BUCKET, "--dry-run").stdout
     obstore.put(sessions, ONE, newer)
     done = run("unpack", BUCKET)
     assert done.exit_code == 4
-    assert "another object is in its place. It is not changed; the packed one is in the pack." in done.stderr
+    assert "there is another object in its place. It was not changed; the packed one is in the pack." in done.stderr
     assert full(sessions) == {ONE: newer}
     assert run("pack", BUCKET).exit_code == 0
     assert run("unpack", BUCKET).exit_code == 0
@@ -158,7 +158,7 @@ def test_a_pack_that_does_not_read_back_takes_no_session(sessions: Any, monkeypa
 
     putting(monkeypatch, damaged)
     done = run("pack", BUCKET)
-    assert (done.exit_code, "it does not read back as it was put. No session is taken" in done.stderr) == (3, True)
+    assert (done.exit_code, "it does not read back as it was uploaded. No session is taken" in done.stderr) == (3, True)
     assert full(sessions) == before
 
 
@@ -225,8 +225,8 @@ def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
     assert (done.exit_code, "packed 2 sessions" in done.stdout) == (5, True)
     done = run("unpack", f"{BUCKET}/ci")
     assert (done.exit_code, "unpacked 2 sessions" in done.stdout) == (5, True)
-    assert "bad.index:1: this line is none of an index of a pack." in done.stderr
-    assert "outside.index:2: this line names a file that no pack holds." in done.stderr
+    assert "bad.index:1: this line does not belong in the index of a pack." in done.stderr
+    assert "outside.index:2: this line names a file that no pack can hold." in done.stderr
     assert f"{BUCKET}/ci/x.jsonl: it has more than 1,024 MB" in done.stderr
     assert full(sessions) == before
 
@@ -242,7 +242,7 @@ def test_names_that_are_too_long_cost_no_other_pack(sessions: Any) -> None:
     for command in ("stats", "verify", "pack", "unpack"):
         done = run(command, BUCKET)
         assert done.exit_code == 4, done.output
-        assert done.stderr.count("no file can have its name") == len(planted)
+        assert done.stderr.count("its name is not a possible file name") == len(planted)
     assert full(sessions).keys() >= {ONE, TWO}
 
 

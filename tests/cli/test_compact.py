@@ -101,7 +101,7 @@ def test_a_folder_ends_with_a_total(here: Path) -> None:
     assert result.exit_code == 0, result.output
     total = result.stdout.splitlines()[-1]
     assert total.startswith(f"total: {len(LINES)} sessions compacted: ")
-    assert total.endswith(" tokens for the model; 1 unchanged; 1 skipped; 1 passed over (no sessions, or links)")
+    assert total.endswith(" tokens for the model; 1 unchanged; 1 skipped; 1 passed over (not sessions, or links)")
     again = run("compact", folder).stdout.splitlines()[-1]
     assert again.startswith(f"total: 0 sessions; {len(LINES) + 1} unchanged; 1 skipped; 1 passed over")
     assert run("compact", folder / "numbered.jsonl").exit_code == 4
@@ -235,7 +235,9 @@ def test_a_rule_must_be_named(here: Path) -> None:
     there = snapshot(path), snapshot(other)
     result = run("compact", "--if-due", other, path)
     assert result.exit_code == 2
-    assert result.stderr.startswith(f'{path}: the budget\'s rule is "size", which does not say when a summary is due.')
+    assert result.stderr.startswith(
+        f'{path}: the budget\'s rule is "size", which does not say when to write a summary.'
+    )
     assert "Name a rule with --rule" in result.stderr
     assert (snapshot(path), snapshot(other)) == there
     assert run("compact", "--if-due", "--rule", "omp", path).exit_code == 0
@@ -252,7 +254,7 @@ def test_only_where_a_summary_is_due(here: Path) -> None:
     lines = result.stdout.splitlines()
     assert re.fullmatch(rf"{due}: [\d,]+ -> [\d,]+ tokens \(-\d+ %\)", lines[0])
     assert lines[1].startswith("1 skipped: ")
-    assert lines[1].endswith(" tokens in use are not over the threshold of 10,000 (rule omp)")
+    assert lines[1].endswith(" tokens in use are within the threshold of 10,000 (rule omp)")
     assert lines[2].startswith("total: 1 session compacted: ")
     assert lines[2].endswith("; 1 skipped")
     assert run("budget", here).exit_code == 0
@@ -287,7 +289,7 @@ def test_a_log_of_both_commands(here: Path) -> None:
 def test_a_session_that_may_be_cached_is_left(here: Path) -> None:
     path = write(here, pi(8))
     os.utime(path, (time.time(),) * 2)
-    assert "may still have it in its cache" in run("compact", "--idle-seconds", "600", path).stdout
+    assert "may still have it cached" in run("compact", "--idle-seconds", "600", path).stdout
     assert path.read_bytes() == pi(8)
 
 
@@ -309,6 +311,6 @@ def test_a_refusal_fits_a_terminal(here: Path) -> None:
     assert done.returncode == 4
     assert max(map(len, lines)) <= 80
     assert " ".join(" ".join(lines).split()) == (
-        "refused: numbered.jsonl: Codex numbered the lines of this rollout, and none can be put between them. "
-        "The session is not changed. Resume it with Codex, and compact it there with /compact."
+        "refused: numbered.jsonl: Codex numbered the lines of this rollout, so none can be inserted. "
+        "The session was not changed. Resume it with Codex, and compact it there with /compact."
     )

@@ -116,7 +116,7 @@ def test_a_new_file_comes_to_what_counts(here: Path) -> None:
     assert policy_for(session) == before
     again = run("config", "init", "below")
     assert again.exit_code == 4
-    assert "below/compression.json: it is there already. Nothing was written." in again.stderr
+    assert "below/compression.json: the file exists. Nothing was written." in again.stderr
     assert policy_for(session) == before
 
 
@@ -130,5 +130,5 @@ def test_a_new_file_names_the_schema_where_it_has_an_address(here: Path, monkeyp
 
 def test_json_goes_with_show(here: Path) -> None:
     assert run("config", "path", "--json").exit_code == 2
-    assert "--json goes with show" in run("config", "init", "--json").stderr
+    assert "--json only works with show" in run("config", "init", "--json").stderr
     assert not (here / "compression.json").exists()

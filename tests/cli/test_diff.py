@@ -25,6 +25,7 @@ def test_a_narrow_terminal_has_the_original_above(compressed: Path, monkeypatch:
     monkeypatch.setenv("COLUMNS", "80")
     lines = run("diff", "session.jsonl").stdout.splitlines()
     assert all(len(line) <= 80 for line in lines)
+    assert any(len(line) == 80 and line.endswith("...") for line in lines)
     assert lines[0] == "turn 1, line 5, assistant, 2026-03-02T09:01:05Z"
     ref = references(compressed)[0]
     at = next(number for number, line in enumerate(lines) if line.endswith(f", sessioncompress show {ref}"))
@@ -34,7 +35,7 @@ def test_a_narrow_terminal_has_the_original_above(compressed: Path, monkeypatch:
     assert signs == sorted(signs, reverse=True)
     assert signs.count("  - ") == 13
     assert "  - ... 37 more lines" in shown
-    assert "  + (taken out)" in lines
+    assert "  + (removed)" in lines
     assert re.fullmatch(r"session\.jsonl: \d+ values in \d+ messages: .* KB -> .* KB; --stat .*", lines[-1])
 
 
@@ -58,7 +59,7 @@ def test_the_table_has_a_row_for_each_kind_and_tool(compressed: Path) -> None:
 
 
 def test_where_nothing_is_replaced_it_says_why(session: Path) -> None:
-    never = "session.jsonl: nothing is replaced: it has no store, and no marker stands in it\n"
+    never = "session.jsonl: nothing was replaced: it has no store and no markers\n"
     assert run("diff", "session.jsonl").stdout == run("diff", "--stat", "session.jsonl").stdout == never
     assert run("compress", "session.jsonl").exit_code == run("restore", "session.jsonl").exit_code == 0
     assert run("diff", "session.jsonl").stdout.endswith(": every line has its original bytes\n")
@@ -68,7 +69,7 @@ def test_what_cannot_be_compared_is_named(compressed: Path) -> None:
     store_in(compressed).originals.unlink()
     result = run("diff", "session.jsonl")
     assert result.exit_code == 5
-    assert "session.jsonl.zst: it is not there any more" in result.stderr
+    assert "session.jsonl.zst: it is missing" in result.stderr
     assert result.stdout == ""
     store_in(compressed).journal.unlink()
     assert run("diff", "--stat", "session.jsonl").exit_code == 4

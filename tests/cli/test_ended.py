@@ -117,8 +117,8 @@ def test_an_interrupt_of_several_in_turn(here: Path) -> None:
         out, said = ours.communicate(timeout=20)
     assert ours.returncode == process.EXIT_CODE
     assert [each["status"] for each in json.loads(out)["files"]] == ["failed"]
-    assert "it was ended together with sessioncompress. The session is not changed." in said
-    assert "2 files were not begun" in said
+    assert "it was stopped together with sessioncompress. The session was not changed." in said
+    assert "2 files left" in said
     assert are_gone(ids)
     assert {each.read_bytes() for each in sessions} == {pi(8)}
 

@@ -37,7 +37,7 @@ NO_OBJECTS = [
     ("numbers", b"1\n[2]\nnull\n", "no JSON object"),
     ("a database", b"SQLite format 3\0" + bytes(300), "an SQLite database"),
     ("a document", b'{\n  "name": "x"\n}\n', "one JSON document with the keys name"),
-    ("a document that is cut off", b'{\n  "name": "x"\n', "begins as one JSON document, but is not JSON"),
+    ("a document that is cut off", b'{\n  "name": "x"\n', "starts like one JSON document, but is not JSON"),
 ]
 NOT_UNDERSTOOD = [
     ("objects", b'{"a": 1}\n{"b": [2]}\n'),
@@ -95,7 +95,7 @@ def test_a_name_that_is_none_is_an_error_of_the_caller(tmp_path: Path) -> None:
     """With the names that there are."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(PiSession().opening().bytes())
-    with pytest.raises(UsageError, match="'nobody' is none of") as error:
+    with pytest.raises(UsageError, match="'nobody' is not one of") as error:
         compress_session(path, EAGER, form="nobody")
     assert all(name in str(error.value) for name in NAMES)
 
@@ -106,7 +106,7 @@ def test_a_name_that_is_none_is_exit_code_2(here: Path, command: str) -> None:
     (here / "session.jsonl").write_bytes(fixture("pi-v1.jsonl"))
     result = run(command, "session.jsonl", "--format", "nobody")
     assert result.exit_code == 2
-    assert f"'nobody' is none of {', '.join(NAMES)}. Nothing was done." in result.stderr
+    assert f"'nobody' is not one of {', '.join(NAMES)}. Nothing was done." in result.stderr
 
 
 def test_a_session_whose_header_is_gone(here: Path) -> None:

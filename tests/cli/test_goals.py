@@ -76,10 +76,10 @@ def asked(*options: str | Path) -> tuple[Any, str]:
 
 
 FOUND_NOTHING = {
-    "no list": (["--goal-from", "todo"], "nothing is open in its todo list: no goal heads the summary"),
+    "no list": (["--goal-from", "todo"], "its todo list has no open items: the summary has no goal"),
     "no word": (
         ["--instructions", "zebra"],
-        "nothing shares a word with the instructions: the summary is the one without them",
+        "the instructions share no word with the session, so they change nothing in the summary",
     ),
 }
 
@@ -104,7 +104,7 @@ def test_a_goal_that_was_taken_from_the_session_is_said(session: Path) -> None:
     assert "goal (" not in run("compact", session, "--goal-from", "last").stderr
     write(session.parent, grown(session.read_bytes()))
     again = run("compact", session, "--goal-from", "todo", "--print")
-    assert "nothing is open in its todo list: the goal of the summary before stays" in again.stderr
+    assert "its todo list has no open items: the goal of the earlier summary stays" in again.stderr
     assert "## Current goal\n- > ok, thanks\n" in again.stdout
 
 
@@ -136,11 +136,11 @@ def test_a_goal_by_option(session: Path) -> None:
 
 
 WRONG = {
-    "two goals": (("--goal", "x", "--goal-from", "last"), "only one goes"),
-    "a goal and a question": (("--goal", "x", "--ask"), "only one goes"),
+    "two goals": (("--goal", "x", "--goal-from", "last"), "use only one of"),
+    "a goal and a question": (("--goal", "x", "--ask"), "use only one of"),
     "an empty goal": (("--goal", " \x1b[1m"), "--goal is empty"),
-    "a question about a folder": ((".", "--ask"), "--ask takes the path of one session"),
-    "a question about all": (("--all", "--ask"), "PATHS go with none of"),
+    "a question about a folder": ((".", "--ask"), "--ask needs the path of one session"),
+    "a question about all": (("--all", "--ask"), "PATHS can't be combined with"),
 }
 
 
@@ -179,7 +179,7 @@ def test_each_answer(session: Path, monkeypatch: pytest.MonkeyPatch, lines: list
     told, said = asked()
     assert (told["goalMethod"], told["strategy"]) == (method, "sincePrompt" if goal else "share")
     assert f"  1  {LAST}\n" in said
-    assert "  a  auto: no goal\n  o  another goal: type it\n" in said
+    assert "  a  auto: no goal\n  o  type another goal\n" in said
     head = json.dumps(f"## Current goal\n- > {goal}\n", ensure_ascii=False)[1:-1]
     assert (head in session.read_text()) is bool(goal)
     assert not Path(os.environ["HOME"], OWN).exists()
@@ -281,7 +281,7 @@ def test_the_named_file_is_written(session: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_file_that_wins_is_said(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     near = policy(session.parent / "compression.json", compact={**KEEPS_LITTLE, "ask": True})
     answer(monkeypatch, "n")
-    assert f"warning: {near}: it says this too, and wins for this session" in asked()[1]
+    assert f"warning: {near}: it sets this too, and takes precedence for this session" in asked()[1]
 
 
 def test_a_configuration_that_does_not_count_is_not_written(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +302,7 @@ def test_what_cannot_be_written_changes_no_session(session: Path, monkeypatch: p
     answer(monkeypatch, "n")
     result = run("compact", session, "--ask", "--config", named)
     assert result.exit_code == 4
-    assert "no session is" in result.stderr
+    assert "neither was any session" in result.stderr
     assert session.read_bytes() == before
 
 
@@ -375,12 +375,12 @@ def test_commands_by_option_and_by_the_users_file(session: Path) -> None:
     before = session.read_bytes()
     result = run("compact", session, "--before-command", "sh -c 'exit 9'")
     assert result.exit_code == 3
-    assert "the beforeCommand sh failed: it ended with exit status 9" in result.stderr
+    assert "the beforeCommand sh failed: it exited with status 9" in result.stderr
     assert session.read_bytes() == before
     named = policy(session.parent / "mine.json", compact=KEEPS_LITTLE, afterCommand="false")
     result = run("compact", session, "--config", named)
     assert result.exit_code == 0
-    assert "session.jsonl: the afterCommand false failed: it ended with exit status 1; what was" in result.stderr
+    assert "session.jsonl: the afterCommand false failed: it exited with status 1; the summary was" in result.stderr
     assert session.read_bytes() != before
 
 
@@ -396,7 +396,7 @@ def test_a_command_of_a_clone_is_not_run(victim: Victim, key: str, where: str) -
     before = victim.tree()
     done = victim.sessioncompress("compact", "--dry-run", victim.session)
     assert (done.returncode, done.stdout, victim.tree()) == (2, "", before)
-    assert done.stderr.startswith(f'{file}: the policy\'s "session.{key}" names a program that is run, which a file')
+    assert done.stderr.startswith(f'{file}: the policy\'s "session.{key}" names a program to run, which a file')
     option = f"--{key.removesuffix('Command')}-command"
     done = victim.sessioncompress("compact", option, f"touch {victim.home}/mine", victim.session)
     assert done.returncode == 0, done.stderr

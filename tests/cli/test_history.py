@@ -50,7 +50,7 @@ def test_the_newest_run_is_taken_back_in_all_its_sessions(folder: Path) -> None:
     assert (folder / "one.jsonl").read_bytes() != before[0]
     assert invoke("restore", "--last", folder).exit_code == 0
     assert [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))] == before
-    assert "no run is left to take back" in invoke("restore", "--last", folder).stderr
+    assert "nothing left to undo" in invoke("restore", "--last", folder).stderr
     assert invoke("history", folder).stdout.count("\trestored\t") == 2
 
 
@@ -133,8 +133,8 @@ def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) 
     assert one.read_bytes() == before
     again = invoke("restore", "--last", folder)
     assert again.exit_code == 4
-    assert f"run {newer}: nothing of it could be taken back" in again.stderr
-    assert "no other run is left to take back" in again.stderr
+    assert f"run {newer}: nothing could be undone" in again.stderr
+    assert "nothing else left to undo" in again.stderr
     assert again.stdout.endswith("total: 0 sessions; 1 refused\n")
 
 
@@ -190,17 +190,17 @@ def test_a_run_by_its_id(folder: Path) -> None:
     done = json.loads(invoke("restore", "--run", run, "--json", folder).stdout)
     assert {(each["status"], each["run"]) for each in done["files"]} == {("restored", run)}
     assert (folder / "one.jsonl").read_bytes() == before
-    assert "taken back already" in invoke("restore", "--run", run, folder).stderr
+    assert "undone already" in invoke("restore", "--run", run, folder).stderr
     done = invoke("restore", "--run", "20260101-000000-0000", folder)
     assert done.exit_code == 2
     assert "history" in done.stderr
 
 
 NOT_OF_A_RUN = [
-    ("its store was deleted", "deleted", 4, "refused: {two}: 20 markers stand in it, but it has no journal"),
-    ("it was never compressed", "plain", 0, "{two}: unchanged: no marker of ours stands in it, and it has no store"),
-    ("another run wrote it", "other", 0, "{two}: unchanged: the run {run} did not write it"),
-    ("it was taken back", "restored", 0, "{two}: unchanged: the run {run} was taken back already"),
+    ("its store was deleted", "deleted", 4, "refused: {two}: it has 20 markers, but its store is missing"),
+    ("it was never compressed", "plain", 0, "{two}: unchanged: it has none of our markers, and no store"),
+    ("another run wrote it", "other", 0, "{two}: unchanged: the run {run} did not change it"),
+    ("it was taken back", "restored", 0, "{two}: unchanged: the run {run} was undone already"),
     ("its journal is damaged", "damaged", 5, "failed: {two_journal}: "),
 ]
 
@@ -225,7 +225,7 @@ def test_a_named_file_that_a_run_gives_nothing_back(folder: Path, state: str, co
     assert one.read_bytes() == before
     assert says.format(two=two, two_journal=store.journal, run=run) in done.output
     alone = invoke("restore", "--run", run, two).stderr
-    assert (f"; there is no store to read of {two}. " in alone) == (state not in ("other", "restored"))
+    assert (f"; there is no readable store of {two}. " in alone) == (state not in ("other", "restored"))
 
 
 def test_an_empty_run_is_not_all_of_them(folder: Path) -> None:

@@ -54,7 +54,7 @@ def test_while_it_works(tmp_path: Path) -> None:
     """It says in which state everything is, although most of it is imported only then."""
     done = interrupted(tmp_path, "orjson")
     assert done.returncode == 130
-    assert done.stderr.startswith(b"Interrupted; ")
+    assert done.stderr.startswith(b"Interrupted. ")
     assert done.stderr.count(b"\n") == 1
 
 
@@ -96,8 +96,8 @@ def test_over_an_archive(tmp_path: Path, jobs: str) -> None:
     assert 0 < len(done) < 24
     assert but_undo(err).splitlines() == [
         "",
-        "Interrupted: the files at work are finished, no other is begun. Once more ends it at once.",
-        f"Interrupted; {24 - len(done)} files were not begun, the others are done: run again to go on.",
+        "Finishing the files in progress. Press Ctrl-C again to stop now.",
+        f"Interrupted. {24 - len(done)} files left. Run the command again to continue.",
     ]
     assert len(list(folder.glob(".sessioncompress/*.zst"))) == len(done)
     assert {each.name for each in folder.iterdir() if each.stat().st_size < 1_500_000} - {".sessioncompress"} == {

@@ -21,11 +21,11 @@ from tests.support.runs import MTIME, fixture, write
 __all__ = ["here"]
 
 ROWS = [
-    (("pack",), "no session is named"),
-    (("pack", "--all"), "without PATHS, --older-than says which sessions nobody resumes"),
+    (("pack",), "Which sessions?"),
+    (("pack", "--all"), "without PATHS, use --older-than to say which sessions to pack"),
     (("unpack",), "Missing argument"),
     (("unpack", ""), "a name is empty"),
-    (("unpack", "nothing"), "no packed session is meant by 'nothing'"),
+    (("unpack", "nothing"), "no packed session matches 'nothing'"),
     (("search", ""), "the text is empty"),
 ]
 
@@ -100,7 +100,7 @@ def test_what_pack_says_takes_it_back(work: Path) -> None:
     for number in range(9):
         path = write(work / "below", packs.session("Anew."), f"{number}.jsonl")
         told = run("pack", path.parent).stderr
-        assert ("which brings back 9 other sessions packed before, too\n" in told) == (number == 8), number
+        assert ("which also brings back 9 other sessions packed earlier\n" in told) == (number == 8), number
     assert run("pack", work / "below").stderr == ""
 
 
@@ -211,7 +211,7 @@ def test_a_name_of_several(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("unpack", "look at part")
     assert result.exit_code == 2
     head, *rows = result.stderr.splitlines()
-    assert head == "'look at part' means 3 packed sessions. Nothing was done. Name one by its id or path:"
+    assert head == "'look at part' matches 3 packed sessions. Nothing was done. Name one by its id or path:"
     cells = [row.split("\t") for row in rows]
     assert cells[0] == ["session", "agent", "changed", "title"]
     assert [row[3] for row in cells[1:]] == ["Look at part 1.", "Look at part 0.", "Look at part 2."]
@@ -229,7 +229,7 @@ def test_a_name_of_very_many(here: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(here)
     lines = run("unpack", "the same").stderr.splitlines()
     assert len(lines) == 1 + 1 + 10 + 1
-    assert lines[-1] == "and 3 more, see 'sessioncompress sessions'"
+    assert lines[-1] == "and 3 more; 'sessioncompress sessions' lists them"
 
 
 @pytest.mark.parametrize("name", ["id", "path"])
@@ -241,11 +241,11 @@ def test_what_is_back_already(here: Path, name: str) -> None:
     run("pack", path.parents[1])
     called = packed_id(here.parent / "home") if name == "id" else str(path)
     told = run("show", called).stderr
-    assert f"It names a packed session: 'sessioncompress unpack {called}' brings it back" in told or name == "path"
+    assert f"It is packed: 'sessioncompress unpack {called}' brings it back" in told or name == "path"
     assert "total: unpacked 1 session" in run("unpack", called).stdout
     result = run("unpack", called)
     assert result.exit_code == 0
-    assert f"{path}: unchanged: it is at its place, and not packed, " in result.stdout
+    assert f"{path}: unchanged: it is in its place already, not packed, " in result.stdout
     assert result.stdout.endswith("total: unpacked 0 sessions, 0 KB; 1 unchanged\n")
     (file,) = document("unpack", called)["files"]
     assert (file["path"], file["status"]) == (str(path), "unchanged")
@@ -377,9 +377,9 @@ def test_what_codex_has_packed_is_named_and_left(here: Path) -> None:
         ["compact", "--all"],
     ):
         result = run(*command)
-        assert "1 session that Codex has packed itself (rollout-*.jsonl.zst): not read, not changed" in result.stderr
+        assert "1 session that Codex itself packed (rollout-*.jsonl.zst): not read, not changed" in result.stderr
         assert result.exit_code == 0
-    assert "packed itself" not in run("compress", "--all", "--quiet").stderr
+    assert "itself packed" not in run("compress", "--all", "--quiet").stderr
     refused = run("compress", path)
     assert refused.exit_code == 4
     assert "packed with zstd" in refused.stderr
@@ -409,7 +409,7 @@ def test_report_tells_what_is_packed(work: Path) -> None:
 
 PACKED_PATHS = [
     (("stats", "{}"), 0, "3 turns"),
-    (("verify", "{}"), 0, "originals read and right"),
+    (("verify", "{}"), 0, "originals checked, all good"),
     (("search", "at part 0", "{}"), 0, "in 1 of 1 session"),
     (("show", "{ref}", "{}"), 0, "Look at part 0. 0"),
     (("report", "{}"), 0, "1 session packed"),

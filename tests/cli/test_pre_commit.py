@@ -165,7 +165,7 @@ def test_a_session_that_became_small_still_needs_its_originals(repository: Repos
     store_in(repository.folder / NAME).originals.unlink()
     done = run(*check, NAME)
     assert done.exit_code == 5
-    assert ".zst: it is not there any more, with the " in done.stderr
+    assert ".zst: it is missing, and with it the " in done.stderr
     assert (
         "'git checkout -- sessions/.sessioncompress/a.jsonl.zst'. Without one 'sessioncompress forget'" in done.stderr
     )

@@ -96,7 +96,7 @@ def test_every_share_is_of_disk_with_stores(session: Path, here: Path) -> None:
     paths = [session, put(here / "codex.jsonl", "codex.jsonl")]
     before = sum(path.stat().st_size for path in paths)
     run("compress", session)
-    for told in ("saved so far", "more than is saved so far"):
+    for told in ("saved so far", "more than was saved so far"):
         said = " ".join(run("report", *paths).stdout.split())
         text = words(here)
         found = [measure(path) for path in paths]
@@ -116,19 +116,19 @@ def test_stores_of_restored_sessions_are_told(here: Path) -> None:
         put(here / name, "pi-anthropic.jsonl")
     run("compress", *names)
     run("report", *names)
-    assert "was taken back" not in page(here)
+    assert "every run was undone" not in page(here)
     assert "sessioncompress forget" not in page(here)
     run("restore", *names[:1])
     run("report", *names)
     size_of = document("stats", names[0])["files"][0]["storeSize"]
     text = words(here)
-    assert f"{kb(size_of)} of stores belong to 1 session of which every run was taken back" in text
-    assert f"To let it go: sessioncompress forget {names[0]} ." in text
+    assert f"1 session no longer needs its store ({kb(size_of)}), since every run was undone" in text
+    assert f"To delete it: sessioncompress forget {names[0]} ." in text
     run("restore", *names[:4])
     run("report", *names)
     text = words(here)
-    assert "4 sessions of which every run was taken back" in text
-    assert "To let them go: sessioncompress forget PATHS , with the paths of those." in text
+    assert "4 sessions no longer need their stores (" in text
+    assert "To delete them: sessioncompress forget PATHS , with the paths of those." in text
     assert run("report", *names, "--backup-dir", here / "none").exit_code == 4
 
 
@@ -198,7 +198,7 @@ def test_a_newer_report_takes_the_place_of_an_older_one_alone(session: Path, her
     for name in ("b.html", "c.html", "d.html"):
         refused = run("report", session, "-o", name)
         assert refused.exit_code == 4
-        assert f"{name}: it is there already, and is no report" in refused.stderr
+        assert f"{name}: the file exists and is not one of our reports" in refused.stderr
     assert (here / "b.html").read_text() == "<html>mine"
     assert run("report", session, "-o", "none/a.html").exit_code == 3
 
@@ -231,7 +231,7 @@ def test_where_no_session_is_chosen_an_older_report_stays(session: Path, here: P
     before = page(here)
     done = run("report", *chosen)
     assert done.exit_code == run("stats", *chosen).exit_code == 0
-    assert "report.html: not written: there is no session to tell of" in done.stderr
+    assert "report.html: not written: no sessions to report on" in done.stderr
     assert done.stdout == ""
     assert page(here) == before
 
@@ -241,7 +241,7 @@ def test_a_wrong_price_is_refused(session: Path, here: Path, price: str) -> None
     """It says what one looks like, and writes nothing."""
     refused = run("report", session, "--price", price)
     assert refused.exit_code == 2
-    assert "is no price: give dollars for a million tokens, as in 3 or 'claude-*=3'" in refused.stderr.replace(
+    assert "is not a price; give dollars per million tokens, as in 3 or 'claude-*=3'" in refused.stderr.replace(
         "\n", " "
     )
     assert not (here / "report.html").exists()
@@ -253,9 +253,9 @@ def test_the_first_price_that_fits_counts(session: Path, here: Path) -> None:
     tokens = saves["tokensBefore"] - saves["tokensAfter"]
     run("report", session, "--price", "CLAUDE-*=1000", "--price", "*=2000")
     assert f"${tokens / 1000:,.2f}" in page(here)
-    assert "1 session is of a model with a price" in page(here)
+    assert "1 session uses a model you gave a price for" in page(here)
     run("report", session, "--price", "gpt-*=1000")
-    assert "0 sessions are of a model with a price" in page(here)
+    assert "0 sessions use a model you gave a price for" in page(here)
 
 
 def test_money_is_told_where_the_numbers_are(session: Path, here: Path) -> None:

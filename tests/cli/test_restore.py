@@ -38,10 +38,10 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
     (last,) = put(tmp_path, "three")
     done = run("restore", "--last", tmp_path)
     assert said(done) == (
-        f"The store still takes {kept(last)}; when nothing is to go back: sessioncompress forget {last}"
+        f"The store still takes {kept(last)}; if you no longer need it, delete it with: sessioncompress forget {last}"
     )
     assert said(run("restore", "--last", tmp_path)) == (
-        f"The stores still take {kept(*others)}; when nothing is to go back: "
+        f"The stores still take {kept(*others)}; if you no longer need them, delete them with: "
         f"sessioncompress forget {' '.join(map(str, sorted(others)))}"
     )
 
@@ -65,7 +65,7 @@ def test_of_many_the_folder_is_named_and_what_else_that_hits(
         put(tmp_path, "other")
     paths = put(tmp_path, *"abcd")
     assert said(run("restore", "--last", *which, tmp_path)) == (
-        f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; when nothing "
+        f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; if you no longer "
         f"{says.format(folder=tmp_path)}"
     )
 
@@ -75,7 +75,7 @@ def test_a_store_that_another_run_needs_is_left_out(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
     run("compress", "-q", "--min-size", "0", path)
     run("compact", "-q", "--keep-tokens", "2000", path)
-    assert "taken out" in (done := run("restore", "--last", path)).stdout
+    assert "removed" in (done := run("restore", "--last", path)).stdout
     assert said(done) == ""
     assert said(run("restore", path)) != ""
 

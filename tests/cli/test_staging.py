@@ -131,7 +131,7 @@ def refused(attributes: str, rules: str, store: Store) -> None:
     if rules:
         with pytest.raises(FileFailed) as error:
             take(store)
-        assert "git would change its bytes" in str(error.value)
+        assert "makes git change its bytes" in str(error.value)
         assert f" Add {rules} at the end of the .gitattributes nearest" in str(error.value)
         with Path(".gitattributes").open("a") as file:
             file.write(rules.replace("', '", "\n").strip("'") + "\n")

@@ -130,14 +130,14 @@ def test_failures_are_said_and_the_extract_is_written(session: Path) -> None:
     with Endpoint([chat("</summary>")]) as endpoint:
         result = run("compact", "--endpoint", endpoint.url, "--model", "m", session)
     assert result.exit_code == 0
-    assert f"warning: {session}: summed up without a model: m: the answer has a closing tag" in result.stderr
+    assert f"warning: {session}: summarized without a model: m: the answer has a closing tag" in result.stderr
 
 
 def test_a_session_that_is_to_be_left(session: Path) -> None:
     before = snapshot(session)
     result = run("compact", "--summarizer", "false", "--on-failure", "leave", session)
     assert result.exit_code == 3
-    assert "no model has summed it up: the command failed: it ended with exit status 1" in result.stderr
+    assert "no model summarized it: the command failed: it exited with status 1" in result.stderr
     assert snapshot(session) == before
 
 
@@ -150,7 +150,7 @@ def test_a_model_that_failed_is_named_where_another_summed_up(session: Path, com
             options += ["-o", session.with_name("new.md")]
         result = run(command, *options)
     assert result.exit_code == 0
-    failed = "a: the endpoint answers with HTTP status 404; summed up by the model b"
+    failed = "a: the endpoint answered with HTTP status 404; summarized by the model b"
     assert f"warning: {session}: {failed}\n" in result.stderr
     assert " by the model b" in result.stdout
 
@@ -189,8 +189,8 @@ def test_a_program_that_is_not_there_is_refused_first(session: Path, here: Path,
         options = ["--config", policy(here / "own.json", summarizer={"command": "lllm -m x"})]
     result = run("compact", *options, *more, session)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "the program lllm, which is to sum up, is not found." in result.stderr
-    assert "Correct --summarizer, or summarizer.command of your configuration" in result.stderr
+    assert "the summarizer program lllm is not found." in result.stderr
+    assert "Correct --summarizer, or summarizer.command in your configuration" in result.stderr
 
 
 @pytest.mark.parametrize("options", [["--dry-run"], ["--check"], ["--dry-run", "--print"]])
@@ -227,13 +227,16 @@ def test_its_text_can_be_looked_at(session: Path) -> None:
 
 
 REFUSED: list[tuple[list[str], str]] = [
-    (["--summarizer", COMMAND, "--no-network"], "a model is named, and --no-network"),
-    (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--no-network"], "a model is named, and --no-network"),
-    (["--summarizer", COMMAND, "--endpoint", "http://127.0.0.1:9/v1"], "are both to sum up"),
-    (["--summarizer", COMMAND, "--model", "m"], "chooses its model itself"),
-    (["--model", "m"], "nobody who sums up"),
+    (["--summarizer", COMMAND, "--no-network"], "--no-network is given, but a model is named"),
+    (
+        ["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--no-network"],
+        "--no-network is given, but a model is named",
+    ),
+    (["--summarizer", COMMAND, "--endpoint", "http://127.0.0.1:9/v1"], "are set to write the summary"),
+    (["--summarizer", COMMAND, "--model", "m"], "chooses its own model"),
+    (["--model", "m"], "nothing to write the summary with"),
     (["--endpoint", "http://127.0.0.1:9/v1"], "needs the name of a model"),
-    (["--summarizer", COMMAND, "--engine", "dask", "--workers", "1"], "from this machine alone"),
+    (["--summarizer", COMMAND, "--engine", "dask", "--workers", "1"], "only this machine can ask"),
 ]
 
 
@@ -256,7 +259,7 @@ def test_a_policy_near_a_session_names_no_model(session: Path, here: Path) -> No
     result = run("compact", session)
     assert result.exit_code == 2
     assert (
-        '"session.summarizer" says what sessions are sent to, which a file found near a session may not'
+        '"session.summarizer" says where sessions are sent, which a file found near a session may not do'
         in result.stderr
     )
     assert "give --summarizer or --endpoint to 'compact'" in result.stderr
@@ -319,7 +322,7 @@ def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
     assert handed.stderr == f"sends up to 120,000 tokens of the session to {endpoint.url} (this machine), m\n"
     (told,) = json.loads(branch.stdout)["files"]
     assert (told["by"], told["model"], told["modelFailure"]) == ("endpoint", "m", "")
-    assert "summed up without a model: m: the answer has a closing tag" in again.stderr
+    assert "summarized without a model: m: the answer has a closing tag" in again.stderr
     assert (left.exit_code, left.stdout) == (3, "")
     first, second = (each.body["messages"][0]["content"] for each in endpoint.received[:2])
     assert "You write the handoff" in first
@@ -336,7 +339,7 @@ def test_a_branch_that_goes_on_meanwhile_is_not_left(here: Path) -> None:
     line = json.dumps({**new, "parentId": new["id"], "id": "0a0b0c0d"}) + "\n"
     program = f"open({str(session)!r}, 'a').write({line!r}); print('Fine.')"
     result = run("branch-summary", "--summarizer", shlex.join([sys.executable, "-S", "-c", program]), session)
-    assert (result.exit_code, result.stdout) == (0, f"{session}: skipped: its agent went on while it was summed up\n")
+    assert (result.exit_code, result.stdout) == (0, f"{session}: skipped: its agent added to it during the summary\n")
     assert session.read_bytes() == before + line.encode()
 
 
@@ -359,7 +362,7 @@ def test_a_new_session_that_is_there_is_refused_before_anything_is_sent(here: Pa
         (begun,) = set(here.glob("*.jsonl")) - {session}
         again = run("handoff", *options)
         assert (again.exit_code, len(endpoint.received)) == (4, 1)
-        assert f"{begun}: it is there already" in again.stderr
+        assert f"{begun}: the file exists" in again.stderr
         assert run("handoff", *options, "--goal", "Mend it").exit_code == 0
     assert b"Find out which gauge failed" in begun.read_bytes()
     assert json.loads(begun.read_bytes().splitlines()[0])["id"] in begun.name

@@ -60,7 +60,7 @@ def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
         shown[1],
     )
     assert shown[1].startswith("claude-code  ~/")
-    assert ("one alone: sessioncompress compress --all --include '*7c2-5a6b.jsonl'" in shown) == (columns < 120)
+    assert ("only the first: sessioncompress compress --all --include '*7c2-5a6b.jsonl'" in shown) == (columns < 120)
     assert shown[2].startswith("pi           /w\\x1b[31m ")
     (line,) = (each for each in shown if "->" in each)
     assert re.fullmatch(r"~/.*5a6b\.jsonl +924 KB -> +331 KB +-64 %", line)
@@ -197,7 +197,7 @@ def test_runs_fit(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     lines = said.splitlines()
     assert len(lines) == 4
     assert all(each.run in line for each, line in zip(RUNS, lines[1:], strict=False))
-    assert ("2026-03-02T10:00:08Z" in said) == (columns != 80)
+    assert ("2026-03-02T10:00:08Z" in said, " d ago" in said) == (columns == 0, columns == 120)
     if columns:
         assert max(map(len, lines)) <= columns
     else:

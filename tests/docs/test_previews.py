@@ -54,10 +54,10 @@ def test_the_command_of_the_page_compresses(tmp_path: Path) -> None:
 
 
 NUMBERS = (
-    (previews._KEPT, "the first 2 KB are read", 2 << 10),
+    (previews._KEPT, "Only the first 2 KB of each line", 2 << 10),
     (previews._BEFORE, "the last 1 MB counts", 1 << 20),
     (names.LOOKED_AT, "a result over 16 KB", 16 << 10),
-    (names.MOST_HELD, "together 8 MB", 8 << 20),
+    (names.MOST_HELD, "8 MB of all results together", 8 << 20),
     (names._SHORTEST, "hash; 4 to 48 bytes", 4),
     (names._FOR_LINES, "5 % for first lines", 0.05),
     (names._WITH_NEIGHBORS, "70 % of what is left", 0.7),
@@ -65,7 +65,7 @@ NUMBERS = (
     (names._LEAST_ENDS, "at least 160 bytes", 160),
     (names._BINARY, "one control character in 10 bytes", 10),
     (preview._BUDGET, "in 320 bytes", 320),
-    (preview.LEAST_GAIN, "less than 512 bytes could go", 512),
+    (preview.LEAST_GAIN, "less than 512 bytes could be removed", 512),
     (preview._NEAR, "is within 40 characters", 40),
     (base.REPORT, "everything up to 4 KB", 4 << 10),
     (base._MOST_REPORTS, "the newest 20 on", 20),
@@ -83,4 +83,4 @@ def test_the_numbers_are_those_of_the_code(number: float, words: str, said: floa
 def test_archive_has_no_previews() -> None:
     """As the configuration says of it, and of no other preset."""
     assert [name for name, preset in PRESETS.items() if not preset.has_previews] == ["archive"]
-    assert "It has no previews" in section("docs/reference/configuration.md", "Presets")
+    assert "It leaves no previews" in section("docs/reference/configuration.md", "Presets")

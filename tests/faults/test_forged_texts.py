@@ -89,7 +89,7 @@ def test_a_colliding_text_in_the_originals_is_damage(collided: tuple[Path, PiSes
     files.journal.write_bytes(b"".join(json.dumps(record).encode() + b"\n" for record in records))
     files.originals.write_bytes(changed)
     old = path.read_bytes()
-    with pytest.raises(Damaged, match="another SHA-256"):
+    with pytest.raises(Damaged, match="SHA-256 does not match"):
         verify_session(path)
     with suppress(Damaged) if from_markers else pytest.raises(Damaged):
         restore_session(path, from_markers=from_markers)

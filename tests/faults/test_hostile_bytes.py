@@ -99,7 +99,7 @@ LEFT_ALONE = [
     _left_alone("minus infinity", _member(b"-Infinity")),
     _left_alone("half of an emoji", _text(b"\\ud83d")),
     _left_alone("a surrogate as bytes", _text(b"\xed\xa0\xbd")),
-    _left_alone("bytes that are no UTF-8", _text(b"\xff\xfe\xc3(")),
+    _left_alone("not UTF-8", _text(b"\xff\xfe\xc3(")),
     _left_alone("a raw NUL in a text", _text(b"\0")),
     _left_alone("a raw tab in a text", _text(b"\t")),
     _left_alone("a raw escape in a text", _text(b"\x1b[31m")),

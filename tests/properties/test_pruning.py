@@ -311,7 +311,7 @@ def test_a_run_that_saves_the_model_too_little_writes_nothing(tmp_path: Path) ->
     for options in ({}, {"force": True}, {"dry_run": True}):
         stats = compress_session(path, least(tokens + 1), **options)  # type: ignore[arg-type]
         assert stats.status is Status.UNCHANGED
-        said = f"it would save the model {tokens:,} tokens of 4 characters, less than pruneMinimum {tokens + 1:,} (a run without pruning may pay)"
+        said = f"it would save the model only {tokens:,} tokens of 4 characters, less than pruneMinimum {tokens + 1:,} (a run without pruning may be worth it)"
         assert stats.reason.partition(";")[0] == said
         assert snapshot(path) == left
     assert compress(path, least(tokens)).tokens_after == compress_session(path, EAGER).tokens_after
@@ -383,7 +383,9 @@ def test_the_option_prunes_by_any_preset(tmp_path: Path, preset: str) -> None:
     minimum = PRESETS[preset].prune.prune_minimum
     assert said["status"] == "unchanged"
     assert (
-        said["reason"].partition(";")[0].endswith(f"less than pruneMinimum {minimum:,} (a run without pruning may pay)")
+        said["reason"]
+        .partition(";")[0]
+        .endswith(f"less than pruneMinimum {minimum:,} (a run without pruning may be worth it)")
     )
     (tmp_path / "compression.json").write_text('{"session":{"prune":{"pruneMinimum":0,"pruneProtect":0}}}')
     run = CliRunner().invoke(main, ["compress", "--prune", "--force", "--json", "--preset", preset, str(path)])

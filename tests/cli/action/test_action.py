@@ -156,7 +156,9 @@ def test_sessions_are_compacted_first_where_that_is_asked_for(repository: Reposi
     lines = [line for line in done.log.splitlines() if line.startswith(SESSIONS)]
     assert [line.partition(": ")[0] for line in lines] == [FIRST, SECOND, FIRST, SECOND]
     assert lines[0] == f"{FIRST}: unchanged: all that was said stays"
-    assert re.search(r": [\d,]+ -> [\d,]+ tokens for the model \(35 of 95 messages kept", lines[1])
+    assert re.search(
+        r": [\d,]+ -> [\d,]+ tokens for the model, [\d,]+ of them the summary \(35 of 95 messages kept", lines[1]
+    )
     assert "1 session compacted: " in done.page
     told = json.loads(Path(done.outputs["compact-json"]).read_bytes())
     assert [each["status"] for each in told["files"]] == ["unchanged", "compacted"]
@@ -174,14 +176,14 @@ def test_sessions_are_compacted_by_their_rule(repository: Repository, job: Job) 
     """Without one nothing is done at all."""
     done = job.use({**USED, "compact": "if-due"})
     assert done.exit_code == 2
-    assert "which does not say when a summary is due" in done.log
+    assert "which does not say when to write a summary" in done.log
     assert (repository.folder / SECOND).read_bytes() == fixture("pi-anthropic.jsonl")
     given: dict[str, object] = {"budget": {"rule": "omp", "thresholdTokens": 50_000}}
     (repository.folder / "compression.json").write_text(json.dumps({"session": given}))
     done = job.use({**USED, "compact": "if-due"})
     assert done.exit_code == 0, done.log
-    assert f"{FIRST}: skipped: 16,680 tokens in use are not over the threshold of 50,000 (rule omp)" in done.log
-    assert re.search(rf"{SECOND}: skipped: .* \(rule omp\): a run of compress is enough", done.log)
+    assert f"{FIRST}: skipped: 16,680 tokens in use are within the threshold of 50,000 (rule omp)" in done.log
+    assert re.search(rf"{SECOND}: skipped: .* \(rule omp\): compress is enough", done.log)
     assert "1 compressed, 1 skipped" in done.page
     command(job, "restore", SESSIONS)
     # What is protected no run of compress takes.
@@ -331,7 +333,7 @@ WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_input_is_an_error_that_the_job_shows(repository: Repository, job: Job, name: str) -> None:
-    """Nothing is changed."""
+    """Nothing was changed."""
     given, said = WRONG[name]
     done = job.use(given)
     assert done.exit_code == 2

@@ -90,7 +90,7 @@ def test_a_repository_of_another_user_is_asked_too(repository: Repository, monke
     """As in a job's container, where git does nothing else until it is told to trust it: the job's checkout alone."""
     owned_by_another(repository, monkeypatch)
     (said,) = hidden(["sessions"], "", "")
-    assert said.startswith(f"{repository.folder} (git fails: fatal: detected dubious ownership")
+    assert said.startswith(f"{repository.folder} (git failed: fatal: detected dubious ownership")
     monkeypatch.setenv("GITHUB_WORKSPACE", os.fspath(repository.folder))
     assert len(hidden(["sessions"], "", "")) == 2
     Path(".gitattributes").write_text("* text\n")

@@ -62,7 +62,7 @@ MESSAGES = keep(CutRule.MESSAGES, keep_messages=3)
 ROWS = {
     # Left alone.
     "no message": Row("H--", TOKENS, -1),
-    "no request of the user": Row("aaaa", keep(CutRule.TURNS, keep_turns=1), -1),
+    "no user request": Row("aaaa", keep(CutRule.TURNS, keep_turns=1), -1),
     "nor since one": Row("aaaa", keep(CutRule.SINCE_PROMPT), -1),
     "one entry": Row("u", TOKENS, -1),
     "all is kept": Row("ua", keep(CutRule.SINCE_PROMPT), -1),

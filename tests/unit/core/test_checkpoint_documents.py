@@ -80,7 +80,7 @@ LONG = Addition(2, b'{"n":10,"t":"%s"}' % (b"x" * 80))
         (Checkpoint(added(2), frozenset({0, 1})), b"]}", b',{"n":3}]}', [{"n": n} for n in range(4)]),
         (Checkpoint(added(3)), b'{"n":0}', b'{"n":"zero"}', [{"n": "zero"}, {"n": 1}, {"n": 2}]),
         (Checkpoint((LONG,)), b'"n":', b'"m":', None),
-        # What is short may stand anywhere by chance, and what stands twice is not known from its copy.
+        # What is short may stand anywhere by chance, and what appears twice is not known from its copy.
         (Checkpoint(added(1)), b'{"n":0},{"n":10},{"n":1}', b'{"n":"zero"},{"n":10},{"n":"one"}', None),
         (
             Checkpoint((LONG,)),

@@ -25,8 +25,8 @@ def test_what_it_reads_and_prints() -> None:
 
 
 FAILING = {
-    "an exit status": ("raise SystemExit(3)", 10.0, "it ended with exit status 3"),
-    "a signal": ("import os; os.kill(os.getpid(), 9)", 10.0, "a signal ended it (9)"),
+    "an exit status": ("raise SystemExit(3)", 10.0, "it exited with status 3"),
+    "a signal": ("import os; os.kill(os.getpid(), 9)", 10.0, "signal 9 stopped it"),
     "a hang": ("import time; time.sleep(30)", 0.3, "it took longer than 0.3 seconds"),
     "a hang with closed output": ("import os, time; os.close(1); time.sleep(30)", 0.3, "it took longer than"),
     "output without end": ("while True: print('x' * 1000)", 10.0, f"it printed more than {MOST:,} bytes"),
@@ -67,4 +67,4 @@ def test_a_child_that_holds_the_pipe_is_not_waited_for_and_ends(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "/etc/hostname", "a\0b"])
 def test_one_that_cannot_be_started(name: str) -> None:
-    assert process.run([name], b"", seconds=1, most=1).failure.startswith("it cannot be started (")
+    assert process.run([name], b"", seconds=1, most=1).failure.startswith("it could not be started (")

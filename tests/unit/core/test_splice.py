@@ -13,15 +13,15 @@ from sessioncompress.core.splice import REMOVED, Added, CannotSplice, literal, s
 P = tuple[str | int, ...]
 
 LEFT_ALONE: list[tuple[str, bytes, dict[P, Any]]] = [
-    ("the key stands twice with one value", b'{"a":"same","a":"same"}', {("a",): "x"}),
-    ("the key stands twice, once escaped", b'{"a":"first","\\u0061":"second"}', {("a",): "x"}),
+    ("the key appears twice with one value", b'{"a":"same","a":"same"}', {("a",): "x"}),
+    ("the key appears twice, once escaped", b'{"a":"first","\\u0061":"second"}', {("a",): "x"}),
     ("taking out one of two equal keys", b'{"a":1,"a":2}', {("a",): REMOVED}),
     ("no such key", b'{"a":1}', {("b",): 2}),
     ("no such key inside", b'{"a":{}}', {("a", "b"): 2}),
     ("no such index", b'{"a":[1,2]}', {("a", 2): 3}),
     ("the path leads through a text", b'{"a":"text"}', {("a", "b"): 3}),
     ("the path leads through a text of another JSON", b'{"a":"[1]"}', {("a", "b"): 3}),
-    ("a key that stands twice in a text's JSON", b'{"a":"{\\"b\\":1,\\"b\\":1}"}', {("a", "b"): 3}),
+    ("a key that appears twice in a text's JSON", b'{"a":"{\\"b\\":1,\\"b\\":1}"}', {("a", "b"): 3}),
     ("the path leads through a number", b'{"a":5}', {("a", "b"): 3}),
     ("the path leads through null", b'{"a":null}', {("a", "b"): 3}),
     ("a value that is no JSON", b'{"a":1}', {("a",): object()}),
@@ -29,7 +29,7 @@ LEFT_ALONE: list[tuple[str, bytes, dict[P, Any]]] = [
     ("a value inside another that goes", b'{"a":{"b":1}}', {("a",): REMOVED, ("a", "b"): 2}),
     ("a member to add that is there", b'{"a":1}', {("a",): Added(2)}),
     ("a member to add that is there twice, once escaped", b'{"a":1,"\\u0061":2}', {("a",): Added(2)}),
-    ("a member to add behind a key that stands twice", b'{"a":1,"a":2}', {("b",): Added(2)}),
+    ("a member to add behind a key that appears twice", b'{"a":1,"a":2}', {("b",): Added(2)}),
     ("an element to add to a list", b'{"a":[1]}', {("a", 1): Added(2)}),
     ("a member to add to a list", b'{"a":[1]}', {("a", "b"): Added(2)}),
     ("a member to add to a text", b'{"a":"x"}', {("a", "b"): Added(2)}),
@@ -96,12 +96,12 @@ CHANGED: list[tuple[str, bytes, dict[P, Any], bytes]] = [
     ),
     ("a key twice behind the value", b'{"a":"old","x":1,"x":2}', {("a",): "new"}, b'{"a":"new","x":1,"x":2}'),
     (
-        "the key stands twice: the last one counts",
+        "the key appears twice: the last one counts",
         b'{"a":"first","a":"second"}',
         {("a",): "x"},
         b'{"a":"first","a":"x"}',
     ),
-    ("an object on the way stands twice", b'{"m":{"a":1},"m":{"a":2}}', {("m", "a"): 3}, b'{"m":{"a":1},"m":{"a":3}}'),
+    ("an object on the way appears twice", b'{"m":{"a":1},"m":{"a":2}}', {("m", "a"): 3}, b'{"m":{"a":1},"m":{"a":3}}'),
     (
         "a key twice before the value",
         b'{"x":1,"x":{"y":[2]},"a":"text"}',

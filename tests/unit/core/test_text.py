@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.core.text import kb
+from sessioncompress.core.text import kb, smaller
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
@@ -26,3 +26,15 @@ SIZES = [
 def test_sizes(size: int, said: str) -> None:
     """In the unit that leaves few digits."""
     assert kb(size) == said
+
+
+def test_sizes_beside_each_other_have_one_unit() -> None:
+    """If the smaller one is at least 1 in it."""
+    large = 28 << 20
+    assert [kb(size, large) for size in (7 << 20, 1 << 20, 1023 << 10)] == ["7.0 MB", "1.0 MB", "1,023 KB"]
+    assert kb(large, 7 << 20) == "28.0 MB"
+
+
+def test_a_small_reduction_is_not_zero() -> None:
+    assert smaller(1000, 999) == "less than 1 % smaller"
+    assert smaller(1000, 640) == "36 % smaller"

@@ -359,12 +359,12 @@ REFUSED: list[tuple[str, Callable[[], Cutting], str]] = [
     (
         "lines without their parents",
         lambda: cut_at(without_parent(), "And?"),
-        "its messages do not hang on each other up to the first one that would stay",
+        "its messages are not all linked up to the first one that would stay",
     ),
     (
         "a compaction behind what is kept",
         lambda: cut_at(compacted_late(), "And?"),
-        "Claude Code compacted it behind the first message that would stay",
+        "Claude Code compacted it after the first message that would stay",
     ),
     (
         "a newer line before what is kept",

@@ -214,7 +214,7 @@ def test_numbered_lines_can_have_none() -> None:
     before = rollout(ordinals=True).bytes()
     with pytest.raises(CannotCheckpoint) as raised:
         checkpointed(before, first=begin_of_turn(before))
-    assert raised.value.what == "Codex numbered the lines of this rollout, and none can be put between them"
+    assert raised.value.what == "Codex numbered the lines of this rollout, so none can be inserted"
 
 
 @pytest.mark.parametrize("odd", [None, 3, [], {}, {"info": None}, {"info": {"last_token_usage": []}}, "\ud800"])

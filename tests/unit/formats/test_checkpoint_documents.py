@@ -106,7 +106,7 @@ def test_opencode_where_an_answer_hangs_on_a_compaction() -> None:
     *_, answer, asks, _ = found["messages"]
     info = {**answer["info"], "id": "msg_0000000000ff", "parentID": asks["info"]["id"]}
     found["messages"].append({**answer, "info": info})
-    with pytest.raises(CannotCheckpoint, match="hangs on the compaction before"):
+    with pytest.raises(CannotCheckpoint, match="is linked to the compaction before"):
         checkpointed(json.dumps(found).encode())
 
 
@@ -114,7 +114,7 @@ def test_opencode_where_an_answer_hangs_on_a_compaction() -> None:
 def test_opencode_where_no_id_can_follow(name: str) -> None:
     made = export()
     made.messages[-1]["info"]["id"] = name
-    with pytest.raises(CannotCheckpoint, match="do not rise with the time"):
+    with pytest.raises(CannotCheckpoint, match="do not increase with time"):
         checkpointed(made.bytes())
 
 

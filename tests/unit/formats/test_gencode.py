@@ -162,7 +162,7 @@ DETECTED: dict[str, tuple[Any, list[Any], bool]] = {
     "metadata that is a list": ({"metadata": []}, [CALL], False),
     "other roles": (GenCodeSession().outer, [{"role": "tool", "content": "x"}], False),
     "a role that is none": (GenCodeSession().outer, [{"role": [], "content": "x"}], False),
-    "no content": (GenCodeSession().outer, [{"role": "user"}], False),
+    "placeholder, not content": (GenCodeSession().outer, [{"role": "user"}], False),
     "a session": (GenCodeSession().outer, [CALL, result("x")], True),
     "a session without messages": (GenCodeSession().outer, [], True),
 }

@@ -143,7 +143,7 @@ def test_with_compact_in_and_out(agent: str, home: Path) -> None:
     assert text.count(ENDED[agent]) == 1
     said = hook("status", agent).output
     assert "a session that ended is compacted before it is compressed\n" in said
-    assert "not as this version would" not in said
+    assert "not as this version does it" not in said
     assert "nothing to do" in hook("install", agent, "--compact", "--yes").output
     assert everything(home) == compacting
     hook("install", agent, "--yes")
@@ -164,7 +164,7 @@ def test_with_a_preset(agent: str, home: Path) -> None:
     said = hook("status", agent).output
     assert "a session that ended is compressed with the preset low-cost\n" in said
     assert "is compacted before" in said
-    assert "not as this version would" not in said
+    assert "not as this version does it" not in said
     assert "nothing to do" in hook("install", agent, "--compact", "--preset", "low-cost", "--yes").output
     for kept in (home / ".local/state/sessioncompress").glob("hooks-*.json"):
         kept.unlink()
@@ -174,8 +174,8 @@ def test_with_a_preset(agent: str, home: Path) -> None:
 
 @pytest.mark.parametrize("action", ["uninstall", "status"])
 def test_what_goes_with_install(action: str) -> None:
-    assert "--compact goes with install" in hook(action, "claude", "--compact", fails=2).output
-    assert "--preset goes with install" in hook(action, "claude", "--preset", "archive", fails=2).output
+    assert "--compact only works with install" in hook(action, "claude", "--compact", fails=2).output
+    assert "--preset only works with install" in hook(action, "claude", "--preset", "archive", fails=2).output
 
 
 @pytest.mark.parametrize("option", [["--compact"], ["--preset", "archive"]])
@@ -190,7 +190,7 @@ def test_an_agent_without_files_compresses_nothing(option: list[str], home: Path
 
 
 CODEX = {
-    "no file": ("", "Codex does not trust them yet: type /hooks in it"),
+    "no file": ("", "Codex does not trust them yet: type /hooks in Codex"),
     "no TOML": ("[", "Codex does not trust them yet"),
     "odd values": ('hooks = 1\nfeatures = "x"\n', "Codex does not trust them yet"),
     "odd state": ('hooks.state = ["x"]\n', "Codex does not trust them yet"),
@@ -217,13 +217,13 @@ def test_whether_codex_calls_its_hooks(config: str, said: str, home: Path) -> No
     assert json.loads(hooks.read_bytes())["hooks"]["SessionEnd"][0] == THEIRS
     hooks.with_name("config.toml").write_text(config.replace("FILE", str(hooks)))
     status = hook("status", "codex").output
-    assert ("they are not called: " + said in status) if said else ("not called" not in status)
+    assert ("the agent does not call them: " + said in status) if said else ("not call them" not in status)
 
 
 GEMINI = {
     "enabled": ({"enabled": True, "disabled": ["other"]}, ""),
     "switched off": ({"enabled": False}, "hooksConfig.enabled in it is false"),
-    "named": ({"disabled": [1, f"{sys.executable} -P -m sessioncompress.hooks guard || true"]}, "names them"),
+    "named": ({"disabled": [1, f"{sys.executable} -P -m sessioncompress.hooks guard || true"]}, "lists them"),
     "odd": ([1], ""),
 }
 
@@ -234,7 +234,7 @@ def test_whether_gemini_calls_its_hooks(config: object, said: str, home: Path) -
     (home / ".gemini" / "settings.json").write_text(json.dumps({"hooksConfig": config}))
     hook("install", "gemini", "--yes")
     status = hook("status", "gemini").output
-    assert (said in status) if said else ("not called" not in status)
+    assert (said in status) if said else ("not call them" not in status)
 
 
 COMMENTED = (
@@ -255,9 +255,9 @@ def test_comments_in_the_settings_of_gemini_stay(text: str, home: Path) -> None:
     hook("uninstall", "gemini", "--yes")
     assert settings.read_text() == text
     settings.write_text(said.replace("10000", "9000"))
-    assert "holds comments" in hook("uninstall", "gemini", "--yes", fails=4).output
+    assert "has comments" in hook("uninstall", "gemini", "--yes", fails=4).output
     settings.write_text('{"a": /* never ends }')
-    assert "it is no JSON" in hook("install", "gemini", "--yes", fails=4).output
+    assert "it is not JSON" in hook("install", "gemini", "--yes", fails=4).output
 
 
 def test_folders_that_were_there_stay(extension: Path) -> None:
@@ -275,7 +275,7 @@ def test_it_is_shown_and_asked_for(agent: str, home: Path) -> None:
     said = hook("install", agent, fails=2).output
     assert "+" in said
     assert "sessioncompress.hooks" in said
-    assert "nobody answers. It is not changed. Use --yes." in said
+    assert "no terminal to ask. It was not changed. Use --yes." in said
     assert everything(home) == before
     assert "not changed" in hook("install", agent, given="n\n").output
     assert everything(home) == before
@@ -325,7 +325,7 @@ def test_hooks_of_another_installation_are_replaced(settings: Path) -> None:
     older = settings.read_text().replace(sys.executable, OLDER)
     settings.write_text(older)
     said = hook("status", "claude").output
-    assert "not as this version would" in said
+    assert "not as this version does it" in said
     assert f"{OLDER}, which is not there: install them again" in said
     hook("install", "claude", "--yes")
     assert OLDER not in settings.read_text()
@@ -341,7 +341,7 @@ def test_more_hooks_of_ours_than_there_should_be_are_seen(settings: Path) -> Non
     old = {"hooks": [{"type": "command", "command": f"{OLDER} -P -m sessioncompress.hooks ended"}]}
     document["hooks"]["SessionEnd"].append(old)
     settings.write_text(json.dumps(document))
-    assert "not as this version would" in hook("status", "claude").output
+    assert "not as this version does it" in hook("status", "claude").output
     hook("install", "claude", "--yes")
     assert OLDER not in settings.read_text()
     assert settings.read_text().count("sessioncompress.hooks") == 2
@@ -358,7 +358,7 @@ def test_hooks_that_another_one_moved_are_still_ours(settings: Path) -> None:
 def test_hooks_that_are_switched_off_are_said_to_be(settings: Path) -> None:
     settings.write_text('{"disableAllHooks": true}')
     hook("install", "claude", "--yes")
-    assert "they are not called: disableAllHooks" in hook("status", "claude").output
+    assert "the agent does not call them: disableAllHooks" in hook("status", "claude").output
 
 
 REFUSED = {
@@ -379,7 +379,7 @@ def test_what_is_not_understood_is_refused(raw: bytes, settings: Path) -> None:
     settings.write_bytes(raw)
     said = hook("install", "claude", "--yes", fails=4).output
     assert str(settings) in said
-    assert "It is not changed." in said
+    assert "It was not changed." in said
     assert settings.read_bytes() == raw
 
 
@@ -434,7 +434,7 @@ def test_an_extension_that_was_changed_is_left_to_the_user(extension: Path) -> N
     hook("install", "pi", "--yes")
     changed = extension.read_text().replace("MOST_MS = 8000", "MOST_MS = 80")
     extension.write_text(changed)
-    assert "not as this version would" in hook("status", "pi").output
+    assert "not as this version does it" in hook("status", "pi").output
     hook("install", "pi", "--yes", fails=4)
     hook("uninstall", "pi", "--yes", fails=4)
     assert extension.read_text() == changed
@@ -456,7 +456,7 @@ def test_settings_that_change_between_look_and_write_stay(settings: Path) -> Non
     settings.write_text("{}")
     change = install.to_install(install.agent_named("claude-code"))
     settings.write_text('{"a": 1}')
-    with pytest.raises(FileFailed, match="changed meanwhile"):
+    with pytest.raises(FileFailed, match="changed in the meantime"):
         install.write(change)
     assert settings.read_text() == '{"a": 1}'
 

@@ -162,9 +162,9 @@ def test_an_ended_session_is_compressed_with_the_preset_of_its_hook(tmp_path: Pa
 
 COMPACTING: list[tuple[dict[str, object], int, str]] = [
     ({}, 8, " (9 of 48 messages kept"),
-    ({}, 1, "unchanged: all that was said stays"),
+    ({}, 1, "unchanged: nothing is old enough to summarize"),
     ({"budget": OMP}, 8, " (9 of 48 messages kept"),
-    ({"budget": {"rule": "omp"}}, 8, " tokens in use are not over the threshold of 850,000 (rule omp)"),
+    ({"budget": {"rule": "omp"}}, 8, " tokens in use are within the threshold of 850,000 (rule omp)"),
     ({"enabled": False}, 8, "skipped: switched off by the policy (enabled: false)"),
 ]
 
@@ -254,7 +254,7 @@ def test_a_session_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ended_module, "MOST_SECONDS", 0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ended_module.compress(session)
-    assert "it still changes" in logged(tmp_path / "state")
+    assert "it is still changing" in logged(tmp_path / "state")
     assert session.read_bytes() == fixture("claude-code.jsonl")
 
 

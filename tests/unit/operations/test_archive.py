@@ -119,8 +119,8 @@ def test_a_process_that_dies_is_one_failed_file(tmp_path: Path, at_once: None) -
     assert [outcome.result for outcome in run] == ["a", None, "c", "d"]
     assert worst(outcome.exit_code for outcome in run) == 3
     assert str(run[1].error) == (
-        f"{files[1].path}: the process that worked on it ended (by the signal SIGKILL). The session is as it was or as "
-        "it will be, nothing in between. Run again; where memory is short, with --jobs 1."
+        f"{files[1].path}: the process working on it ended (by the signal SIGKILL). The session is either as before or "
+        "completely rewritten. Run again; if memory is short, use --jobs 1."
     )
 
 

@@ -184,7 +184,7 @@ def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, MADE.data)
     summarize_branch(path)
     before = snapshot(path)
-    for to, reason in (("", "nothing was said since a branch was left"), (MADE.first, "nothing was said behind")):
+    for to, reason in (("", "nothing was said since the last branch summary"), (MADE.first, "nothing was said after")):
         stats = summarize_branch(path, to=to)
         assert (stats.status, reason in stats.reason) == (Status.UNCHANGED, True)
     assert snapshot(path) == before
@@ -245,14 +245,14 @@ def alone() -> PiSession:
 @pytest.mark.parametrize(
     ("data", "to", "what"),
     [
-        (MADE.data, "nobody", "it has no entry nobody. The session is not changed. --list prints"),
-        (MADE.data, MADE.second, f"{MADE.second} is its last entry: no branch would be left"),
-        (alone(), "", "it has no second leaf. The session is not changed. Name the entry to go back to"),
-        (inside_a_step()[0], inside_a_step()[1], "stands between calls and their results"),
+        (MADE.data, "nobody", "it has no entry nobody. The session was not changed. --list shows"),
+        (MADE.data, MADE.second, f"{MADE.second} is its last entry, so there is no branch to leave"),
+        (alone(), "", "it has no second leaf. The session was not changed. Name the entry to go back to"),
+        (inside_a_step()[0], inside_a_step()[1], "is between calls and their results"),
         (listed(), "", "its entries have no ids, as in the first version of pi's sessions"),
         (PiSession(), "", "its entries have no ids"),
-        (LONG["claude-code"](2), "", "writes no summary of a branch for sessions of claude-code"),
-        (LONG["codex"](2), "", "writes no summary of a branch for sessions of codex"),
+        (LONG["claude-code"](2), "", "does not support claude-code sessions"),
+        (LONG["codex"](2), "", "does not support codex sessions"),
     ],
 )
 def test_what_cannot_be_left_is_refused_by_name(data: PiSession | bytes, to: str, what: str, tmp_path: Path) -> None:
@@ -414,5 +414,5 @@ def test_the_words_of_a_loop_or_a_long_silence_are_given_up(tmp_path: Path) -> N
 
 
 def test_the_list_of_an_agent_without_branches_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="writes no summary of a branch"):
+    with pytest.raises(Refused, match="does not support"):
         places(write(tmp_path, LONG["codex"](2)))

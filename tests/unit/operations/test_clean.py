@@ -275,7 +275,7 @@ def test_a_line_that_came_late_is_carried_over_first(folder: Path) -> None:
     content = path.read_bytes()
     late = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'
     link = late_link(path, content + late, carried=len(content))
-    assert "would carry 105 bytes that came late over into the session; would delete 1 file" in run(folder).stdout
+    assert "would carry 105 late bytes over into the session; would delete 1 file" in run(folder).stdout
     would = clean(folder, dry_run=True)["session.jsonl"]
     assert would is not None
     assert (would.left_over, would.late_bytes) == (1, len(late))
@@ -344,14 +344,14 @@ def test_it_only_says_what_would_go(folder: Path) -> None:
     assert said.exit_code == 0
     first, last = said.stdout.splitlines()
     assert "would delete" in first
-    assert "which can then not be restored: the session is not there, and named as gone" in first
+    assert "which cannot be restored after that: the session is missing, and you named it" in first
     assert last.startswith("total: 1 session: would delete ")
-    assert last.endswith("; nothing is deleted without --yes")
+    assert last.endswith("; nothing was deleted; add --yes to delete")
     assert store_in(folder / "session.jsonl").originals.exists()
     done = run("--yes", folder / "session.jsonl")
     assert "deleted" in done.stdout
     assert "can no longer be restored" in done.stdout
-    assert run(folder).stdout == "total: nothing to delete; no store is there\n"
+    assert run(folder).stdout == "total: nothing to delete; no stores found\n"
 
 
 def test_nothing_to_delete_is_not_nothing_found(folder: Path) -> None:
@@ -361,14 +361,14 @@ def test_nothing_to_delete_is_not_nothing_found(folder: Path) -> None:
     assert run(folder).stdout == f"total: nothing to delete; 1 store of {kb(size)}\n"
     (folder / "session.jsonl").unlink()
     assert run(folder).stdout.splitlines()[-1] == f"total: nothing to delete; 1 kept; 1 store of {kb(size)}"
-    assert "may only have been moved; if it is gone, name its own path to delete this" in run(folder).stdout
+    assert "may have been moved; if it is gone for good, name its own path to delete this" in run(folder).stdout
 
 
 def test_a_limit_says_what_it_overrules(folder: Path) -> None:
     """By age and by size."""
     lose(folder / "session.jsonl")
     for limit in (["--originals-older-than", "1d"], ["--max-size", "0KB"]):
-        assert "; the session is not there, and may only have been moved" in run(*limit, folder).stdout
+        assert "; the session is missing, and may have been moved" in run(*limit, folder).stdout
     assert run("--yes", "--originals-older-than", "1d", folder).exit_code == 0
     assert list(folder.iterdir()) == []
 
@@ -406,11 +406,11 @@ def test_the_document(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--originals-older-than", "90"], "'90' needs h, d or w behind it, as in 90d"),
-        (["--originals-older-than", "-1d"], "is no whole number"),
-        (["--max-size", "500"], "'500' needs KB, MB or GB behind it, as in 500MB"),
-        (["--originals-older-than", "9999999999d"], "of nine digits at most"),
-        (["--max-size", "1.5GB"], "is no whole number"),
+        (["--originals-older-than", "90"], "'90' needs a unit; use h, d or w, as in 90d"),
+        (["--originals-older-than", "-1d"], "'-1d' is not an age; use a number and h, d or w, as in 90d"),
+        (["--max-size", "500"], "'500' needs a unit; use KB, MB or GB, as in 500MB"),
+        (["--originals-older-than", "9999999999d"], "at most nine digits"),
+        (["--max-size", "1.5GB"], "'1.5GB' is not a size; use a number and KB, MB or GB"),
         (["--yes", "nowhere"], "nowhere: it does not exist, and it has no store. Nothing was done."),
     ],
 )
@@ -494,7 +494,7 @@ def test_a_folder_that_may_be_on_a_disk_that_is_off(tmp_path: Path, is_there: st
     found = clean(path, policy=policy)["session.jsonl"]
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.UNKNOWN)
-    assert "as where a disk is off" in found.reason
+    assert "as when a disk is not mounted" in found.reason
     assert store_in(path, tmp_path / "backup").originals.exists()
 
 
@@ -523,7 +523,9 @@ def test_a_late_link_of_a_gone_one_that_is_needed_stays(folder: Path, limits: Li
         assert not store_in(path).originals.exists()
         assert link.read_bytes() == b"late"
         said = run(folder).stdout
-        assert "kept 1 late link with lines that came late, or may still come, or of another machine or user" in said
+        assert (
+            "kept 1 late link with lines that came late, may still come, or belong to another machine or user" in said
+        )
         forgotten = CliRunner().invoke(main, ["forget", "--yes", str(path)])
         assert "kept 1 late link" in forgotten.stdout
         assert link.exists()
@@ -578,7 +580,7 @@ def test_what_has_no_age_is_said(folder: Path, harm: str, limits: tuple[str, ...
     if harm == "gone":
         journal.unlink()
     done = run("--yes", *limits, folder)
-    assert "session.jsonl: kept: no run that a journal dates is there" in done.stdout
+    assert "session.jsonl: kept: no run in its journal has a date" in done.stdout
     assert store_in(folder / "session.jsonl").originals.exists()
 
 
@@ -589,7 +591,7 @@ def test_what_dead_runs_left_is_not_said_to_be_kept(folder: Path) -> None:
         os.utime(folder / FOLDER / f"{name}.temp-0123abcd", (1, 1))
     first, second, _ = run(folder).stdout.splitlines()
     for line in (first, second):
-        assert line.endswith("jsonl: would delete 1 file that ended runs left, 0 KB")
+        assert line.endswith("jsonl: would delete 1 file left behind by ended runs, 0 KB")
 
 
 def test_another_clean_up_was_faster(folder: Path) -> None:

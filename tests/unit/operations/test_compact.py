@@ -137,7 +137,7 @@ def test_an_agent_without_a_form_is_refused_by_name(tmp_path: Path, monkeypatch:
     form = type(form_of(pi()))
     monkeypatch.setattr(form, "checkpoint", lambda *_: None)
     path = write(tmp_path, pi())
-    with pytest.raises(Refused, match="writes no checkpoint for sessions of pi"):
+    with pytest.raises(Refused, match="can't write a checkpoint for pi"):
         compact_session(path, FEW)
     assert path.read_bytes() == pi()
 
@@ -150,7 +150,7 @@ def test_what_a_form_cannot_be_written_into_is_refused_with_its_words(
 
     monkeypatch.setattr(type(form_of(pi())), "checkpoint", refuse)
     path = write(tmp_path, pi())
-    with pytest.raises(Refused, match=re.escape("it is a list. The session is not changed. Resume it once.")) as met:
+    with pytest.raises(Refused, match=re.escape("it is a list. The session was not changed. Resume it once.")) as met:
         compact_session(path, FEW)
     assert "Resume it once." in str(met.value)
 
@@ -219,7 +219,7 @@ def test_what_an_agent_adds_behind_it_keeps_its_line(tmp_path: Path) -> None:
 def test_half_a_line_at_the_end_is_refused(tmp_path: Path) -> None:
     data = pi() + b'{"type":"message","id":"0123'
     path = write(tmp_path, data)
-    with pytest.raises(Refused, match="its last line breaks off"):
+    with pytest.raises(Refused, match="its last line is cut off"):
         compact_session(path, FEW)
     assert path.read_bytes() == data
 
@@ -284,7 +284,7 @@ def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> N
     path.write_bytes(altered)
     stats = restore_session(path)
     assert (stats.status, path.read_bytes()) == (Status.UNCHANGED, altered)
-    assert "1 checkpoint is no longer there as written" in stats.reason
+    assert "1 checkpoint is no longer as we wrote it" in stats.reason
 
 
 @EACH
@@ -293,7 +293,7 @@ def test_without_its_store_it_is_refused(name: str, command: Callable[[Path], ob
     path = compacted(tmp_path, name)
     there = path.read_bytes()
     shutil.rmtree(store_in(path).folder)
-    with pytest.raises(Refused, match="a summary of compact stands in it, and its store is not there"):
+    with pytest.raises(Refused, match="it has a summary that compact wrote, but its store is missing"):
         command(path)
     assert path.read_bytes() == there
 
@@ -320,7 +320,7 @@ def test_a_document_that_was_written_anew_is_refused(
     path = compacted(tmp_path, name)
     path.write_bytes(json.dumps(json.loads(path.read_bytes()), indent=7).encode())
     there = path.read_bytes()
-    with pytest.raises(Refused, match="another program has written the document anew"):
+    with pytest.raises(Refused, match="another program rewrote the document"):
         command(path)
     assert path.read_bytes() == there
     assert restore_session(path, keep_checkpoints=True).checkpoints_removed == 0
@@ -498,9 +498,7 @@ def test_of_a_session_that_was_compressed_it_says_what_to_do_first(tmp_path: Pat
     compress(path, SMALL)
     reason = compact_session(path, much).reason
     assert "restore" not in plain
-    assert reason.endswith(
-        "; compress has replaced what was long: restore it first, compact it, then compress it again"
-    )
+    assert reason.endswith("; compress has already shortened it: restore it first, compact it, then compress it again")
     restore_session(path)
     assert compact_session(path, SMALL).status is Status.COMPACTED
     compress(path, SMALL)

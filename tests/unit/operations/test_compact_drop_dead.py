@@ -87,7 +87,7 @@ def test_the_old_part_leaves_and_the_model_reads_the_same(name: str, tmp_path: P
         for read in (whole, found)
     ]
     assert live[0] == live[1]
-    assert f"{stats.lines_dropped:,} old lines in the originals alone" in compact_line(stats)
+    assert f"{stats.lines_dropped:,} old lines moved to the originals" in compact_line(stats)
 
 
 @EACH_OF_LINES
@@ -137,7 +137,7 @@ def test_codex_keeps_its_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["oh-my-pi", "openclaw"])
 def test_other_agents_are_refused_by_name(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, pi())
-    with pytest.raises(Refused, match=f"compact drops no old lines from sessions of {name}"):
+    with pytest.raises(Refused, match=f"compact can't drop old lines from {name}"):
         compact_session(path, FEW, drop_dead=True, form=name)
     assert path.read_bytes() == pi()
     assert compact_session(path, FEW, drop_dead=True, form=name, named=False).status is Status.SKIPPED
@@ -373,7 +373,7 @@ def test_where_lines_cannot_go_back_nothing_is_restored(
     change(path)
     there = path.read_bytes()
     for command in (restore_session, verify_session):
-        with pytest.raises(Damaged, match="1 checkpoint is no longer there as written, for which old lines left"):
+        with pytest.raises(Damaged, match="1 checkpoint is no longer as we wrote it, for which old lines were moved"):
             command(path)
     assert path.read_bytes() == there
 
@@ -409,7 +409,9 @@ def test_forget_says_that_it_is_the_only_copy(name: str, tmp_path: Path) -> None
     path = dropped(tmp_path, name)
     stats = forget_session(path, FEW, dry_run=True)
     assert 0 < stats.dropped <= stats.originals_lost
-    assert re.search(r"among them \d+ old lines? that compact took out .* can then not be restored", at_stake(stats))
+    assert re.search(
+        r"among them \d+ old lines? that compact moved out .* cannot be restored after that", at_stake(stats)
+    )
     restore_session(path)
     assert forget_session(path, FEW, dry_run=True).originals_lost == 0
 

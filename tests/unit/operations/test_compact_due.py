@@ -151,7 +151,7 @@ def test_where_pruning_is_enough_it_comes_first(policy: Policy, tmp_path: Path) 
     there = snapshot(path)
     stats = compact_session(path, policy, if_due=True)
     assert stats.status is Status.SKIPPED
-    assert stats.reason.endswith(f" (rule {policy.budget.rule}): a run of compress is enough")
+    assert stats.reason.endswith(f" (rule {policy.budget.rule}): compress is enough")
     assert "pruning leaves about" in stats.reason
     assert snapshot(path) == there
     cleared = compress_session(path, policy)
@@ -160,8 +160,8 @@ def test_where_pruning_is_enough_it_comes_first(policy: Policy, tmp_path: Path) 
 
 
 TRIGGERS = [
-    ({"stop": "error", "errorMessage": TOO_LONG}, "the newest answer failed for its context"),
-    ({"stop": "length"}, "the newest answer was cut short at its longest"),
+    ({"stop": "error", "errorMessage": TOO_LONG}, "the newest answer failed because the context was too long"),
+    ({"stop": "length"}, "the newest answer was cut off at its length limit"),
 ]
 
 
@@ -182,7 +182,7 @@ def test_a_run_without_pruning_may_be_enough_too(tmp_path: Path) -> None:
     """Where the rule's pruning would save too little, `compress` does what it does without."""
     policy = replace(by(Rule.OMP, threshold_tokens=10_000), min_saved_kb=0)
     path = write(tmp_path, pi())
-    assert compact_session(path, policy, if_due=True).reason.endswith("a run of compress is enough")
+    assert compact_session(path, policy, if_due=True).reason.endswith("compress is enough")
     assert compress_session(path, policy).status is Status.COMPRESSED
 
 
@@ -215,7 +215,7 @@ def test_idle_seconds_are_waited_for(tmp_path: Path) -> None:
     os.utime(path, (time.time(),) * 2)
     stats = compact_session(path, replace(OMP, idle_seconds=600), if_due=True)
     assert stats.status is Status.SKIPPED
-    assert "its provider may still have it in its cache" in stats.reason
+    assert "its provider may still have it cached" in stats.reason
 
 
 def test_the_rule_of_sizes_is_an_error(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_the_rule_of_sizes_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as met:
         compact_session(path, FEW, if_due=True)
     assert str(met.value) == (
-        f'{path}: the budget\'s rule is "size", which does not say when a summary is due. The session is not changed. '
+        f'{path}: the budget\'s rule is "size", which does not say when to write a summary. The session was not changed. '
         'Name a rule with --rule, or as budget.rule of the policy: "gencode", "omp", "eunice" or "deliberate".'
     )
     assert compact_session(path, replace(FEW, enabled=False), if_due=True).status is Status.SKIPPED
@@ -292,6 +292,6 @@ def test_nothing_is_added_to_what_is_no_log(tmp_path: Path) -> None:
     path, other = write(tmp_path, pi()), tmp_path / "notes"
     other.write_text("mine\n")
     there = snapshot(path)
-    with pytest.raises(FileFailed, match="this is no log of sessioncompress"):
+    with pytest.raises(FileFailed, match="it is not a log of sessioncompress"):
         compact_session(path, replace(FEW, log_file=str(other)))
     assert (snapshot(path), other.read_text()) == (there, "mine\n")

@@ -229,7 +229,7 @@ def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path)
 
 
 def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
-    """And no store is there; a second run still knows its own replacements."""
+    """And no stores found; a second run still knows its own replacements."""
     path = write(tmp_path, work(PiSession(), 1))
     stats = compress(path, replace(EAGER, keep_backup=False))
     assert not store_in(path).originals.exists()
@@ -308,7 +308,7 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     before = snapshot(path)
     stats = compress_session(path, replace(EAGER, min_saved_kb=1000))
     assert stats.status is Status.UNCHANGED
-    saves = re.search(r"it would save ([\d,.]+) KB, less than minSavedKB 1,000", stats.reason)
+    saves = re.search(r"it would save only ([\d,.]+) KB, less than minSavedKB 1,000", stats.reason)
     assert saves
     assert snapshot(path) == before
     # Rounded it would not be less.

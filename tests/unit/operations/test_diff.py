@@ -178,7 +178,7 @@ def test_gone_originals_are_named(tmp_path: Path) -> None:
 def test_a_session_without_its_store_is_refused_by_name(tmp_path: Path) -> None:
     path = compressed(tmp_path, "pi-anthropic.jsonl", EAGER)
     shutil.rmtree(store_in(path).folder)
-    with pytest.raises(Refused, match="it has no journal"):
+    with pytest.raises(Refused, match="its store is missing"):
         lost(path)
 
 

@@ -233,7 +233,7 @@ def test_what_changed_meanwhile_stays(tmp_path: Path) -> None:
     file.write_bytes(b'{"session":{}}')
     change = goals.setting(file, "compact", {"ask": False})
     file.write_bytes(b'{"session":{"enabled":true}}')
-    with pytest.raises(SessionCompressError, match="it changed meanwhile"):
+    with pytest.raises(SessionCompressError, match="it changed in the meantime"):
         goals.write(change)
     assert file.read_bytes() == b'{"session":{"enabled":true}}'
     os.link(file, other)

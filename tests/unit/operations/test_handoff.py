@@ -107,7 +107,7 @@ def test_the_same_session_gives_the_same_one_which_is_never_overwritten(tmp_path
     begun = Path(handoff_session(path, new=True).begun)
     data = begun.read_bytes()
     begun.write_bytes(b"mine")
-    with pytest.raises(Refused, match="it is there already"):
+    with pytest.raises(Refused, match="the file exists"):
         handoff_session(path, new=True)
     assert begun.read_bytes() == b"mine"
     begun.unlink()
@@ -131,13 +131,13 @@ def test_a_session_of_the_first_version_is_followed_by_one_of_now(tmp_path: Path
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_another_agent_s_is_refused_with_the_way_by_hand(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](2))
-    with pytest.raises(Refused, match=f"begins no session of {name}. The session is not changed. Use -o FILE"):
+    with pytest.raises(Refused, match=f"can't start a {name} session. The session was not changed. Use -o FILE"):
         handoff_session(path, new=True)
     assert os.listdir(tmp_path) == [path.name]
 
 
 def test_nothing_said_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="nothing was said in it"):
+    with pytest.raises(Refused, match="nothing in it to hand off"):
         handoff_session(write(tmp_path, PiSession()))
 
 
@@ -182,7 +182,7 @@ def test_what_is_there_stays(there: str, tmp_path: Path) -> None:
         target.symlink_to("gone")
     else:
         target.mkdir()
-    with pytest.raises(Refused, match="it is there already"):
+    with pytest.raises(Refused, match="the file exists"):
         write_new(target, b"words")
     assert os.listdir(tmp_path) == ["a.md"]
     assert there != "file" or target.read_bytes() == b"mine"

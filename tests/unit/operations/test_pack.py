@@ -86,7 +86,7 @@ def there_again(pack: Pack) -> None:
 
 @pytest.mark.parametrize("what", [of_another, damaged, there_again])
 def test_what_is_not_taken_in(nights: tuple[Path, dict[str, Was]], what: Callable[[Pack], None]) -> None:
-    """It stays as it is."""
+    """It was not changed."""
     folder, _ = nights
     first = packs_in(folder)[0]
     what(first)

@@ -27,7 +27,7 @@ WORDED = [
 ]
 
 MONEY = [
-    ("no price", [], Money(0, 0)),
+    ("not a price", [], Money(0, 0)),
     ("all models", [Price("*", 2)], Money(8, 2)),
     ("the first that fits", [Price("CLAUDE-*", 1), Price("*", 2)], Money(7, 2)),
     ("some models", [Price("claude-*", 10)], Money(10, 1)),

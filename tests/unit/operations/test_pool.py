@@ -74,7 +74,7 @@ def test_a_process_that_dies_costs_one_file(death: Callable[[], str], said: str,
     became = done(tasks(*(death if number % 2 else partial(echo, "done") for number in range(8))), processes)
     for number, each in became.items():
         if number % 2:
-            assert str(each.error).startswith(f"{number}.jsonl: the process that worked on it ended ({said}).")
+            assert str(each.error).startswith(f"{number}.jsonl: the process working on it ended ({said}).")
             assert each.exit_code == 3
         else:
             assert each.result == "done"

@@ -70,7 +70,7 @@ def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
     stats = restore_session(path)
     assert (stats.status, stats.reason) == (
         Status.UNCHANGED,
-        "no marker of ours stands in it, and it has no store",
+        "it has none of our markers, and no store",
     )
     assert snapshot(path) == before
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
@@ -87,10 +87,10 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     path.rename(moved)
     before = snapshot(moved)
     for use in (verify_session, restore_session):
-        with pytest.raises(Refused, match="markers stand in it, but it has no journal") as caught:
+        with pytest.raises(Refused, match="markers, but its store is missing") as caught:
             use(moved, policy)
     said = str(caught.value)
-    assert "no journal: its originals were not committed or copied with it, it was renamed without them, or " in said
+    assert "store is missing: its originals were not committed or copied with it, or it was renamed without " in said
     assert "'sessioncompress restore --from-markers --originals OTHER PATH' puts them back" in said
     assert said.count(str(moved)) == 1
     lie = ".sessioncompress/moved" if elsewhere is None else "backup/[0-9a-f]{12}-moved"
@@ -112,7 +112,7 @@ def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> N
     )
     quoting.step("bash", {"command": "grep sessioncompress other"}, "\n".join(nameless(tmp_path)))
     other = write(tmp_path, turn(quoting), "other.jsonl")
-    assert restore_session(other).reason == "no marker of ours stands in it, and it has no store"
+    assert restore_session(other).reason == "it has none of our markers, and no store"
     assert verify_session(other).originals == 0
 
 
@@ -125,7 +125,7 @@ def nameless(folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("first", [False, True], ids=["all of it", "a part of it"])
+@pytest.mark.parametrize("first", [False, True], ids=["all of it", "one part of it"])
 def test_a_copy_of_a_session_whose_originals_were_not_kept_is_refused(tmp_path: Path, first: bool) -> None:
     """As a clone has it: its markers name no original, and no journal says how many lines there are."""
     (tmp_path / "old").mkdir()
@@ -138,7 +138,7 @@ def test_a_copy_of_a_session_whose_originals_were_not_kept_is_refused(tmp_path: 
     clone = write(tmp_path, path.read_bytes(), "clone.jsonl")
     before = snapshot(clone)
     for use in (verify_session, restore_session):
-        with pytest.raises(Refused, match=r"\d+ markers stand in it, but it has no journal") as caught:
+        with pytest.raises(Refused, match=r"\d+ markers, but its store is missing") as caught:
             use(clone)
         said = str(caught.value)
         assert re.search(r"\d markers name no original, since none was kept \(keepBackup: false\)", said)
@@ -289,7 +289,7 @@ def test_what_is_there_of_an_older_state_is_restored(tmp_path: Path, alter: Call
     path.write_bytes(older)
     gone = verify_session(path).lines_not_there
     assert gone > 0
-    told = f"{gone} line{'s' * (gone > 1)} that its store knows {'are' if gone > 1 else 'is'} not in it"
+    told = f"{gone} line{'s' * (gone > 1)} that its store knows {'are' if gone > 1 else 'is'} missing"
     assert restore(path).reason == f"an older state of the session: {told}"
     assert path.read_bytes() == wanted
     assert restore_session(path).reason == f"it has its original bytes already; an older state of the session: {told}"
@@ -303,9 +303,9 @@ def test_the_store_of_another_session_makes_no_older_state(tmp_path: Path) -> No
     """Another one lies at the path now, and none of its lines were ever rewritten."""
     path = compressed(tmp_path)
     write(tmp_path, session(PiSession(seed="other")))
-    with pytest.raises(Damaged, match="no longer there as written"):
+    with pytest.raises(Damaged, match="no longer as we wrote"):
         verify_session(path)
-    with pytest.raises(Refused, match="no longer there as written"):
+    with pytest.raises(Refused, match="no longer as we wrote"):
         restore_session(path)
 
 
@@ -314,9 +314,9 @@ def test_an_altered_line_without_an_original_is_no_older_state(tmp_path: Path) -
     path = write(tmp_path, session())
     compress(path, replace(EAGER, keep_backup=False))
     path.write_bytes(reserialised(path.read_bytes()))
-    with pytest.raises(Refused, match="no longer there as written"):
+    with pytest.raises(Refused, match="no longer as we wrote"):
         restore_session(path)
-    with pytest.raises(Damaged, match="no longer there as written"):
+    with pytest.raises(Damaged, match="no longer as we wrote"):
         verify_session(path)
 
 
@@ -330,7 +330,7 @@ def test_an_older_state_with_a_line_that_nobody_reads_is_restored(tmp_path: Path
     assert "an older state" in restore(path).reason
     line = next(line for line in split(older) if marker.PREFIX_BYTES in line)
     path.write_bytes(older.replace(line, line[:-3] + b"\n"))
-    with pytest.raises(Refused, match="1 rewritten line is no longer there as written"):
+    with pytest.raises(Refused, match="1 rewritten line is no longer as we wrote it"):
         restore_session(path)
 
 
@@ -389,12 +389,12 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
         "(thinking and mirrors leave no marker): the session is not exact"
     )
     for use in (restore_session, verify_session):
-        with pytest.raises((Refused, Damaged), match=f"{rewritten} rewritten lines are no longer there") as caught:
+        with pytest.raises((Refused, Damaged), match=f"{rewritten} rewritten lines are no longer as") as caught:
             use(path)
         assert "--from-markers" not in str(caught.value)
-        assert f"'sessioncompress show REF {path}' prints an original that is kept" in str(caught.value)
+        assert f"'sessioncompress show REF {path}' prints an original that was kept" in str(caught.value)
     again = restore_session(path, from_markers=True)
-    assert again.reason == "nothing stands there that can be put back: the session is not exact"
+    assert again.reason == "it has nothing that can be put back: the session is not exact"
     assert not again.exact
 
 
@@ -414,7 +414,7 @@ def test_no_way_is_named_that_a_session_of_no_known_agent_cannot_go(tmp_path: Pa
     with pytest.raises(NotASession):
         restore_session(path, from_markers=True)
     path.write_bytes(path.read_bytes().replace(marker.PREFIX_BYTES, b"[["))
-    with pytest.raises(Refused, match=r"show REF .* prints an original that is kept"):
+    with pytest.raises(Refused, match=r"show REF .* prints an original that was kept"):
         restore_session(path)
 
 
@@ -437,7 +437,7 @@ def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> N
     path = compressed(tmp_path)
     (tmp_path / "forks").mkdir()
     fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
-    with pytest.raises(Refused, match=r"markers stand in it, but it has no journal.*--originals OTHER"):
+    with pytest.raises(Refused, match=r"markers, but its store is missing.*--originals OTHER"):
         restore_session(fork, from_markers=True)
     assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
     assert values(fork.read_bytes()) == values(session().bytes())
@@ -451,7 +451,7 @@ def test_originals_of_a_session_that_has_none_are_refused(tmp_path: Path, named:
     write(tmp_path, session(), "plain.jsonl")
     fork = write(tmp_path, path.read_bytes(), "fork.jsonl")
     before = snapshot(fork)
-    with pytest.raises(UsageError, match=r"whose originals are to be used, has no store") as caught:
+    with pytest.raises(UsageError, match=r"named by --originals, has no store") as caught:
         restore_session(fork, from_markers=True, originals=tmp_path / named)
     assert caught.value.exit_code == 2
     assert snapshot(fork) == before
@@ -528,7 +528,7 @@ def test_without_originals_nothing_is_made_up(tmp_path: Path) -> None:
     path = write(tmp_path, session())
     compress(path, replace(EAGER, keep_backup=False))
     before = snapshot(path)
-    with pytest.raises(Refused, match=r"keepBackup: false\).*Nothing more can be put back from here"):
+    with pytest.raises(Refused, match=r"keepBackup: false\).*Nothing more can be restored from here"):
         restore_session(path)
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
     assert snapshot(path) == before
@@ -578,9 +578,7 @@ def test_after_a_run_without_a_backup_all_else_comes_back(tmp_path: Path, make: 
         restore_session(path)
     assert "--from-markers" in str(caught.value)
     assert snapshot(path) == before
-    assert (
-        f"{lost} did not come back (of {lost} no original was kept)" in restore_session(path, from_markers=True).reason
-    )
+    assert f"{lost} did not come back ({lost} had no original)" in restore_session(path, from_markers=True).reason
     back = split(path.read_bytes())
     assert back == [then if then in kept else now for now, then in pairs]
     with pytest.raises(Refused, match=f"exactly: {lost} lines have no original"):
@@ -608,9 +606,9 @@ def test_a_line_that_came_back_in_part_has_its_original_still(tmp_path: Path) ->
     path.write_bytes(data.replace(b'"toolName":"write"', b'"toolName":"write" ', 1))
     restore_session(path, from_markers=True)
     for _ in range(2):
-        with pytest.raises(Damaged, match="exactly: 1 rewritten line is no longer there"):
+        with pytest.raises(Damaged, match="exactly: 1 rewritten line is no longer as"):
             verify_session(path)
-        with pytest.raises(Refused, match="exactly: 1 rewritten line is no longer there"):
+        with pytest.raises(Refused, match="exactly: 1 rewritten line is no longer as"):
             restore_session(path)
         compress_session(path, EAGER)
         compress_again(path)
@@ -758,7 +756,7 @@ def test_what_the_journal_says_of_a_value_must_be_so(tmp_path: Path, wrong: tupl
         lambda: show(ref, path),
         lambda: verify_session(path),
     ):
-        with pytest.raises(Damaged, match="is not what the journal says"):
+        with pytest.raises(Damaged, match="does not match the journal"):
             use()
     assert path.read_bytes() == before
 

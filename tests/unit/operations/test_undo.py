@@ -78,7 +78,7 @@ def test_the_newest_run_goes_and_then_the_one_before_it(tmp_path: Path) -> None:
         since = b"".join(made.lines()[before[number].count(b"\n") :])
         assert path.read_bytes() == before[number] + since
         verify_session(path)
-        assert restore_session(path, run=name).reason == f"the run {name} was taken back already"
+        assert restore_session(path, run=name).reason == f"the run {name} was undone already"
     assert path.read_bytes() == made.bytes()
     assert set(states(path).values()) == {State.RESTORED}
 
@@ -166,7 +166,7 @@ def test_what_came_back_by_other_means_and_was_rewritten_again_is_of_the_new_run
     else:
         path.write_bytes(made.bytes())
     compress(path, EAGER, run_id=TWO)
-    assert restore_session(path, run=ONE).reason == f"nothing that the run {ONE} did stands in it"
+    assert restore_session(path, run=ONE).reason == f"nothing that the run {ONE} did is left in it"
     assert undo(path, TWO).reason == ""
     assert path.read_bytes() == made.bytes()
 
@@ -206,7 +206,7 @@ def test_what_changed_behind_an_undo_is_the_agents_own(tmp_path: Path) -> None:
     assert path.read_bytes() == changed
     line = next(line for line in split(older) if line not in split(made.bytes()))
     path.write_bytes(older.replace(line, line.replace(b":", b": ", 1)))
-    with pytest.raises(Damaged, match="1 rewritten line is no longer there as written"):
+    with pytest.raises(Damaged, match="1 rewritten line is no longer as we wrote it"):
         verify_session(path)
 
 
@@ -297,7 +297,7 @@ def test_the_summary_of_a_document_goes_from_above_a_run_that_was_taken_back(tmp
     undo(path, TWO)
     assert path.read_bytes() == original
     assert states(path) == {ONE: State.RESTORED, TWO: State.RESTORED}
-    assert restore_session(path, run=TWO).reason == f"the run {TWO} was taken back already"
+    assert restore_session(path, run=TWO).reason == f"the run {TWO} was undone already"
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     before = snapshot(path)
     for run in ("", ONE, TWO):
         assert restore_session(path, run=run, dry_run=True).status is Status.WOULD_RESTORE
-    assert restore_session(path, run=THREE).reason == f"the run {THREE} did not write it"
+    assert restore_session(path, run=THREE).reason == f"the run {THREE} did not change it"
     assert snapshot(path) == before
 
 

@@ -88,7 +88,7 @@ def test_what_it_is_given(session: Path, tmp_path: Path) -> None:
 def test_a_cancel_leaves_the_session(session: Path, tmp_path: Path) -> None:
     before = snapshot(session.parent)
     done = compact_session(session, replace(FEW, before_command=shell('echo \'{"cancel": true, "summary": ""}\'')))
-    assert (done.status, done.reason) == (Status.SKIPPED, "the beforeCommand cancels it")
+    assert (done.status, done.reason) == (Status.SKIPPED, "the beforeCommand canceled it")
     assert snapshot(session.parent) == before
     del tmp_path
 
@@ -165,26 +165,29 @@ def test_it_is_not_asked_of_a_session_that_gets_no_summary(tmp_path: Path) -> No
 
 ENDLESS = "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"
 FAILURES: Mapping[str, tuple[str, str]] = {
-    "no JSON": ("echo nothing", "gives no answer that counts"),
-    "a list": ("echo '[]'", "gives no answer that counts"),
-    "half of it": ("echo '{\"cancel\": tru'", "gives no answer that counts"),
-    "an unknown key": ("echo '{\"sumary\": 1}'", "gives no answer that counts"),
-    "another type": ("echo '{\"cancel\": 1}'", "gives no answer that counts"),
-    "a lone surrogate": ('echo \'{"summary": "\\ud800"}\'', "gives no answer that counts"),
-    "a deep value": ('awk \'BEGIN {printf "{\\"preserveData\\":{\\"a\\":"; while (i++ < 9999) printf "["}\'', "counts"),
-    "an empty summary": ('echo \'{"summary": " "}\'', "does not count: the answer is empty"),
+    "no JSON": ("echo nothing", "returned an unusable answer"),
+    "a list": ("echo '[]'", "returned an unusable answer"),
+    "half of it": ("echo '{\"cancel\": tru'", "returned an unusable answer"),
+    "an unknown key": ("echo '{\"sumary\": 1}'", "returned an unusable answer"),
+    "another type": ("echo '{\"cancel\": 1}'", "returned an unusable answer"),
+    "a lone surrogate": ('echo \'{"summary": "\\ud800"}\'', "returned an unusable answer"),
+    "a deep value": (
+        'awk \'BEGIN {printf "{\\"preserveData\\":{\\"a\\":"; while (i++ < 9999) printf "["}\'',
+        "unusable",
+    ),
+    "an empty summary": ('echo \'{"summary": " "}\'', "unusable summary: the answer is empty"),
     "a long summary": (
         'printf \'{"summary": "%09000d"}\' 1',
-        "does not count: the answer has 9,000 characters, and at most 5,1",
+        "unusable summary: the answer has 9,000 characters, and at most 5,1",
     ),
     "a marker": ('echo \'{"summary": "[[sessioncompress: x]]"}\'', "has what only sessioncompress writes"),
     "a closing tag": ('echo \'{"summary": "Done.</summary>"}\'', "has a closing tag"),
-    "a call": ('echo \'{"summary": "<tool_call>"}\'', "has the call of a tool"),
-    "a long prompt": ('printf \'{"prompt": "%070000d"}\' 1', "gives a prompt of more than 64 KB"),
-    "much data": ('printf \'{"preserveData": {"x": "%017000d"}}\' 1', "gives preserveData of more than 16 KB"),
-    "a number without end": ('printf \'{"preserveData": {"x": 1%0400d}}\' 1', "gives no answer that counts"),
-    "exit 1": ("echo '{}'; exit 1", "failed: it ended with exit status 1"),
-    "a signal": ("kill -9 $$", "failed: a signal ended it (9)"),
+    "a call": ('echo \'{"summary": "<tool_call>"}\'', "contains a tool call"),
+    "a long prompt": ('printf \'{"prompt": "%070000d"}\' 1', "returned a prompt of more than 64 KB"),
+    "much data": ('printf \'{"preserveData": {"x": "%017000d"}}\' 1', "returned preserveData of more than 16 KB"),
+    "a number without end": ('printf \'{"preserveData": {"x": 1%0400d}}\' 1', "returned an unusable answer"),
+    "exit 1": ("echo '{}'; exit 1", "failed: it exited with status 1"),
+    "a signal": ("kill -9 $$", "failed: signal 9 stopped it"),
     "a hang": ("sleep 60", "failed: it took longer than 0.3 seconds"),
     "a child that holds the pipe": ("sleep 60 & sleep 60", "failed: it took longer than 0.3 seconds"),
     "output without end": (ENDLESS, "failed: it printed more than 1,048,576 bytes"),
@@ -204,7 +207,7 @@ def test_a_failure_leaves_the_session(session: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.exit_code == 3
     assert str(caught.value).startswith(f"{session}: the beforeCommand sh ")
     assert said in str(caught.value)
-    assert "The session is not changed." in str(caught.value)
+    assert "The session was not changed." in str(caught.value)
     assert snapshot(session.parent) == before
 
 
@@ -252,7 +255,7 @@ def test_it_is_told_what_was_written(session: Path, tmp_path: Path) -> None:
 def test_its_failure_is_said_and_the_run_stands(session: Path) -> None:
     done = _told(session, "exit 7")
     assert (done.status, done.exit_code) == (Status.COMPACTED, 0)
-    assert done.warning == "the afterCommand sh failed: it ended with exit status 7"
+    assert done.warning == "the afterCommand sh failed: it exited with status 7"
     assert record_of(session).by == "extractive"
 
 

@@ -68,7 +68,7 @@ def test_a_document_that_only_looks_like_one_is_passed_over(here: Path) -> None:
     (here / "x.json").write_bytes(b'{"sessionId": 1, "projectHash": 2}' + b" " * 200_000)
     result = run("compress", here)
     assert result.exit_code == 0
-    assert result.stdout == "total: 0 files (1 passed over (no sessions, or links))\n"
+    assert result.stdout == "total: 0 files (1 passed over (not sessions, or links))\n"
 
 
 def test_what_cannot_be_opened_is_no_session(tmp_path: Path) -> None:

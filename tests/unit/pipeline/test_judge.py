@@ -149,7 +149,7 @@ def test_estimates_are_in_tokens_of_the_model() -> None:
     """Some hold fewer characters than four; what pruning saves is given in the same ones."""
     assert judge((ANSWER._replace(usage=None),)).tokens == 1293  # 4,007 characters, 3.1 a token
     dense = (ANSWER._replace(model="claude-opus-5", usage=Usage(900_000, 0)),)
-    assert judge(dense, None, OMP).reason.endswith(" and about 899,993 still are after pruning")
+    assert judge(dense, None, OMP).reason.endswith(" and about 899,993 would be left after pruning")
 
 
 def test_turns_count_from_the_last_run() -> None:

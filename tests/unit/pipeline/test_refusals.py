@@ -20,7 +20,7 @@ from sessioncompress.store.originals import zstd
 from tests.support.runs import EAGER, fixture, snapshot
 from tests.support.session import PiSession
 
-EXPORT = "Name what 'opencode export SESSION > FILE' writes."
+EXPORT = "Use the file that 'opencode export SESSION > FILE' writes."
 CHATS = "Gemini CLI keeps them in folders 'chats'"
 PART = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "text": "hello"}
 MESSAGE = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}
@@ -44,7 +44,7 @@ UNKNOWN: list[tuple[str, bytes, str]] = [
     ("an empty object", b"{}", "one JSON document with the keys (none)"),
     ("a list", document(["x"]), "one JSON list"),
     ("an empty list", b"[]", "one JSON list"),
-    ("a document that is cut off", document({"name": "x"})[:-2], "begins as one JSON document, but is not JSON"),
+    ("a document that is cut off", document({"name": "x"})[:-2], "starts like one JSON document, but is not JSON"),
     ("an id alone", document({"id": "ses_1"}), "the keys id"),
     ("an id that is a number", document({**PART, "id": 1}), "the keys id"),
     ("another's messages", document({**MESSAGE, "id": "x"}), "the keys id"),
@@ -66,9 +66,9 @@ KNOWN: list[tuple[str, bytes, str, str]] = [
     ("an older saved chat", document([CONTENT, CONTENT]), "/chat save", CHATS),
     ("a restore point", document(POINT), "for /restore", CHATS),
     (
-        "data for training",
+        "training data",
         b'{"messages": [{"role": "user", "content": "x"}]}\n' * 2,
-        "a list of whole conversations, as in data for training",
+        "a list of whole conversations, as in training data",
         "Name a session of pi",
     ),
     (
@@ -91,7 +91,7 @@ def refused(folder: Path, raw: bytes) -> NotASession:
         verify_session(path)
     assert snapshot(path) == before
     assert str(error.value).startswith(f"{path}: ")
-    assert "The file is not changed." in str(error.value)
+    assert "The file was not changed." in str(error.value)
     return error.value
 
 
@@ -99,7 +99,7 @@ def refused(folder: Path, raw: bytes) -> NotASession:
 def test_what_nobody_knows(tmp_path: Path, raw: bytes, said: str) -> None:
     """What was seen is said, and taken for nothing else."""
     error = refused(tmp_path, raw)
-    assert error.what.startswith("this is no session of a known agent (")
+    assert error.what.startswith("this is not a session of any agent we know (")
     assert said in error.what
 
 
@@ -120,7 +120,7 @@ def test_a_document_that_is_too_long_is_refused_by_its_size(tmp_path: Path) -> N
     with pytest.raises(Refused) as error:
         compress_session(path)
     assert not isinstance(error.value, NotASession)
-    assert "one JSON document, of 67,108,865 bytes, and none over 64 MiB is read" in str(error.value)
+    assert "one JSON document of 67,108,865 bytes, and documents over 64 MiB are not read" in str(error.value)
     path.write_bytes(b'{"a": 1}\n')
     os.truncate(path, LINE_CAP + 1)
     with pytest.raises(NotASession, match="its first object has the keys a"):
@@ -134,7 +134,7 @@ def test_what_two_formats_recognize_is_refused(tmp_path: Path) -> None:
     path.write_bytes(document({**gemini, "info": {"id": "x", "projectID": "y", "directory": "/tmp"}, "messages": []}))
     with pytest.raises(Refused) as error:
         compress_session(path, EAGER)
-    assert "it may be a session of gemini and of opencode" in str(error.value)
+    assert "it could be a session of gemini and of opencode" in str(error.value)
     assert "--format NAME" in str(error.value)
     assert compress_session(path, EAGER, form="gemini").format == "gemini"
 
@@ -155,7 +155,7 @@ def test_a_chat_that_is_only_met_names_no_agent(tmp_path: Path) -> None:
     run = CliRunner()
     met = run.invoke(main, ["compress", "--force", str(tmp_path)])
     assert met.exit_code == 0
-    assert met.stdout == "total: 0 files (1 passed over (no sessions, or links))\n"
+    assert met.stdout == "total: 0 files (1 passed over (not sessions, or links))\n"
     assert snapshot(path) == before
     for arguments in (["--dry-run", str(path)], ["--format", "openai-chat", str(tmp_path)]):
         assert "chat.jsonl: " in run.invoke(main, ["compress", "--force", *arguments]).stdout

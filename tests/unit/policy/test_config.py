@@ -170,18 +170,18 @@ TYPOS = [
 ]
 
 NO_POLICY = [
-    ("no JSON", b"{", "is no JSON"),
-    ("empty", b"", "is no JSON"),
-    ("a byte order mark", b'\xef\xbb\xbf{"session":{}}', "is no JSON"),
+    ("no JSON", b"{", "is not JSON"),
+    ("empty", b"", "is not JSON"),
+    ("a byte order mark", b'\xef\xbb\xbf{"session":{}}', "is not JSON"),
     (
         "a comma too many",
         b'{\n  "session": {\n    "beforeCommand": "x",\n  }\n}',
-        r"compression.json:3: .*no JSON: .*, at column 25\. No session",
+        r"compression.json:3: .*not JSON: .*, at column 25\. No session",
     ),
     ("an escape", b'{"session":\x1b[31m}', r"json:1: .*, at column 12\. No session"),
     ("a long line", b'{"session": ' + b"x" * 500, r"at column 13\. No session"),
     ("a list", b"[]", r"the policy is \[\], but must be an object"),
-    ("a key twice", b'{"session":{"enabled":true,"enabled":false}}', 'the key "enabled" stands twice'),
+    ("a key twice", b'{"session":{"enabled":true,"enabled":false}}', 'the key "enabled" appears twice'),
     ("no section", b'{"sessions":{}}', 'no object "session"'),
     ("a section that is no object", b'{"session":[]}', 'no object "session"'),
 ]
@@ -277,7 +277,7 @@ def test_a_wrong_value_is_an_error_that_says_what_it_must_be(
     assert str(file) in said
     assert f'"session.{key}"' in said
     assert must_be in said
-    assert "No session is changed." in said
+    assert "No session was changed." in said
     assert caught.value.exit_code == 2
 
 

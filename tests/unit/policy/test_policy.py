@@ -33,7 +33,7 @@ def test_what_a_file_may_not_say_a_program_may_not_say(key: str, value: Any, mus
     said = str(caught.value)
     assert said.startswith(f"the policy's {KEYS[key].field} is ")
     assert must_be in said
-    assert said.endswith("No session is changed. Correct the policy.")
+    assert said.endswith("No session was changed. Correct the policy.")
     with pytest.raises(UsageError):
         replace(BALANCED, **{KEYS[key].field: value})
 
@@ -85,7 +85,7 @@ def test_a_preset_that_there_is_not(tmp_path: Path) -> None:
     """The error is ours, and names those that there are."""
     with pytest.raises(UsageError) as caught:
         policy_for(tmp_path / "s.jsonl", None, "cheap")
-    said = "there is no preset 'cheap'. No session is changed. Presets are balanced, low-cost, high-quality, archive."
+    said = "there is no preset 'cheap'. No session was changed. Presets are balanced, low-cost, high-quality, archive."
     assert str(caught.value) == said
     for name, preset in PRESETS.items():
         assert policy_for(tmp_path / "s.jsonl", None, name) == preset

@@ -220,13 +220,13 @@ def test_one_that_others_may_write_is_ignored(clone: Path, configuration: Path, 
     warned: list[str] = []
     policies = Policies(warn=warned.append)
     assert policies.of(clone / "s.jsonl") == policies.of(clone / "sessions" / "s.jsonl") == BALANCED
-    assert warned == [f"{configuration}: it is ignored, since others may write to it: run 'chmod go-w' on it"]
+    assert warned == [f"{configuration}: it is ignored, since other users can write to it: run 'chmod go-w' on it"]
 
 
 def test_one_of_another_user_is_ignored(clone: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As everywhere."""
     give_away(write(configuration, {"keepBackup": False}), monkeypatch)
-    with pytest.warns(UserWarning, match="neither you nor root own it"):
+    with pytest.warns(UserWarning, match="neither you nor root owns it"):
         assert policy_for(clone / "s.jsonl") == BALANCED
 
 
@@ -264,7 +264,7 @@ def test_another_users_is_ignored_and_the_next_one_above_counts(
     policies = Policies(warn=warned.append)
     assert policies.of(session).protect_tokens == expected
     assert policies.of(session.with_name("t") / "u.jsonl").protect_tokens == expected
-    mine = "it is ignored, since neither you nor root own it"
+    mine = "it is ignored, since neither you nor root owns it"
     assert warned[0] == f"{file.parent if kind == 'folder' else file}: {mine}"
     assert warned[1:] == ([] if expected == 7 else [f"{above}: {mine}"])
 
@@ -330,7 +330,7 @@ TWICE = [
 def test_a_key_that_stands_twice_is_an_error(clone: Path, text: str) -> None:
     """Readers differ in which one counts; a reviewer may look at the other."""
     (clone / "compression.json").write_text(text)
-    with pytest.raises(UsageError, match=r'the key "\w+" stands twice in one object'):
+    with pytest.raises(UsageError, match=r'the key "\w+" appears twice in one object'):
         policy_for(clone / "s.jsonl")
 
 
@@ -338,7 +338,7 @@ def test_a_key_that_stands_twice_is_an_error(clone: Path, text: str) -> None:
 def test_what_cannot_be_read_as_json_is_an_error(clone: Path, text: str) -> None:
     """Nobody can say whose it is."""
     (clone / "compression.json").write_text(text)
-    with pytest.raises(UsageError, match=r"compression\.json(:\d+)?: the policy (is no JSON|has more than 256 KB)"):
+    with pytest.raises(UsageError, match=r"compression\.json(:\d+)?: the policy (is not JSON|is larger than 256 KB)"):
         policy_for(clone / "s.jsonl")
 
 

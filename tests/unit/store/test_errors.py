@@ -27,8 +27,10 @@ from sessioncompress.errors import (
 
 def test_rendering() -> None:
     """All parts make one or two sentences."""
-    error = FileFailed("disk full", where="a/s.jsonl", line=7, state="The session is not changed.", remedy="Free some.")
-    assert str(error) == "a/s.jsonl:7: disk full. The session is not changed. Free some."
+    error = FileFailed(
+        "disk full", where="a/s.jsonl", line=7, state="The session was not changed.", remedy="Free some."
+    )
+    assert str(error) == "a/s.jsonl:7: disk full. The session was not changed. Free some."
     assert str(UsageError("no such key")) == "no such key."
     assert (
         str(UsageError("no such key; is it x?", state="Nothing is done.")) == "no such key; is it x? Nothing is done."
@@ -75,12 +77,12 @@ def test_printable(text: str, shown: str) -> None:
 def test_what_the_system_says_comes_with_what_to_do(code: int) -> None:
     """Whatever it is."""
     said = str(failed(OSError(code, os.strerror(code)), "s.jsonl"))
-    assert re.fullmatch(r"s\.jsonl: .+\. The session is not changed\. [A-Z].+\.", said), said
+    assert re.fullmatch(r"s\.jsonl: .+\. The session was not changed\. [A-Z].+\.", said), said
 
 
 def test_failing_names_the_file_that_the_system_named() -> None:
     """An OSError becomes an error of ours with the more exact place."""
-    with pytest.raises(FileFailed, match=r"^/nowhere/x: no such file.* The session is not changed\."), failing("s"):
+    with pytest.raises(FileFailed, match=r"^/nowhere/x: no such file.* The session was not changed\."), failing("s"):
         Path("/nowhere/x").stat()
     with pytest.raises(FileFailed, match=r"^s: input/output error"), failing("s"):
         raise OSError(5, "Input/output error")

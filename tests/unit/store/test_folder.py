@@ -84,7 +84,7 @@ def test_what_an_earlier_version_showed_stays_shown(folder: Path, tmp_path: Path
 def test_a_name_that_ends_a_line_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
     """Its end would be a rule of its own."""
     (tmp_path / ".git").mkdir()
-    with pytest.raises(Refused, match=r"since a line ends in the name.*run without --commit-originals"):
+    with pytest.raises(Refused, match=r"since the name contains a line break.*run without --commit-originals"):
         create(folder / "file", "a\n*.zst")
 
 

@@ -133,7 +133,7 @@ def test_a_hook_of_git_stages_in_the_commit_at_hand(repository: Repository, kind
 
 def test_where_it_fails_it_is_said(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """With git's words; another exit code may be an answer."""
-    with pytest.raises(FileFailed, match="git fails: fatal: Needed a single revision"):
+    with pytest.raises(FileFailed, match="git failed: fatal: Needed a single revision"):
         git.call(["rev-parse", "--verify", "nowhere"], at=repository.folder)
     with pytest.raises(FileFailed):
         git.call(["check-ignore", "README"])
@@ -157,10 +157,10 @@ def test_a_pipe_in_a_repository_holds_nobody_up(
     os.mkfifo(repository.folder / name)
     assert known("s.jsonl") == {"s.jsonl": True}
     if name == ".git/HEAD":
-        with pytest.raises(FileFailed, match=r"within 0.5 seconds, and was stopped") as caught:
+        with pytest.raises(FileFailed, match=r"within 0.5 seconds and was stopped") as caught:
             git.call(["ls-files"], at=repository.folder, state="It is as it was.")
-        assert str(caught.value).startswith(f"{repository.folder}: git has not ended within 0.5 seconds")
-        assert "It is as it was. See whether 'git status' ends there" in str(caught.value)
+        assert str(caught.value).startswith(f"{repository.folder}: git did not finish within 0.5 seconds")
+        assert "It is as it was. See whether 'git status' finishes there" in str(caught.value)
 
 
 # Which files it has

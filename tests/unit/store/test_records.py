@@ -134,7 +134,7 @@ BAD = [
 def test_a_run_that_could_not_be_read_is_refused(change: dict[str, Any]) -> None:
     """Before anything is appended."""
     assert readable(RECORD, JOURNAL) is RECORD
-    with pytest.raises(FileFailed, match="could not be read again") as raised:
+    with pytest.raises(FileFailed, match="could not be read back") as raised:
         readable(RECORD._replace(**change), JOURNAL)
     assert raised.value.where == str(JOURNAL)
 

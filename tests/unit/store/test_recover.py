@@ -269,7 +269,7 @@ def test_lost_bytes(tmp_path: Path, which: str) -> None:
     with open_session(path, writing=True) as session, pytest.raises(Damaged, match="1 of its") as caught:
         recover(session, files, lengths)
     assert "back from a backup" in str(caught.value)
-    assert "'sessioncompress forget' ends it" in str(caught.value)
+    assert "'sessioncompress forget' ends this" in str(caught.value)
     assert "or where git has all " in str(caught.value)
     # Of what this journal names nothing can be read.
     assert "zstd" not in str(caught.value)
@@ -277,7 +277,7 @@ def test_lost_bytes(tmp_path: Path, which: str) -> None:
     assert everything(tmp_path) == before
     if which == "originals":
         file.unlink()
-        with open_session(path, writing=True) as session, pytest.raises(Damaged, match="not there any more") as caught:
+        with open_session(path, writing=True) as session, pytest.raises(Damaged, match="it is missing") as caught:
             recover(session, files, lengths)
         assert "zstd" not in str(caught.value)
 
@@ -358,9 +358,9 @@ def test_forget_fails_half_way(tmp_path: Path) -> None:
         with disk(failing_at(number, 5)), open_session(path, writing=True) as session, pytest.raises(FileFailed):
             forget(session, store_in(path))
         if number == 1:
-            with pytest.raises(Damaged, match="not there any more") as caught:
+            with pytest.raises(Damaged, match="it is missing") as caught:
                 recovered(path)
-            assert "'sessioncompress forget' ends it" in str(caught.value)
+            assert "'sessioncompress forget' ends this" in str(caught.value)
         with open_session(path, writing=True) as session:
             forget(session, store_in(path))
         assert everything(folder) == {"session.jsonl": NEW}
