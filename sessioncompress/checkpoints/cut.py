@@ -34,7 +34,7 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
         return NoCut("it has no user request" if messages else "it has no messages")
     if wanted <= messages[0]:
         compacted = "it is compacted already: " if lines.roles[order[0]] is Role.CHECKPOINT else ""
-        return NoCut(f"{compacted}all that was said stays")
+        return NoCut(f"{compacted}nothing is old enough to summarize")
     starts = sorted({*turns, *_answers(lines, order)} if splits else turns)
     allowed = [start for start in _outside_pairs(lines, order, starts) if start > 0]
     if not allowed:

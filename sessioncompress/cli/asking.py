@@ -37,8 +37,8 @@ class _Row(NamedTuple):
 def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *, can_undo: bool = True) -> bool:
     """Show how many sessions of each agent a command is about to change, and ask; `is_due` reads no session.
 
-    `can_undo` says whether originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is due
-    nothing is asked. Raises UsageError if nobody answers.
+    `can_undo` says whether originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is
+    due nothing is asked. Raises UsageError if nobody answers.
     """
     listed = [each for each in found if isinstance(each, Session)]
     rows = [_row(agent, listed, is_due) for agent in sorted({each.agent for each in listed})]

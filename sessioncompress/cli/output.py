@@ -171,7 +171,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
     held = () if is_remote else (each for each in packed_in(map(Path, names)) if isinstance(each, Packed))
     if (others := sum(each.pack.holds(each.entry) for each in held) - sessions) > 0:
         echo_wrapped(
-            f"which brings back {counted(others, 'other session', 'other sessions')} packed before, too", err=True
+            f"which also brings back {counted(others, 'other session', 'other sessions')} packed earlier", err=True
         )
 
 

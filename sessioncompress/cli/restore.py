@@ -254,7 +254,7 @@ def _say(lines: output.Lines, done: RestoreStats) -> None:
 def _went(lines: int, summaries: int, verb: str = "") -> str:
     """Format what came back into sessions, and what went out of them."""
     parts = [counted(lines, "line", "lines") + verb] if lines or not summaries else []
-    parts += [f"{counted(summaries, 'summary', 'summaries')} taken out"] if summaries else []
+    parts += [f"{counted(summaries, 'summary', 'summaries')} removed"] if summaries else []
     return ", ".join(parts)
 
 

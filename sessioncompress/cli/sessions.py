@@ -106,7 +106,7 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
         click.echo("in reverse order, so that the first one is on the screen", err=True)
     if best is not None and width() < _WIDE:
         # Never broken: it is there to be copied.
-        click.echo(f"only that one: sessioncompress compress --all --include {quote(ends[best.path])}", err=True)
+        click.echo(f"only the first: sessioncompress compress --all --include {quote(ends[best.path])}", err=True)
 
 
 def _echo_all(rows: Sequence[ListedSession], cells: Sequence[Sequence[str]], room: int | None = None) -> None:

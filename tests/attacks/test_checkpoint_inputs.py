@@ -121,7 +121,7 @@ def _lost_kept(made: PiSession) -> None:
     made.user("And now?")
 
 
-_ONE = "all that was said stays"
+_ONE = "nothing is old enough to summarize"
 
 
 def _with_half(name: str) -> bytes:

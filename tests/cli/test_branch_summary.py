@@ -96,7 +96,7 @@ def test_another_agent_is_refused_by_name(here: Path) -> None:
 def test_a_store_elsewhere_and_the_way_back(session: Path) -> None:
     assert run("branch-summary", session, "--backup-dir", "store", "--commit-originals").exit_code == 0
     assert not (session.parent / ".sessioncompress").exists()
-    assert "1 summary taken out" in run("restore", session, "--backup-dir", "store").stdout
+    assert "1 summary removed" in run("restore", session, "--backup-dir", "store").stdout
     assert session.read_bytes() == MADE.data
 
 

@@ -269,9 +269,9 @@ def test_the_question(agents: Path) -> None:
 
 
 @pytest.mark.usefixtures("at_terminal", "agents")
-def test_the_question_says_what_undoes_it() -> None:
+def test_the_question_says_whether_it_can_be_undone() -> None:
     """Without originals nothing does."""
     result = run("compress", "--agent", "pi", "--no-backup", answer="n\n")
-    assert "Compress up to 1 session (without originals: nothing brings it back)? [y/N]" in result.stderr
+    assert "Compress up to 1 session? You cannot undo this. [y/N]" in result.stderr
     result = run("compress", "--agent", "pi", answer="n\n")
-    assert "Compress up to 1 session ('restore --last' undoes it)? [y/N]" in result.stderr
+    assert "Compress up to 1 session? You can undo this. [y/N]" in result.stderr

@@ -107,7 +107,7 @@ def test_more_than_one_session_is_asked_about(
     done = invoke("restore", "--last", *which, answer=answer)
     assert done.exit_code == 0
     assert ("Take back what it did to 2 sessions? [y/N]" in done.stderr) is asked
-    assert ("No session is changed." in done.stderr) is (restored == 0)
+    assert ("No session was changed." in done.stderr) is (restored == 0)
     after = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
     assert sum(now == was for now, was in zip(after, before, strict=True)) == restored
     assert "[y/N]" not in invoke("restore", "--run", run, folder).stderr
@@ -144,8 +144,8 @@ def test_a_session_whose_store_was_deleted_is_told_of(folder: Path) -> None:
     invoke("forget", "--yes", folder)
     done = invoke("restore", "--last", folder)
     assert done.exit_code == 4
-    assert "no run is left to take back" in done.stderr
-    assert done.stderr.count("20 markers stand in it, but it has no journal") == 2
+    assert "nothing left to undo" in done.stderr
+    assert done.stderr.count("it has 20 markers, but its store is missing") == 2
     assert done.stderr.count("--originals OTHER PATH") == 1
     assert done.stderr.count("What to do is the same as above.") == 1
     assert invoke("restore", "--last", folder / "one.jsonl", "--json").exit_code == 4

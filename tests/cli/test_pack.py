@@ -132,7 +132,7 @@ def test_what_takes_back_many_archives(here: Path) -> None:
     for folder, others in ((here / "a", False), (here, True)):
         told = run("pack", folder).stderr.splitlines()
         assert told[0] == f"undo with: sessioncompress unpack {folder}"
-        assert told[1:] == ["which brings back 4 other sessions packed before, too"] * others
+        assert told[1:] == ["which also brings back 4 other sessions packed earlier"] * others
     assert run(*told[0].split()[3:]).exit_code == 0
     assert packs.state(here) == was
 

@@ -50,9 +50,9 @@ THESE = "sessioncompress forget {folder}"
 ALSO = " That also deletes the stores of 1 other session; with their paths it deletes these alone."
 SOME = "'sessioncompress forget' with their paths deletes them"
 MANY: list[tuple[str, tuple[str, ...], bool, str]] = [
-    ("no others", (), False, f"is to go back: {THESE}"),
-    ("others", (), True, f"is to go back: {THESE}{ALSO}"),
-    ("only some are chosen", ("--include", "[a-d].jsonl"), True, f"of that is to go back: {SOME}"),
+    ("no others", (), False, f"need them, delete them with: {THESE}"),
+    ("others", (), True, f"need them, delete them with: {THESE}{ALSO}"),
+    ("only some are chosen", ("--include", "[a-d].jsonl"), True, f"need them, {SOME}"),
 ]
 
 
@@ -85,9 +85,9 @@ def test_a_summary_that_is_taken_out_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
     run("compact", "-q", "--keep-tokens", "2000", path)
     short, total = run("restore", "--last", tmp_path).stdout.splitlines()
-    assert short.endswith(" (1 summary taken out)")
+    assert short.endswith(" (1 summary removed)")
     assert total.startswith("total: 1 session restored: ")
-    assert total.endswith(" KB, 1 summary taken out")
+    assert total.endswith(" KB, 1 summary removed")
 
 
 @pytest.mark.parametrize("which", [("--last",), ()], ids=["the newest run", "all"])

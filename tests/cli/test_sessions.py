@@ -193,7 +193,7 @@ def test_the_list_of_some(agents: Path) -> None:
 NONE = [
     (("sessions", "--agent", "openclaw"), "warning: no session of openclaw is in ~/.openclaw"),
     (("compress", "--agent", "openclaw"), "warning: no session of openclaw is in ~/.openclaw"),
-    (("sessions", "--agent", "pi", "--older-than", "9d"), "warning: no session chosen so is in ~/.pi/agent/sessions\n"),
+    (("sessions", "--agent", "pi", "--older-than", "9d"), "warning: no such session is in ~/.pi/agent/sessions\n"),
 ]
 
 

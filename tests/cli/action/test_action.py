@@ -155,7 +155,7 @@ def test_sessions_are_compacted_first_where_that_is_asked_for(repository: Reposi
     assert done.exit_code == 0, done.log
     lines = [line for line in done.log.splitlines() if line.startswith(SESSIONS)]
     assert [line.partition(": ")[0] for line in lines] == [FIRST, SECOND, FIRST, SECOND]
-    assert lines[0] == f"{FIRST}: unchanged: all that was said stays"
+    assert lines[0] == f"{FIRST}: unchanged: nothing is old enough to summarize"
     assert re.search(
         r": [\d,]+ -> [\d,]+ tokens for the model, [\d,]+ of them the summary \(35 of 95 messages kept", lines[1]
     )

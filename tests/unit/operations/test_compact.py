@@ -111,7 +111,7 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: 
 @pytest.mark.parametrize(
     ("compact", "reason"),
     [
-        (Compact(), "all that was said stays"),
+        (Compact(), "nothing is old enough to summarize"),
         (Compact(keep_tokens=3_000), "tokens of 4 characters lie before what stays, fewer than minDeadTokens 10,000"),
         (
             Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),

@@ -149,7 +149,7 @@ def test_an_environment_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.
     [
         (
             ("SSLKEYLOGFILE", "/nowhere/keys"),
-            "m: a proxy or the certificates that the environment names cannot be used",
+            "m: the proxy or the certificates named in the environment cannot be used",
         ),
         (("OPENAI_CUSTOM_HEADERS", "Content-Length: 5"), "m: the request could not be made"),
     ],
