@@ -120,7 +120,7 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
             # Of a session that has come back since, and been gone on with, what is there stays.
             unpack = f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(folder / name))}"
             remedy = f"Put {index} back from a backup, or unpack it by '{unpack}', and move it away."
-            yield Damaged("its index is missing", where=folder / name, state="The pack is not changed.", remedy=remedy)
+            yield Damaged("its index is missing", where=folder / name, state="The pack was not changed.", remedy=remedy)
 
 
 def aside_of(path: Path) -> Path:
