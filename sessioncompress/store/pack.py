@@ -189,7 +189,8 @@ def _refuse_if_newer(path: Path, head: bytes) -> None:
     with suppress(msgspec.MsgspecError, ValueError, RecursionError):
         if (version := msgspec.json.decode(head, type=_Any).version) > VERSION:
             what = f"it is of version {version}, and this program reads version {VERSION}"
-            raise Refused(what, where=path, state="The pack was not changed.", remedy="Install a newer sessioncompress.")
+            remedy = "Install a newer sessioncompress."
+            raise Refused(what, where=path, state="The pack was not changed.", remedy=remedy)
 
 
 def _opened(path: Path) -> int:

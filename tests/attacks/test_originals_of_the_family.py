@@ -213,7 +213,8 @@ def test_the_originals_are_found(
     assert xxh3_64_hexdigest(shown.stdout.encode()).startswith(reference)
 
     done = run(tmp_path, "restore", "--from-markers", child)
-    assert done.returncode == 0, done.stderr
+    # Thinking and mirrors leave no marker that names them.
+    assert done.returncode == (5 if "not exact" in done.stdout else 0), done.stderr
     assert f"from the originals of {parent}" in done.stdout
     assert b"[[sessioncompress" not in child.read_bytes()
     run(tmp_path, "restore", parent)
@@ -354,7 +355,7 @@ def test_a_damaged_relative_keeps_nothing_from_being_told(tmp_path: Path) -> Non
     before = path.read_bytes()
     done = run(tmp_path, "restore", "--from-markers", path)
     assert path.read_bytes() != before
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 5, done.stderr
     assert "not exact" in done.stdout
     assert f"{other.name}.zst: nothing can be put back" in done.stdout
 

@@ -23,6 +23,8 @@ _SIZES = ((16 * _KB, 0.5), (_MB, 2.0))
 """Bytes, and the seconds that they may take; the first ones, so that a pattern that is not linear ends soon."""
 
 _WORST: dict[str, tuple[str, ...]] = {
+    "checkpoints.merge._BEGINS": ("1", "1. ", "- ", "- The last call: ", "123456789. "),
+    "operations.packed._LIKE_ID": ("a", "1", "-", "a-", "1-", "--1"),
     "operations.altered._NAMED": ("0", "0123456789ab", "0123456789ab; the too", " 0123456789abcdef", "f" * 64, "]"),
     "compressors.preview._EXIT_LINE": ("exit 1", "a exit 1 ", "word", "exit\n"),
     "compressors.preview._EXIT_STATUS": ("exit 1", "exit 1 ", "exit code 1!", "exit 9"),
@@ -291,6 +293,8 @@ _USED: dict[str, str] = {
     "checkpoints.prose._FILE": "fullmatch",
     "checkpoints.outcomes._CODE": "fullmatch",
     "checkpoints.pasted._CODE": "match",
+    "checkpoints.merge._BEGINS": "match",
+    "operations.packed._LIKE_ID": "fullmatch",
     "checkpoints.quote._LEFT_OUT": "fullmatch",
     "checkpoints.quote._MORE": "fullmatch",
     "checkpoints.story._LABEL": "match",
@@ -342,6 +346,7 @@ _USED: dict[str, str] = {
 
 _BUILT: dict[str, str] = {
     "cli.kinds.amount.read": "a word of the command line",
+    "cli.output.told": "the name of a file, in the words of an error of ours",
     "cli.show._lines": "a word of the command line",
     "hooks.extension.Extension._text": "a file of this package",
     "compressors.preview.reports": "the forms of this module, once",

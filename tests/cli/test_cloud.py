@@ -230,7 +230,7 @@ def test_a_run_that_took_too_long_ends(session: str, bucket: Any, monkeypatch: p
     monkeypatch.setattr(cloud, "_COMMIT_SECONDS", -1)
     done = run("compress", session)
     assert done.exit_code == 3
-    assert "took so long that another run may have begun. The session was not changed." in done.stderr
+    assert "took so long that another run may have started. The session was not changed." in done.stderr
     assert content(bucket, KEY) == PI
 
 

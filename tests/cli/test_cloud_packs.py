@@ -91,7 +91,7 @@ def test_what_is_written_meanwhile_stays(sessions: Any, monkeypatch: pytest.Monk
         putting(patched, overwritten)
         done = run("pack", BUCKET)
     assert done.exit_code == 4
-    assert f"refused: {BUCKET}/{TWO}: somebody else wrote it in the meantime. It is left alone" in done.stderr
+    assert f"refused: {BUCKET}/{TWO}: somebody else wrote it in the meantime. It was left alone" in done.stderr
     assert full(sessions) == {TWO: newer}
     obstore.delete(sessions, TWO)
     assert "1 session" in run("unpack", BUCKET, "--dry-run").stdout
@@ -158,7 +158,7 @@ def test_a_pack_that_does_not_read_back_takes_no_session(sessions: Any, monkeypa
 
     putting(monkeypatch, damaged)
     done = run("pack", BUCKET)
-    assert (done.exit_code, "it does not read back as it was uploaded. No session is taken" in done.stderr) == (3, True)
+    assert (done.exit_code, "it does not read back as it was uploaded. No session was moved" in done.stderr) == (3, True)
     assert full(sessions) == before
 
 

@@ -194,7 +194,7 @@ def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) ->
     checked = run("--check", COMMITTED, NAME)
     assert checked.exit_code == 1
     assert checked.stdout == (
-        f"{NAME}: hidden from git by sessions/.sessioncompress/.gitignore: its originals\n"
+        f"{NAME}: its originals are hidden from git by sessions/.sessioncompress/.gitignore\n"
         "Run 'sessioncompress compress --commit-originals PATH ...', then 'git add' the sessions and their stores, and "
         "commit again.\n"
     )

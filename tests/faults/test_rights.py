@@ -155,7 +155,7 @@ def test_what_may_only_be_read_is_read(nobodys: Path) -> None:
 
 def test_a_dry_run_says_where_a_run_could_not_write(nobodys: Path) -> None:
     """It needs no rights itself, but what it promises does."""
-    warning = f"warning: {nobodys.parent} cannot be written to: a run would change nothing in it\n"
+    warning = f"warning: {nobodys.parent} is not writable: a run would change nothing in it\n"
     for mode in (0o500, 0o700):
         nobodys.parent.chmod(mode)
         ended = run_as_nobody(*COMMANDS[0], "--dry-run", nobodys)
