@@ -778,8 +778,8 @@ MUTANTS = (
     Mutant(
         "a share is cut again and again",
         "operations/compact.py",
-        "if rules.keep is CutRule.SHARE and tokens_of",
-        "if False and tokens_of",
+        "is_same_share = chosen.keep is CutRule.SHARE and latest.record.rule == CutRule.SHARE",
+        "is_same_share = False",
         _COMPACT,
     ),
     Mutant("another user's log is written", "operations/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
