@@ -84,13 +84,13 @@ class Conversation:
         given = (besides.goal, besides.instructions, "\n\n".join(besides.context))
         goal, instructions, context = (self._shortened(each, most) for each in given)
         fixed = len(self._before) + len(goal) + len(instructions) + len(context) + len(system) + 400
-        said, gone = list(self._said), self._gone
+        said, gone = self._said.copy(), self._gone
         size = self._size
         while said and size + fixed > self._room and len(said) > 1:
-            size -= len(said.pop(0)) + 2
+            size -= len(said.popleft()) + 2
             gone += 1
         if gone:
-            said.insert(0, f"[{counted(gone, 'entry', 'entries')} before this left out]")
+            said.appendleft(f"[{counted(gone, 'entry', 'entries')} before this left out]")
         parts = [_tagged("previous-summary", self._before)] if self._before else []
         parts.append(_tagged("conversation", "\n\n".join(said)))
         if context:
