@@ -146,11 +146,11 @@ WRONG = {
 
 @pytest.mark.parametrize(("options", "said"), WRONG.values(), ids=list(WRONG))
 def test_options_that_do_not_go_together(session: Path, options: tuple[str, ...], said: str) -> None:
-    before = snapshot(session.parent)
+    before = snapshot(session)
     result = run("compact", session, *options)
     assert result.exit_code == 2
     assert said in " ".join(result.stderr.split())
-    assert snapshot(session.parent) == before
+    assert snapshot(session) == before
 
 
 # The question

@@ -53,6 +53,7 @@ def test_the_guard_answers_as_a_process(tmp_path: Path) -> None:
     assert "guard: refused Write" in logged(tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_a_guard_that_waits_too_long_lets_the_call_run(tmp_path: Path) -> None:
     """Here a pipe that nobody writes to has taken the session's place."""
     session = compressed(tmp_path, keep_backup=False)
@@ -65,6 +66,7 @@ def test_a_guard_that_waits_too_long_lets_the_call_run(tmp_path: Path) -> None:
     assert "guard: given up after 5 seconds" in logged(tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_a_guard_that_gets_nothing_does_not_wait_for_ever(tmp_path: Path) -> None:
     start = [sys.executable, "-P", "-m", "sessioncompress.hooks", "guard"]
     own = {"PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path)}
@@ -146,6 +148,7 @@ def by_hook(folder: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, **keys: 
 OMP = {"rule": "omp", "thresholdTokens": 10_000}
 
 
+@pytest.mark.slow
 def test_an_ended_session_is_compressed_with_the_preset_of_its_hook(tmp_path: Path) -> None:
     """Under the policy of its folder; a preset that is none is noted."""
     sizes = []
@@ -191,6 +194,7 @@ def test_what_cannot_be_compacted_is_compressed_even_so(tmp_path: Path, monkeypa
     assert (folder / "agent-1.jsonl").read_bytes().count(b"\n") == claude().count(b"\n")
 
 
+@pytest.mark.slow
 def test_a_session_is_found_from_where_the_agent_is(tmp_path: Path) -> None:
     """Pi names its file as --session-dir was given, and hooks start where it works."""
     (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
@@ -214,6 +218,7 @@ def test_subagents_of_an_ended_session_are_compressed_too(tmp_path: Path) -> Non
     assert logged(tmp_path / "state").count(" compress: ") == 3
 
 
+@pytest.mark.slow
 def test_who_ends_the_agents_processes_does_not_end_it(tmp_path: Path) -> None:
     """A terminal that is closed, or an agent that cleans up behind its hooks."""
     session = tmp_path / "session.jsonl"
@@ -232,6 +237,7 @@ def test_who_ends_the_agents_processes_does_not_end_it(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_session_that_is_held_open_is_waited_for(tmp_path: Path) -> None:
     session = tmp_path / "session.jsonl"
     session.write_bytes(fixture("claude-code.jsonl"))
@@ -258,6 +264,7 @@ def test_a_session_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytes
     assert session.read_bytes() == fixture("claude-code.jsonl")
 
 
+@pytest.mark.slow
 def test_a_time_that_lies_ahead_is_not_waited_for(tmp_path: Path) -> None:
     """Of a file server whose clock is ahead, or a restored copy."""
     session = tmp_path / "session.jsonl"
@@ -266,6 +273,7 @@ def test_a_time_that_lies_ahead_is_not_waited_for(tmp_path: Path) -> None:
     assert "session.jsonl: " in ended(session, tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_subagents_of_a_session_that_is_gone_are_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be found stops none of the others."""
     folder = tmp_path / "session" / "subagents"
@@ -278,6 +286,7 @@ def test_subagents_of_a_session_that_is_gone_are_compressed(tmp_path: Path, monk
     assert " smaller; " in logged(tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_a_policy_that_says_no_is_heeded(tmp_path: Path) -> None:
     session = tmp_path / "session.jsonl"
     session.write_bytes(fixture("claude-code.jsonl"))

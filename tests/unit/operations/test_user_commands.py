@@ -86,10 +86,10 @@ def test_what_it_is_given(session: Path, tmp_path: Path) -> None:
 
 
 def test_a_cancel_leaves_the_session(session: Path, tmp_path: Path) -> None:
-    before = snapshot(session.parent)
+    before = snapshot(session)
     done = compact_session(session, replace(FEW, before_command=shell('echo \'{"cancel": true, "summary": ""}\'')))
     assert (done.status, done.reason) == (Status.SKIPPED, "the beforeCommand canceled it")
-    assert snapshot(session.parent) == before
+    assert snapshot(session) == before
     del tmp_path
 
 
@@ -200,7 +200,7 @@ def test_a_failure_leaves_the_session(session: Path, monkeypatch: pytest.MonkeyP
     line, said = FAILURES[name]
     if "longer" in said:
         monkeypatch.setattr(user_commands, "SECONDS", 0.3)
-    before, began = snapshot(session.parent), time.monotonic()
+    before, began = snapshot(session), time.monotonic()
     with pytest.raises(SessionCompressError) as caught:
         compact_session(session, replace(FEW, before_command=shell(line)))
     assert time.monotonic() - began < 20
@@ -208,7 +208,7 @@ def test_a_failure_leaves_the_session(session: Path, monkeypatch: pytest.MonkeyP
     assert str(caught.value).startswith(f"{session}: the beforeCommand sh ")
     assert said in str(caught.value)
     assert "The session was not changed." in str(caught.value)
-    assert snapshot(session.parent) == before
+    assert snapshot(session) == before
 
 
 @pytest.mark.parametrize("command", ["'", " ", "#"])
