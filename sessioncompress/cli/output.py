@@ -183,8 +183,8 @@ def tell_of_packed(chosen: Chosen) -> None:
     from sessioncompress.operations.packed import Packed
 
     if archives := [str(each.pack.archive) for each in chosen.packed() if isinstance(each, Packed)]:
-        packed = counted(len(archives), "session is packed and stays", "sessions are packed and stay")
-        echo_wrapped(f"{packed} so; to bring back:", err=True)
+        packed = counted(len(archives), "session is still packed", "sessions are still packed")
+        echo_wrapped(f"{packed}. To bring back:", err=True)
         tell_of_unpack("  ", archives, len(archives))
 
 

@@ -142,13 +142,13 @@ def test_what_is_packed_is_told_of_at_the_end(work: Path, command: str) -> None:
     """Who removes this tool would leave it behind, where no agent finds it."""
     was = packs.state(work)
     run("pack", work / "one.jsonl", work / "two.jsonl")
-    assert "to bring back" not in run(command, work / "below/three.jsonl").stderr
+    assert "To bring back" not in run(command, work / "below/three.jsonl").stderr
     head, told = run(command, work).stderr.splitlines()[-2:]
-    assert head == "2 sessions are packed and stay so; to bring back:"
+    assert head == "2 sessions are still packed. To bring back:"
     assert told.startswith("  sessioncompress unpack ")
     assert run(*told.split()[1:]).exit_code == 0
     assert packs.state(work) == was
-    assert "to bring back" not in run(command, work).stderr
+    assert "To bring back" not in run(command, work).stderr
 
 
 def test_json(work: Path) -> None:
