@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def pytest_configure() -> None:
     """Put the folder where commands that tests start find it too, and the key of late links in it."""
+    # Commands that tests start inherit what nohup ignores, and a shell in its background.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     made = tempfile.TemporaryDirectory(prefix="sessioncompress-state-")
     _MADE.append(made)
     os.environ["XDG_STATE_HOME"] = made.name
