@@ -311,7 +311,7 @@ class _Compaction:
             return "it was compacted before, and less of what stayed then stays now"
         if not self._goal.text or self._rules is chosen:
             return ""
-        return f"the goal cuts at the newest request; --keep {chosen.keep} cuts as without it"
+        return f"with a goal, the newest request and all since stay; --keep {chosen.keep} keeps what stays without one"
 
     def _says_again(self, added: Sequence[bytes], found: Cut, repeated: Sequence[int]) -> bool:
         """Tell whether what is added says nothing but an earlier summary, and the lines that it repeats."""

@@ -65,7 +65,7 @@ class OpenSession:
         """Count the bytes appended since the opening. Raises InUse if anything else happened to the file."""
         now = os.fstat(self.fd)
         if not _same_file(self.path, now):
-            raise self.in_use("another program has put a new file in its place")
+            raise self.in_use("another program has replaced or deleted it")
         if len(self._digests) <= 1:
             was = self.stat
             if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) == (was.st_size, was.st_mtime_ns, was.st_ctime_ns):

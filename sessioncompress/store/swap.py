@@ -269,7 +269,7 @@ def _exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> No
         elif inside == inodes[0]:
             return
         else:
-            raise session.in_use("another program has put a new file in its place")
+            raise session.in_use("another program has replaced or deleted it")
 
 
 def _link(path: Path, name: Path) -> None:
@@ -293,7 +293,7 @@ def _name_links(session: OpenSession, states: dict[int, LateLink], before: dict[
         _link(before[inode][0].path(session.path) if inode in before else session.path, name)
         if name.lstat().st_ino != inode:
             disk.remove(name)
-            raise session.in_use("another program has put a new file in its place")
+            raise session.in_use("another program has replaced or deleted it")
     session.was_linked()
     disk.flush_folder(session.path.parent / FOLDER)
 

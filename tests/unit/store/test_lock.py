@@ -242,7 +242,10 @@ def test_a_cut_or_replaced_session_is_noticed(tmp_path: Path) -> None:
             session.appended()
         (tmp_path / "new").write_bytes(OLD)
         (tmp_path / "new").replace(path)
-        with pytest.raises(InUse, match="new file"):
+        with pytest.raises(InUse, match="has replaced or deleted it"):
+            session.appended()
+        path.unlink()
+        with pytest.raises(InUse, match="has replaced or deleted it"):
             session.appended()
 
 
