@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple, TypeVar
@@ -307,8 +308,8 @@ def _meant(url: str, listed: Listed, stored: Iterable[str] | None, *, named: boo
 def _gone(url: str) -> Found:
     what = "the session is missing, but its store is still there"
     remedy = (
-        "Put the session back. If it was being packed, pack again. If you no longer need it, delete its objects in "
-        f"{FOLDER}/ there."
+        f"If it was packed, 'sessioncompress unpack {quote(url)}' brings it back. If not, put it back, or, if you no "
+        f"longer need it, delete its objects in {FOLDER}/ there."
     )
     error = Refused(what, where=url, state="Nothing was changed.", remedy=remedy)
     return Found(Path(url), named=True, error=error, remote=Remote(url, 0, 0))

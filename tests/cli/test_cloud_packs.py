@@ -77,6 +77,23 @@ def test_sessions_are_packed_and_come_back(sessions: Any) -> None:
     assert content(sessions, ONE) == DATA[ONE]
 
 
+def test_a_store_of_a_packed_session_is_no_dead_end(sessions: Any) -> None:
+    """As a run leaves it that put its originals before a pack emptied the session: the error names the way back."""
+    before = full(sessions)
+    assert run("pack", BUCKET).exit_code == 0
+    for key in STORE:
+        obstore.put(sessions, key, before[key])
+    done = run("history", BUCKET)
+    assert done.exit_code == 4
+    assert "the session is missing, but its store is still there" in done.stderr
+    way_back = f"'sessioncompress unpack {BUCKET}/{ONE}' brings it back"
+    assert way_back in done.stderr
+    assert run(*way_back.split("'")[1].split()[1:]).exit_code == 0
+    assert content(sessions, ONE) == before[ONE]
+    assert run("restore", f"{BUCKET}/{ONE}").exit_code == 0
+    assert content(sessions, ONE) == DATA[ONE]
+
+
 @pytest.mark.slow
 def test_what_is_written_meanwhile_stays(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that changed as it was packed is told of, and the pack does not bring its older state back."""
