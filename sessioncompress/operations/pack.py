@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
@@ -239,6 +239,8 @@ def _found_again(pack: Pack, entry: Entry) -> State | None:
 
     None where another one is in its place: then it stays packed. Raises SessionCompressError, OSError.
     """
+    if not os.path.lexists(pack.place(entry)):
+        raise InUse("another run has packed it", where=pack.place(entry), state=f"It is in {pack.archive}.")
     if packing.is_as_packed(pack, entry):
         return State.PACKED if recover_packs.reads_back(pack, entry) else State.LEFT
     return State.LEFT if _goes_on(pack, entry) else None

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import Refused
+from sessioncompress.errors import InUse, Refused
 from sessioncompress.operations import pack as packing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import Packed, meant_by, selected, unpack_sessions
 from sessioncompress.operations.sessions import Selection
-from sessioncompress.pipeline.discover import discover
+from sessioncompress.pipeline.discover import Found, discover
 from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import FOLDER
@@ -215,6 +215,22 @@ def test_a_session_that_was_compressed_since_is_in_one_pack_alone(tmp_path: Path
     assert compress_session(path, EAGER).is_smaller
     pack(tmp_path / "s")
     assert in_packs(tmp_path / "s") == sorted(name for name in was if ".sessioncompress" not in name)
+
+
+def test_a_session_that_another_run_packs_meanwhile_is_told_of(tmp_path: Path) -> None:
+    """One that looked at it before: nothing failed, and the archive is named."""
+    was = sessions_in(tmp_path / "s")
+
+    def meanwhile() -> Iterator[Found]:
+        yield Found(tmp_path / "s/two.jsonl", named=True)
+        pack(tmp_path / "s")
+
+    (outcome,) = pack_sessions(meanwhile(), [tmp_path / "s"], lambda _: BALANCED)
+    assert isinstance(outcome.error, InUse)
+    (archive,) = (each.archive for each in packs_in(tmp_path / "s"))
+    assert str(outcome.error) == f"{tmp_path}/s/two.jsonl: another run has packed it. It is in {archive}."
+    unpack(tmp_path / "s")
+    assert state(tmp_path / "s") == was
 
 
 def test_a_session_that_a_killed_run_kept_originals_of_is_packed_anew(tmp_path: Path) -> None:
