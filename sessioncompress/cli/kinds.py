@@ -15,6 +15,15 @@ from sessioncompress.core.text import OBJECT_STORES, printable
 from sessioncompress.errors import UsageError
 
 
+def _has_no_folder() -> bool:
+    """Tell whether the folder that we work in has been deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 class PathKind(click.Path):
     """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder.
 
@@ -35,6 +44,8 @@ class PathKind(click.Path):
                 return value
             commands = "compress, compact, history, pack, restore, search, stats, unpack and verify"
             self.fail(f"only {commands} take URLs of object stores.", param, ctx)
+        if not Path(os.fsdecode(value)).is_absolute() and _has_no_folder():
+            self.fail("the working folder has been deleted; change to another, or use an absolute path.", param, ctx)
         if self.exists and not os.path.lexists(value):
             # Imported here: few paths lead nowhere.
             from sessioncompress.operations.packed import way_back

@@ -1027,6 +1027,20 @@ def test_an_empty_path_is_2(compressed: Path, arguments: Sequence[str]) -> None:
     assert snapshot(compressed) == before
 
 
+@pytest.mark.parametrize("path", ["session.jsonl", "../session.jsonl", ".", ".."])
+def test_a_relative_path_from_a_deleted_folder_is_2(
+    compressed: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a step of CI leaves its shell; an absolute path works there."""
+    (compressed.parent / "gone").mkdir()
+    monkeypatch.chdir(compressed.parent / "gone")
+    (compressed.parent / "gone").rmdir()
+    result = run("compress", path)
+    assert result.exit_code == 2
+    assert "the working folder has been deleted" in result.stderr
+    assert run("verify", compressed).exit_code == 0
+
+
 @linux
 def test_a_session_in_use_is_4(session: Path) -> None:
     """The error names the program, here this one itself, and the session is not touched."""
