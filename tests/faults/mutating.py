@@ -166,7 +166,9 @@ def _added(dice: random.Random, entry: Any, entries: list[Any]) -> None:
     del entries
     inside = dice.choice([entry, *(holder for holder, _ in _places(entry) if isinstance(holder, dict))])
     if isinstance(inside, dict):
-        inside[dice.choice((*_LINKS, "", "isCompactSummary", "isSidechain", "summary", "$set"))] = dice.choice(_VALUES)
+        key = dice.choice((*_LINKS, "", "isCompactSummary", "isSidechain", "summary", "$set"))
+        # A copy: what is changed in it later must not be in the next session, or in itself.
+        inside[key] = json.loads(json.dumps(dice.choice(_VALUES)))
 
 
 def _wrapped(dice: random.Random, entry: Any, entries: list[Any]) -> None:
