@@ -323,4 +323,10 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         part = Part(session, reading.read_session(session, journal, form), journal)
         refuse_in_merge(part)
         stats = judge_open(part, store, policy, form)
-        return stats if policy.enabled else replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)
+        if not policy.enabled:
+            return replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)
+        # A rule looks at what there is, not at what a run could take: what changes nothing is never due.
+        if stats.decision == Action.COMPRESS and not (run := rehearse_open(session, store, policy, form)).is_smaller:
+            reason = f"{stats.reason}, but compress would change nothing: {run.reason}"
+            return replace(stats, decision=Action.NONE.value, reason=reason)
+        return stats

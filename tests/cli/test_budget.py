@@ -396,3 +396,18 @@ def test_every_real_session_can_be_judged(rule: str) -> None:
     assert len(judged) == sum(path.suffix in {".jsonl", ".json"} for path in corpus.rglob("*"))
     assert sum(each["tokensRecorded"] is not None for each in judged) > len(judged) * 0.9
     assert all(each["tokens"] <= 2 * each["contextWindow"] for each in judged)
+
+
+def test_what_no_run_would_change_is_not_due(here: Path) -> None:
+    """However large: whoever runs `budget` before `compress` would never come to rest."""
+    made = PiSession().opening()
+    for number in range(60):
+        made.user(" ".join(texts.python_source(dice("asked", number), 4).split()))
+        made.assistant("So be it.")
+    path = write(here, made)
+    assert path.stat().st_size > 100 * 1024
+    assert run("compress", path).stdout.endswith(": unchanged: nothing worth removing\n")
+    result = run("budget", path)
+    assert result.exit_code == 0
+    assert "none: the file is over its threshold" in result.stdout
+    assert "but compress would change nothing: nothing worth removing; rule size" in " ".join(result.stdout.split())
