@@ -12,14 +12,14 @@ from sessioncompress.hooks import AGENTS
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress hook install claude-code")
 @click.argument("action", type=click.Choice(["install", "uninstall", "status"]))
-@click.argument("agent", type=Agent(AGENTS, "hook"))
+@click.argument("agent", type=Agent(AGENTS, "hook"), required=False)
 @click.option("--compact", is_flag=True, help="With install: also compact each session that has ended.")
 @options.PRESET
 @click.option("--yes", is_flag=True, help="Write the change without asking.")
-def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) -> None:
+def hook(action: str, agent: str | None, compact: bool, preset: str | None, yes: bool) -> None:
     """Let an agent compress each session when it ends, and refuse to write markers into files.
 
-    The agent is claude-code, codex, gemini, opencode or pi.
+    The agent is claude-code, codex, gemini, opencode or pi; status without an agent is that of all.
     """
     from sessioncompress.hooks import install
     from sessioncompress.hooks.base import COMPRESSED, Ending, log_file
@@ -27,16 +27,19 @@ def hook(action: str, agent: str, compact: bool, preset: str | None, yes: bool) 
     ending = Ending(compact, preset)
     if ending != COMPRESSED and action != "install":
         raise click.UsageError(f"{'--compact' if compact else '--preset'} only works with install")
+    if action == "status":
+        for each in AGENTS if agent is None else (agent,):
+            for line in install.status(install.agent_named(each)):
+                click.echo(printable(line))
+        return
+    if agent is None:
+        raise click.UsageError(f"Name an agent: {', '.join(AGENTS)}")
     known = install.agent_named(agent)
     if ending != COMPRESSED and not known.compresses:
         raise click.UsageError(
             f"{known.title} keeps its sessions in a database, which no hook can compress; only the guard is available. "
             "Export a session and compress that"
         )
-    if action == "status":
-        for line in install.status(known):
-            click.echo(printable(line))
-        return
     change = install.to_install(known, ending) if action == "install" else install.to_uninstall(known)
     named = known.file()
     name = printable(str(named) if named.absolute() == change.file else f"{named} (which is {change.file})")

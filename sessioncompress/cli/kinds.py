@@ -98,11 +98,6 @@ class Agent(click.types.StringParamType):
                 said = f"there is no {self._lacking} for {other}, only for {', '.join(self._among)}. Nothing was done."
             self.fail(said, param, ctx)
 
-    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Say which agents there are, where the argument that names one is missing."""
-        del param, ctx
-        return f"Use one of {', '.join(self._among)}"
-
 
 class WholeNumber(click.IntRange):
     """A whole number in a range; errors call it so."""

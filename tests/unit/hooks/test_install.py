@@ -80,7 +80,7 @@ def test_in_and_out_to_the_byte(text: str | None, settings: Path, home: Path) ->
     )
     said = hook("status", "claude").output
     assert f"installed in {settings}\n" in said
-    assert f"{sys.executable}, which is there" in said
+    assert f"{sys.executable} (found)" in said
     once = everything(home)
     assert "nothing to do" in hook("install", "claude", "--yes").output
     assert everything(home) == once
@@ -325,7 +325,7 @@ def test_hooks_of_another_installation_are_replaced(settings: Path) -> None:
     settings.write_text(older)
     said = hook("status", "claude").output
     assert "not as this version does it" in said
-    assert f"{OLDER}, which is not there: install them again" in said
+    assert f"{OLDER} (not found: install them again)" in said
     hook("install", "claude", "--yes")
     assert OLDER not in settings.read_text()
     assert f"{settings}\n" in hook("status", "claude").output
@@ -479,9 +479,20 @@ def test_a_path_with_spaces_is_quoted(settings: Path, home: Path, monkeypatch: p
     hook("install", "claude", "--yes")
     (line,) = (each["command"] for each in json.loads(settings.read_bytes())["hooks"]["SessionEnd"][0]["hooks"])
     assert os.waitstatus_to_exitcode(os.system(line.replace(" -m sessioncompress.hooks ended || true", " -c ''"))) == 0
-    assert f"{python}, which is there" in hook("status", "claude").output
+    assert f"{python} (found)" in hook("status", "claude").output
     python.unlink()
     assert os.waitstatus_to_exitcode(os.system(f"{line} 2>&-")) == 0, "gone, it fails no agent"
+
+
+def test_the_status_of_all_agents(settings: Path) -> None:
+    """Whoever removes the program asks which agents have hooks; what writes names its agent."""
+    hook("install", "claude", "--yes")
+    lines = [line for line in hook("status").output.splitlines() if "nstalled" in line]
+    assert lines[0] == f"Claude Code: installed in {settings}"
+    assert len(lines) == len(AGENTS)
+    assert all(": not installed (" in line for line in lines[1:])
+    for action in ("install", "uninstall"):
+        assert "Name an agent: claude-code, codex," in hook(action, fails=2).output
 
 
 @pytest.mark.parametrize("agent", AGENTS)
