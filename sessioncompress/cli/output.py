@@ -230,13 +230,14 @@ def echo_json(document: Any) -> None:
 
 
 def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
-    """Ask the user. Raises KeyboardInterrupt, or UsageError if nobody answers; `state` says what was done."""
+    """Ask the user; exit at an interrupt. Raises UsageError if nobody answers; `state` says what was done."""
     try:
         # Where one of both was never open, nobody can be asked.
         if None not in (sys.stdin, sys.stdout):
             return click.confirm(question, err=err)
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
-            raise KeyboardInterrupt from None
+            click.echo(f"\n{state}", err=True)
+            sys.exit(process.EXIT_CODE)
     click.echo(err=err)
     raise UsageError("no terminal to ask", where=where, state=state, remedy="Use --yes.")

@@ -50,6 +50,7 @@ def search(chosen: Chosen, text: str) -> None:
         output.echo_json({"schema": SCHEMA, "files": [to_json(each) for each in found]})
     else:
         hits = sum(len(each.hits) for each in found)
-        head = f"total: {counted(hits, 'line', 'lines')} in {len(found):,} of "
+        least = "at least " if any(each.cut for each in found) else ""
+        head = f"total: {least}{counted(hits, 'line', 'lines')} in {len(found):,} of "
         echo_wrapped(output.with_others(head + counted(len(done.results), "session", "sessions"), done.others))
     sys.exit(done.exit_code)

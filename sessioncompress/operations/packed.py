@@ -148,7 +148,10 @@ def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda
         if not here:
             if not (at_place := list(_at_place(each))):
                 what = f"no packed session matches {each!r}"
-                remedy = "'sessioncompress sessions' lists them; a path may be that of a session, folder or archive."
+                remedy = (
+                    "An id or a title is looked up in the packs of the agents' folders, of the working folder and of "
+                    "those above it. For others give the path of the session, of its folder or of the archive."
+                )
                 if len(each) < _FEWEST:
                     remedy = f"Of an id or a title type {_FEWEST} characters or more. {remedy}"
                 elif _LIKE_ID.fullmatch(each):

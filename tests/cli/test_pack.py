@@ -11,6 +11,7 @@ import pytest
 
 from sessioncompress.core.text import kb
 from sessioncompress.formats.table import TABLE
+from sessioncompress.operations import search as searching
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.cli.test_cli import document, here, run
@@ -83,9 +84,9 @@ def test_what_a_dry_run_promises(here: Path, *, compressed: bool) -> None:
     if compressed:
         run("compress", path)
     result = run("pack", "--dry-run", "s")
-    assert ("1 session has a store: stores hardly become smaller" in result.stderr) == compressed
-    least, most = map(int, re.findall(r"archive of mostly ([\d,]+) KB to ([\d,]+) KB", result.stdout)[0])
-    assert f" into mostly {least} KB to {most} KB" in result.stdout
+    assert ("1 session has a store: stores do not compress well" in result.stderr) == compressed
+    least, most = map(int, re.findall(r"packed into an estimated ([\d,]+) KB to ([\d,]+) KB", result.stdout)[0])
+    assert f" into an estimated {least} KB to {most} KB" in result.stdout
     (made,) = document("pack", "s")["archives"]
     assert least < made["archiveSize"] / 1024 < most < 250
     assert least > 10 or not compressed
@@ -335,6 +336,15 @@ def test_search(work: Path, text: str) -> None:
     lines = run("search", text, work).stdout.splitlines()
     assert any(line.startswith(f"{work}/two.jsonl: turn 1, prompt: Look at part 1.") for line in lines)
     assert any("(packed): turn 1" in line for line in lines) == (text == "Part")
+
+
+def test_a_search_that_stops_says_so_in_its_total(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(here, claude("one needle\nanother needle\na third needle"), "s.jsonl")
+    assert run("search", "needle", here).stdout.endswith("total: 3 lines in 1 of 1 session\n")
+    monkeypatch.setattr(searching, "_MOST", 2)
+    said = run("search", "needle", here).stdout
+    assert "more lines match\n" in said
+    assert said.endswith("total: at least 2 lines in 1 of 1 session\n")
 
 
 def test_what_is_found_is_printable(here: Path) -> None:
