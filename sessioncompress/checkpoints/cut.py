@@ -52,8 +52,8 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     if not said:
         return NoCut("nothing was said before what stays")
     if (dead := estimate(sum(said))) < policy.min_dead_tokens:
-        least = f"minDeadTokens {policy.min_dead_tokens:,}"
-        return NoCut(f"{dead:,} tokens of 4 characters lie before what stays, fewer than {least}")
+        least = f"the minimum is {policy.min_dead_tokens:,} (minDeadTokens)"
+        return NoCut(f"only {dead:,} tokens of 4 characters are old enough to summarize; {least}")
     return Cut(old, kept, splits_turn)
 
 

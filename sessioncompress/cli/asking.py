@@ -16,7 +16,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.sessions import Session
 from sessioncompress.pipeline.discover import Found
 
-_COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "to do", "size")))
+_COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "due", "their size")))
 STATE = "No session was changed."
 _HINT = "The others are left alone. --dry-run shows what each would become."
 

@@ -128,14 +128,14 @@ def _agreed(asked: Sequence[ForgetStats], *, one: bool) -> bool:
         size, originals, lost = (
             sum(getattr(each, name) for each in asked) for name in ("bytes_deleted", "originals", "originals_lost")
         )
-        echo_wrapped(f"In all {kb(size)} with {counted(originals, 'original', 'originals')}. {_lost(lost)}")
+        echo_wrapped(f"Total: {kb(size)}, {counted(originals, 'original', 'originals')}. {_lost(lost)}")
         question = f"Delete {counted(len(asked), 'store', 'stores')}?"
         where, state = None, "Nothing was deleted."
     return output.confirmed(wrapped(question, len(_CHOICES)) if is_seen() else question, where, state)
 
 
 def _lost(number: int) -> str:
-    return f"After that, {number:,} of them can't be restored." if number else "The sessions still have their bytes."
+    return f"After that, {number:,} of them can't be restored." if number else "The sessions have their original bytes."
 
 
 def _unknown(stats: ForgetStats) -> str:

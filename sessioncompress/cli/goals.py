@@ -27,8 +27,8 @@ _OPTIONS = (
     click.option(
         "--goal",
         metavar="TEXT",
-        help="Head the summary with this, cut at the newest request. All that came since stays, and nothing before it, "
-        "unless --keep says how much.",
+        help="Put this at the top of the summary. Only the newest request and what came after it stay, unless "
+        "--keep says how much.",
     ),
     click.option(
         "--goal-from",

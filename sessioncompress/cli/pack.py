@@ -26,8 +26,8 @@ _OF_LARGE, _OF_SMALL, _OF_STORES = (0.06, 0.22), (0.07, 0.5), 7 / 8
 55 of 58 archives were within that; see docs/how-to/archive.md.
 """
 _STORES = (
-    "stores hardly become smaller in an archive. After 'sessioncompress restore' and 'sessioncompress forget', "
-    "archives of such sessions are mostly a fifth to a third smaller"
+    "stores do not compress well in an archive. After 'sessioncompress restore' and 'sessioncompress forget', "
+    "archives of such sessions are typically 20 to 33 % smaller"
 )
 
 
@@ -68,14 +68,14 @@ def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
         output.echo_json(_document(done, archives, dry_run=dry_run))
     else:
         for archive, each in archives.items():
-            leaving = f"{kb(each.size)} would leave their places, for an archive of mostly"
+            leaving = f"{kb(each.size)} would be packed into an estimated"
             sizes = f"{leaving} {_range([each])}" if dry_run else _sizes(each.size, _size_of(archive))
             echo_wrapped(f"{shown(archive)}: {counted(each.sessions, 'session', 'sessions')}, {sizes}")
         size = sum(each.size for each in done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
         said = kb(size) if dry_run or not size else _sizes(size, sum(map(_size_of, archives)))
-        said += f" into mostly {_range(archives.values())}" if dry_run and archives else ""
+        said += f" into an estimated {_range(archives.values())}" if dry_run and archives else ""
         said += "" if found or chosen.urls else f": {_why_nothing(chosen)}"
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):

@@ -123,7 +123,7 @@ def report(
     echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
     _warn_of_prices(found, prices)
     if samples:
-        echo_wrapped("The page quotes your sessions: look through it before you give it to others.", err=True)
+        echo_wrapped("The page quotes your sessions: review it before you share it.", err=True)
     sys.exit(batch.worst((done.exit_code, stored.exit_code)))
 
 

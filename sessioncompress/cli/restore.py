@@ -165,7 +165,7 @@ def _taken_back(
             # Imported here: most runs ask nothing.
             from sessioncompress.cli.asking import STATE
 
-            question = f"Take back what it did to {counted(len(these), 'session', 'sessions')}?"
+            question = f"Undo this run in {counted(len(these), 'session', 'sessions')}?"
             if not output.confirmed(question, None, STATE, err=True):
                 click.echo(STATE, err=True)
                 break
@@ -211,7 +211,7 @@ def _tell_of_stores(
     click.echo(printable(f"  sessioncompress forget {arguments}"), err=True)
     if others:
         too = counted(others, "other session", "other sessions")
-        echo_wrapped(f"That also deletes the stores of {too}; with their paths it deletes these alone.", err=True)
+        echo_wrapped(f"That also deletes the stores of {too}. To delete only these, name their paths.", err=True)
 
 
 def _has_all_back(path: Path, policies: Policies) -> bool:

@@ -103,7 +103,7 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves") -> None:
         )
         echo_table([*columns, last._replace(may_be_cut=False)], list(made))
     if is_upside_down:
-        click.echo("in reverse order, so that the first one is on the screen", err=True)
+        click.echo("in reverse order: the first session is at the bottom", err=True)
     if best is not None and width() < _WIDE:
         # Never broken: it is there to be copied.
         click.echo(f"only the first: sessioncompress compress --all --include {quote(ends[best.path])}", err=True)

@@ -101,7 +101,7 @@ def asked(
         sessions = f"each of {number:,} sessions" if number > 1 else "the session"
         models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
         whom = summarizer.destination(rules)
-        verb = "sends" if sends else "nothing is sent now; a run would send"
+        verb = "may send" if sends else "nothing is sent now; a run may send"
         echo_wrapped(f"{verb} up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
     if not (used and sends):
         return True

@@ -170,7 +170,7 @@ def status(agent: AgentHooks) -> Iterator[str]:
         yield "no session is compressed, since the agent keeps none in files; only the guard runs"
     for program in dict.fromkeys(words[0] for words in commands):
         there = os.access(program, os.X_OK)
-        yield f"they start {program}, which {'is there' if there else 'is not there: install them again'}"
+        yield f"they run {program} ({'found' if there else 'not found: install them again'})"
     if off := agent.switched_off(text):
         yield f"the agent does not call them: {off}"
     yield f"log: {log_file()}"

@@ -18,7 +18,6 @@ from sessioncompress.checkpoints.notes import Besides, Title
 from sessioncompress.core import jsonl, text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
-from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import conversation, goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
@@ -235,9 +234,9 @@ class _Compaction:
 
     def _too_little(self, reason: str) -> str:
         """Say besides what to do where there is more to sum up than the model reads by now."""
-        order = for_the_model(self._session.read)
-        is_compacted = bool(order) and self._session.read.lines.roles[order[0]] is Role.CHECKPOINT
-        if is_compacted or self._session.part.known.rewritten.rows.keys().isdisjoint(order):
+        rewritten = self._session.part.known.rewritten.rows.keys()
+        # A restore would take out a summary of ours with it.
+        if self._latest is not None or rewritten.isdisjoint(for_the_model(self._session.read)):
             return reason
         return f"{reason}; compress has already shortened it: restore it first, compact it, then compress it again"
 
@@ -311,7 +310,8 @@ class _Compaction:
             return "it was compacted before, and less of what stayed then stays now"
         if not self._goal.text or self._rules is chosen:
             return ""
-        return f"with a goal, the newest request and all since stay; --keep {chosen.keep} keeps what stays without one"
+        without = f"--keep {chosen.keep} keeps as much as without one"
+        return f"with a goal, only the newest request and what came after it stay; {without}"
 
     def _says_again(self, added: Sequence[bytes], found: Cut, repeated: Sequence[int]) -> bool:
         """Tell whether what is added says nothing but an earlier summary, and the lines that it repeats."""
@@ -378,7 +378,7 @@ class _Compaction:
             said = f"{latest.since:,} tokens of 4 characters, fewer than minDeadTokens {rules.min_dead_tokens:,}, were"
         found = NoCut("") if is_same_share else find_cut(read, rules, splits=self._session.form.splits_turns)
         less = f"--keep {rules.keep} leaves less, or " if isinstance(found, Cut) else ""
-        return f"{said} said since it was compacted; {less}restore it first to compact it otherwise"
+        return f"{said} said since it was compacted; {less}restore it first to compact it differently"
 
     def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool, sends: bool) -> Told | None:
         """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels."""

@@ -104,7 +104,7 @@ class _Exactly(Restoring):
             reading.refuse_unless_session(session, self.form)
             relatives.refuse_if_marked(session, self.store, self.policy, self.form)
             refuse_if_compacted(session, self.store, self.form)
-            return self.stats(Status.UNCHANGED, "it has none of our markers, and no store")
+            return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
         whole = ""
         if self.run:
             wanted = journal.standing.named(self.run)

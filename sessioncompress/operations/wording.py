@@ -78,7 +78,10 @@ def line(stats: CompressionStats) -> str:
 def _opaque(stats: CompressionStats) -> str:
     """Format how many lines are not understood."""
     number = stats.lines_not_understood
-    return f"{counted(number, 'line is', 'lines are')} not understood, and left: 'sessioncompress verify' says which"
+    stayed = counted(
+        number, "line was not understood, and stayed as it is", "lines were not understood, and stayed as they are"
+    )
+    return f"{stayed}: 'sessioncompress verify' says which"
 
 
 def arrow(stats: CompressionStats) -> str:
@@ -101,7 +104,7 @@ def compact_line(stats: CompactStats) -> str:
     if stats.is_compacted:
         kept = f"{stats.messages_kept:,} of {counted(stats.messages_before, 'message', 'messages')} kept"
         would = "would be " if stats.status is Status.WOULD_COMPACT else ""
-        inside = " from the middle of a turn on" if stats.splits_turn else ""
+        inside = ", starting in the middle of a turn" if stats.splits_turn else ""
         said = (
             f"{would}{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model, "
             f"{stats.tokens_summary:,} of them the summary{author(stats.by, stats.model)} "

@@ -192,7 +192,7 @@ class Policy(Section, frozen=True, gc=False):
     min_saved_kb: Count = field(default=16, name="minSavedKB")
     strip_thinking: Flag = True
     eliminate_redundancy: Flag = True
-    keep_backup: Annotated[Flag, OnlyUser("--no-backup", "throws originals away")] = True
+    keep_backup: Annotated[Flag, OnlyUser("--no-backup", "would delete originals")] = True
     backup_dir: Annotated[
         Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)
     ] = None

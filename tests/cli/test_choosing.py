@@ -260,7 +260,7 @@ def test_the_question(agents: Path) -> None:
     result = run("compress", "--agent", "pi", answer="y\n")
     assert "1 compressed" in result.stdout
     heading, pi, total, *_ = result.stderr.splitlines()
-    assert heading.split() == ["agent", "sessions", "size", "to", "do", "size"]
+    assert heading.split() == ["agent", "sessions", "size", "due", "their", "size"]
     assert pi.split()[:2] == ["pi", "2"]
     assert pi.split()[4] == "1"
     assert pi.split()[1:] == total.split()[1:]

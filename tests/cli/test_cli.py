@@ -240,7 +240,7 @@ def test_an_option_that_was_not_typed_to_its_end(typed: str, meant: str) -> None
 def test_what_an_option_takes_is_said_in_words() -> None:
     assert "'x' is not a valid whole number." in run("compress", "--keep-turns", "x").stderr
     assert "'x' is not a valid number." in run("compress", "--quiet-seconds", "x").stderr
-    assert "Use one of claude-code, codex, gemini, opencode, pi" in run("hook", "status").stderr
+    assert "Name an agent: claude-code, codex, gemini, opencode, pi" in run("hook", "install").stderr
 
 
 @pytest.mark.parametrize("name", ["omp", "Oh My Pi", "openclaw"])
@@ -432,7 +432,7 @@ def test_lines_that_are_not_understood_are_counted(session: Path) -> None:
     with session.open("ab") as file:
         file.write(b"not JSON\n")
     number = len(split(session.read_bytes()))
-    said = "1 line is not understood, and left: 'sessioncompress verify' says which"
+    said = "1 line was not understood, and stayed as it is: 'sessioncompress verify' says which"
     assert f"; {said}\n" in run("compress", "--dry-run", session).stdout
     assert run("compress", "--dry-run", session.parent).stdout.endswith(f"\n  {said}\n")
     assert one("compress", session)["linesNotUnderstood"] == 1
@@ -1351,7 +1351,8 @@ def test_restore_of_what_was_never_compressed(session: Path) -> None:
     """Nothing is written."""
     before = snapshot(session)
     assert (
-        run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it has none of our markers, and no store\n"
+        run("restore", "session.jsonl").stdout
+        == "session.jsonl: unchanged: it is not compressed: it has no markers and no store\n"
     )
     assert snapshot(session) == before
 
@@ -1802,12 +1803,12 @@ def test_forget_without_an_answer(compressed: Path) -> None:
 
 
 def test_forget_interrupted_while_it_asks(compressed: Path) -> None:
-    """That is an interrupt as any other."""
+    """That is an interrupt as any other, but nothing had begun."""
     before = snapshot(compressed)
     command = [sys.executable, "-c", INTERRUPTED_QUESTION, "forget", "session.jsonl"]
     done = subprocess.run(command, cwd=compressed.parent, capture_output=True, check=False)
     assert done.returncode == 130
-    assert done.stderr.endswith(b"Interrupted. Every session is either as before or completely rewritten.\n")
+    assert done.stderr.endswith(b"\nNothing was deleted.\n")
     assert snapshot(compressed) == before
 
 

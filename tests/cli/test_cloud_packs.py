@@ -175,7 +175,10 @@ def test_a_pack_that_does_not_read_back_takes_no_session(sessions: Any, monkeypa
 
     putting(monkeypatch, damaged)
     done = run("pack", BUCKET)
-    assert (done.exit_code, "it does not read back as it was uploaded. No session was moved" in done.stderr) == (3, True)
+    assert (done.exit_code, "it does not read back as it was uploaded. No session was moved" in done.stderr) == (
+        3,
+        True,
+    )
     assert full(sessions) == before
 
 

@@ -78,7 +78,7 @@ def test_the_document(here: Path) -> None:
     [
         ({"protectTool": []}, 'did you mean "protectTools"'),
         ({"preset": "\x1b[31m"}, '"session.preset" is "\\u001b[31m", but must be "balanced"'),
-        ({"keepBackup": False}, "throws originals away, which a file found near a session may not"),
+        ({"keepBackup": False}, "would delete originals, which a file found near a session may not"),
     ],
     ids=["a key", "a preset", "a key of the user"],
 )

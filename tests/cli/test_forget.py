@@ -37,7 +37,7 @@ def test_several_are_asked_for_once(folder: Path) -> None:
         sizes, originals = zip(*re.findall(r"would delete (\d+) KB with (\d+) originals", result.stdout), strict=True)
         assert len(sizes) == 2
         (sums,) = re.finditer(
-            r"^In all (\d+) KB with (\d+) originals\. After that, (\d+) of them can't", result.stdout, re.MULTILINE
+            r"^Total: (\d+) KB, (\d+) originals\. After that, (\d+) of them can't", result.stdout, re.MULTILINE
         )
         assert int(sums[1]) == pytest.approx(sum(map(int, sizes)), abs=1)
         assert int(sums[2]) == int(sums[3]) == sum(map(int, originals))
@@ -57,8 +57,8 @@ def test_nobody_answers_for_several(folder: Path) -> None:
     assert result.stderr.endswith("no terminal to ask. Nothing was deleted. Use --yes.\n")
     assert is_kept(folder) == [True, True]
     assert run("restore", "-q", ".").exit_code == 0
-    assert "In all " in (said := run("forget", ".", answer="n\n").stdout)
-    assert "The sessions still have their bytes." in said
+    assert "Total: " in (said := run("forget", ".", answer="n\n").stdout)
+    assert "The sessions have their original bytes." in said
     assert run("forget", "--yes", ".").exit_code == 0
     assert "[y/N]" not in run("forget", ".", answer="").stdout
 

@@ -122,7 +122,9 @@ def test_a_goal_by_option(session: Path) -> None:
     assert (
         "## Current goal\n- > Mend the gauge\n" in run("compact", session, "--print", "--goal", "Mend the gauge").stdout
     )
-    assert told["reason"] == "with a goal, the newest request and all since stay; --keep tokens keeps what stays without one"
+    assert told["reason"] == (
+        "with a goal, only the newest request and what came after it stay; --keep tokens keeps as much as without one"
+    )
     assert told["reason"] in run("compact", session, "--goal", "x", "--dry-run").stdout
     for keep in ("tokens", "sincePrompt"):
         chosen = one("compact", session, "--goal", "x", "--keep", keep, "--dry-run")

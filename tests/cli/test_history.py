@@ -106,7 +106,7 @@ def test_more_than_one_session_is_asked_about(
     monkeypatch.chdir(folder)
     done = invoke("restore", "--last", *which, answer=answer)
     assert done.exit_code == 0
-    assert ("Take back what it did to 2 sessions? [y/N]" in done.stderr) is asked
+    assert ("Undo this run in 2 sessions? [y/N]" in done.stderr) is asked
     assert ("No session was changed." in done.stderr) is (restored == 0)
     after = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
     assert sum(now == was for now, was in zip(after, before, strict=True)) == restored
@@ -198,7 +198,7 @@ def test_a_run_by_its_id(folder: Path) -> None:
 
 NOT_OF_A_RUN = [
     ("its store was deleted", "deleted", 4, "refused: {two}: it has 20 markers, but its store is missing"),
-    ("it was never compressed", "plain", 0, "{two}: unchanged: it has none of our markers, and no store"),
+    ("it was never compressed", "plain", 0, "{two}: unchanged: it is not compressed: it has no markers and no store"),
     ("another run wrote it", "other", 0, "{two}: unchanged: the run {run} did not change it"),
     ("it was taken back", "restored", 0, "{two}: unchanged: the run {run} was undone already"),
     ("its journal is damaged", "damaged", 5, "failed: {two_journal}: "),

@@ -47,7 +47,7 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
 
 
 THESE = "sessioncompress forget {folder}"
-ALSO = " That also deletes the stores of 1 other session; with their paths it deletes these alone."
+ALSO = " That also deletes the stores of 1 other session. To delete only these, name their paths."
 SOME = "'sessioncompress forget' with their paths deletes them"
 MANY: list[tuple[str, tuple[str, ...], bool, str]] = [
     ("no others", (), False, f"need them, delete them with: {THESE}"),

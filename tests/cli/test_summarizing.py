@@ -64,7 +64,7 @@ def test_one_line_says_where_it_goes(session: Path, endpoint: Endpoint) -> None:
     result = run("compact", "--json", "--endpoint", url, "--model", "a", "--model", "b", session)
     assert result.exit_code == 0
     first, *_ = result.stderr.splitlines()
-    assert first == f"sends up to 120,000 tokens of the session to {endpoint.url} (this machine), a or b"
+    assert first == f"may send up to 120,000 tokens of the session to {endpoint.url} (this machine), a or b"
     (told,) = json.loads(result.stdout)["files"]
     assert (told["by"], told["model"], told["modelFailure"]) == ("endpoint", "a", "")
     assert "cost" not in told
@@ -197,7 +197,7 @@ def test_a_program_that_is_not_there_is_refused_first(session: Path, here: Path,
 def test_a_rehearsal_sends_nothing(session: Path, endpoint: Endpoint, options: list[str]) -> None:
     result = run("compact", *options, "--endpoint", endpoint.url, "--model", "m", session)
     assert result.exit_code == (options == ["--check"])
-    assert result.stderr.startswith("nothing is sent now; a run would send up to 120,000 tokens of the session to http")
+    assert result.stderr.startswith("nothing is sent now; a run may send up to 120,000 tokens of the session to http")
     assert endpoint.received == []
 
 
@@ -284,7 +284,7 @@ def test_a_policy_of_the_users_own_does_and_is_not_asked_about(
     assert run("compact", *options, "--no-network", session).exit_code == 2
     result = run("compact", "--json", *options, session)
     assert json.loads(result.stdout)["files"][0]["by"] == "command"
-    assert "sends up to 120,000 tokens of the session to the command python" in result.stderr
+    assert "may send up to 120,000 tokens of the session to the command python" in result.stderr
     assert "Send it?" not in result.stderr
 
 
@@ -319,7 +319,7 @@ def test_a_branch_and_a_handoff_have_prompts_of_their_own(here: Path) -> None:
         again = run("handoff", *options)
         left = run("handoff", "--on-failure", "leave", *options)
     assert "Find out which gauge failed." in handed.stdout
-    assert handed.stderr == f"sends up to 120,000 tokens of the session to {endpoint.url} (this machine), m\n"
+    assert handed.stderr == f"may send up to 120,000 tokens of the session to {endpoint.url} (this machine), m\n"
     (told,) = json.loads(branch.stdout)["files"]
     assert (told["by"], told["model"], told["modelFailure"]) == ("endpoint", "m", "")
     assert "summarized without a model: m: the answer has a closing tag" in again.stderr
@@ -406,5 +406,5 @@ def test_several_sessions(here: Path, session: Path) -> None:
     result = run("compact", "--json", "--summarizer", COMMAND, here)
     sent = sum(each["tokensSent"] for each in json.loads(result.stdout)["files"])
     assert f"tokens for the model; a run would send {sent:,} tokens" in " ".join(rehearsed.split())
-    assert result.stderr.startswith("sends up to 120,000 tokens of each of 2 sessions to the command python")
+    assert result.stderr.startswith("may send up to 120,000 tokens of each of 2 sessions to the command python")
     assert [each["by"] for each in json.loads(result.stdout)["files"]] == ["command", "command"]

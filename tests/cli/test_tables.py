@@ -127,7 +127,7 @@ def test_a_list_longer_than_the_screen_ends_with_what_comes_first(monkeypatch: p
     assert [line.split()[0] for line in first[:4]] == ["agent", "pi", "claude-code", "agent"]
     assert [line.split()[0] for line in other[:3]] == ["agent", "claude-code", "pi"]
     (note,) = set(first) - set(other) - {first[0]}
-    assert note == "in reverse order, so that the first one is on the screen"
+    assert note == "in reverse order: the first session is at the bottom"
 
 
 def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ WORDS = {
     "Smaller in total": ("for each file", "writes nothing"),
     "Never worse": ("never grows", "second run changes nothing", "not understood is copied"),
     "Nothing lost": ("kill", "power cut", "full disk", "bad line", "appends while we work"),
-    "Not imitable": ("cannot pass for content", "noticed at the next run"),
+    "Can't be forged": ("cannot pass for content", "noticed at the next run"),
     "Bounded memory": ("longest line",),
     "Surroundings are data": ("where anything is written", "what is run", "what is deleted"),
 }

@@ -112,7 +112,10 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: 
     ("compact", "reason"),
     [
         (Compact(), "nothing is old enough to summarize"),
-        (Compact(keep_tokens=3_000), "tokens of 4 characters lie before what stays, fewer than minDeadTokens 10,000"),
+        (
+            Compact(keep_tokens=3_000),
+            "tokens of 4 characters are old enough to summarize; the minimum is 10,000 (minDeadTokens)",
+        ),
         (
             Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),
             "less than minSavedTokens 100,000",
@@ -490,9 +493,27 @@ def test_a_compressed_session_gets_the_summary_of_its_originals(name: str, tmp_p
     assert shortened.summary == whole.summary
 
 
-def test_of_a_session_that_was_compressed_it_says_what_to_do_first(tmp_path: Path) -> None:
-    """Where too little is left to sum up; with a summary in it a restore would take that out."""
-    path = write(tmp_path, LONG["pi"](8))
+def compacted_by_pi(data: bytes) -> bytes:
+    """Put a compaction of pi's own behind the first turn of a session of pi."""
+    lines = split(data)
+    above, below = (json.loads(line) for line in lines[6:8])
+    ours = {"type": "compaction", "id": "c0ffee00", "parentId": above["id"], "timestamp": above["timestamp"]}
+    entry = ours | {"summary": "It was begun.", "firstKeptEntryId": above["id"], "tokensBefore": 9}
+    return b"".join(
+        [
+            *lines[:7],
+            *(json.dumps(each).encode() + b"\n" for each in (entry, below | {"parentId": "c0ffee00"})),
+            *lines[8:],
+        ]
+    )
+
+
+@pytest.mark.parametrize("made", [bytes, compacted_by_pi])
+def test_of_a_session_that_was_compressed_it_says_what_to_do_first(
+    made: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    """Where too little is left to sum up; with a summary of ours in it a restore would take that out."""
+    path = write(tmp_path, made(LONG["pi"](8)))
     much = replace(SMALL, compact=replace(SMALL.compact, min_dead_tokens=100_000))
     plain = compact_session(path, much).reason
     compress(path, SMALL)

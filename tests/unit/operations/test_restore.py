@@ -70,7 +70,7 @@ def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
     stats = restore_session(path)
     assert (stats.status, stats.reason) == (
         Status.UNCHANGED,
-        "it has none of our markers, and no store",
+        "it is not compressed: it has no markers and no store",
     )
     assert snapshot(path) == before
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
@@ -112,7 +112,7 @@ def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> N
     )
     quoting.step("bash", {"command": "grep sessioncompress other"}, "\n".join(nameless(tmp_path)))
     other = write(tmp_path, turn(quoting), "other.jsonl")
-    assert restore_session(other).reason == "it has none of our markers, and no store"
+    assert restore_session(other).reason == "it is not compressed: it has no markers and no store"
     assert verify_session(other).originals == 0
 
 
