@@ -328,7 +328,9 @@ class Run:
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""
         removable, protected = in_question(view, range(len(view.lines)))
-        reason = reason or "nothing worth removing"
+        has_ours = self._part.prefix.size or self._known.rewritten.rows
+        # Another run may have compressed it while this one waited.
+        reason = reason or f"nothing {'more ' if has_ours else ''}worth removing"
         if gain:
             # Rounded down: it is less.
             saved = gain * 10 // text.KB / 10

@@ -312,7 +312,7 @@ def test_a_second_run_writes_nothing(compressed: Path) -> None:
     before = snapshot(compressed)
     result = run("compress", "--min-size", "0", "session.jsonl")
     assert result.exit_code == 0
-    assert result.stdout.startswith("session.jsonl: unchanged: nothing worth removing")
+    assert result.stdout.startswith("session.jsonl: unchanged: nothing more worth removing")
     assert "total" not in result.stdout
     assert snapshot(compressed) == before
 
