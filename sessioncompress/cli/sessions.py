@@ -140,7 +140,7 @@ def total(listed: Sequence[ListedSession]) -> str:
     now, saves = (sum(getattr(each, name) for each in listed) for name in ("packed_size", "could_save"))
     size = sum(each.size for each in listed if not each.packed)
     agents = counted(len({each.agent for each in listed}), "agent", "agents")
-    done = sum(each.compressed for each in listed)
+    done = sum(each.compressed for each in listed if not each.packed)
     packed = sum(each.packed for each in listed)
     already = f"{done:,} compressed already{f', {packed:,} packed into {kb(now)}' if packed else ''}"
     return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves, size)}, stores included"
@@ -182,7 +182,7 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
         totals = {
             "sessions": len(listed),
             "size": sum(each.size for each in listed if not each.packed),
-            "compressed": sum(each.compressed for each in listed),
+            "compressed": sum(each.compressed for each in listed if not each.packed),
             "couldSave": sum(each.could_save for each in listed),
             "packed": sum(each.packed for each in listed),
             "packedSize": sum(each.packed_size for each in listed),

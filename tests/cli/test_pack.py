@@ -297,6 +297,20 @@ def test_all_older_sessions(here: Path) -> None:
     assert old.stat().st_mtime_ns == MTIME
 
 
+def test_a_packed_session_with_a_store_counts_as_packed_alone(here: Path) -> None:
+    """Its store may be one of a run that was taken back."""
+    path = here.parent / "home/.pi/agent/sessions/x/old.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    run("compress", path)
+    assert document("sessions")["totals"]["compressed"] == 1
+    run("restore", path)
+    run("pack", path)
+    totals = document("sessions")["totals"]
+    assert (totals["compressed"], totals["packed"]) == (0, 1)
+    assert "; 0 compressed already, 1 packed into " in run("sessions").stdout
+
+
 def old_prompt(path: Path) -> str:
     """Return a word of the first prompt of a session, as JSON."""
     for line in path.read_text().splitlines():
