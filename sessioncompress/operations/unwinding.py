@@ -9,11 +9,12 @@ from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
 from sessioncompress.core.jsonl import LINE_CAP, Piece
+from sessioncompress.core.model import JsonPath
 from sessioncompress.core.splice import CannotSplice, cuts_of, splice
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
@@ -268,7 +269,7 @@ class Hanging:
         read = jsonl.parse(raw)
         entry = read or entry_of(raw, linking)
         parent = entry.get(key) if entry is not None else None
-        if entry is None or parent not in self._parents:
+        if entry is None or not isinstance(parent, str) or parent not in self._parents:
             return raw
         digest = sha256(raw).digest()
         if (original := self._original(digest)) is not None:
@@ -281,7 +282,7 @@ class Hanging:
         while parent in self._parents and parent not in seen:
             seen.add(parent)
             parent = self._parents[parent]
-        above = {(key,): parent or None}
+        above: dict[JsonPath, Any] = {(key,): parent or None}
         try:
             if read is not None:
                 return splice(raw, entry, above)[0]

@@ -227,6 +227,18 @@ def test_what_hangs_on_it_and_only_the_agent_reads_is_hung_where_it_belongs(valu
     assert path.read_bytes() == pi() + more % last
 
 
+def test_a_parent_that_is_no_name_is_none_of_ours(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    compact_session(path, FEW)
+    more = (
+        b'{"type":"custom","id":"feedbeef","parentId":["%s"]}\n'
+        % json.loads(split(path.read_bytes())[-1])["id"].encode()
+    )
+    path.write_bytes(path.read_bytes() + more)
+    restore_session(path)
+    assert path.read_bytes() == pi() + more
+
+
 def test_half_a_line_at_the_end_is_refused(tmp_path: Path) -> None:
     data = pi() + b'{"type":"message","id":"0123'
     path = write(tmp_path, data)
