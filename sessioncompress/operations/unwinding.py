@@ -9,15 +9,17 @@ from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
 from sessioncompress.core.jsonl import LINE_CAP, Piece
-from sessioncompress.core.splice import CannotSplice, splice
+from sessioncompress.core.model import JsonPath
+from sessioncompress.core.splice import CannotSplice, cuts_of, splice
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.formats.base import Format
+from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.dropping import NotAsLeft, put_back
 from sessioncompress.pipeline.reading import RewrittenLines, row_of
 from sessioncompress.store.journal import Journal
@@ -261,9 +263,13 @@ class Hanging:
         """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
         if not any(name.encode() in raw for name in self._parents):
             return raw
-        entry, key = jsonl.parse(raw), self._form.parent_key if self._form is not None else ""
+        key = self._form.parent_key if self._form is not None else ""
+        linking = self._form.reader.linking if self._form is not None else ()
+        # The agent reads more than we rewrite: half a surrogate pair, say.
+        read = jsonl.parse(raw)
+        entry = read or entry_of(raw, linking)
         parent = entry.get(key) if entry is not None else None
-        if entry is None or parent not in self._parents:
+        if entry is None or not isinstance(parent, str) or parent not in self._parents:
             return raw
         digest = sha256(raw).digest()
         if (original := self._original(digest)) is not None:
@@ -276,10 +282,14 @@ class Hanging:
         while parent in self._parents and parent not in seen:
             seen.add(parent)
             parent = self._parents[parent]
+        above: dict[JsonPath, Any] = {(key,): parent or None}
         try:
-            return splice(raw, entry, {(key,): parent or None})[0]
+            if read is not None:
+                return splice(raw, entry, above)[0]
+            ((start, end, new),) = cuts_of(raw, entry, above)
         except CannotSplice:
             return raw
+        return raw[:start] + new + raw[end:]
 
     def _original(self, digest: bytes) -> bytes | None:
         row = self._journal.rewriting(digest)

@@ -14,7 +14,18 @@ from sessioncompress.compressors import KINDS, Context, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Change, JsonPath, Kind, Line, Origin, Purpose, Replacement, Treatment, make_line
+from sessioncompress.core.model import (
+    Block,
+    Change,
+    JsonPath,
+    Kind,
+    Line,
+    Origin,
+    Purpose,
+    Replacement,
+    Treatment,
+    make_line,
+)
 from sessioncompress.core.references import References, content_of, digest_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
@@ -329,6 +340,8 @@ class Applied:
                     or (kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part)
                 ):
                     file = _writable(call.file)
+            else:
+                origin = self._own(number, block) or origin
             replacement = b""
             if each.value is not REMOVED and (kind is not Kind.MIRROR or (each.value and isinstance(each.value, str))):
                 # An image's text is inside a content part.
@@ -351,6 +364,15 @@ class Applied:
                 )
             )
         return records
+
+    def _own(self, number: int, block: Block) -> Origin | None:
+        """Find what an earlier run recorded of a replacement in this very line.
+
+        Another line may hold the same one, as where Gemini CLI writes a call and its result twice, at another place.
+        """
+        known, key = self._known.get(number), (block.digest, block.kind, block.call)
+        found = map(self._journal.block, reversed(self._journal.replaced(key)))
+        return next((each.origin for line, each in found if known and line.sha256 == known.sha256), None)
 
     def _count(self, replacements: Iterable[Replacement]) -> None:
         calls = set()

@@ -221,3 +221,15 @@ def test_what_the_markers_did_not_bring_back_is_told_still(tmp_path: Path, damag
     assert ("did not come back" in done.reason) == (damage is not edited)
     if damage is not edited:
         assert_told(path, path.read_bytes())
+
+
+def test_a_result_that_stands_in_two_lines_is_named_at_its_place_in_each(tmp_path: Path) -> None:
+    """Gemini CLI writes a result with its call and in a line of its own: the same preview then stands in both."""
+    lines, path = split(fixture("gemini.jsonl")), tmp_path / "gemini.jsonl"
+    path.write_bytes(b"".join(lines[:70]))
+    plain = replace(GREEDY, eliminate_redundancy=False)
+    compress(path, replace(plain, turn_threshold_before_compress=2, protect_tokens=2000, strip_thinking=False))
+    with path.open("ab") as file:
+        file.writelines(lines[70:75])
+    compress(path, replace(plain, tool_call_max_bytes=500, protect_tokens=0, preview_share=0))
+    verify_session(path)

@@ -219,6 +219,29 @@ def test_what_an_agent_adds_behind_it_keeps_its_line(tmp_path: Path) -> None:
     assert json.loads(added) == more | {"parentId": last["parentId"]}
 
 
+@pytest.mark.parametrize("value", [rb'"\ud83d"', b"1e400", b"[" * 300 + b"]" * 300])
+def test_what_hangs_on_it_and_only_the_agent_reads_is_hung_where_it_belongs(value: bytes, tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    compact_session(path, FEW)
+    ours, last = (json.loads(split(data)[-1])["id"].encode() for data in (path.read_bytes(), pi()))
+    more = b'{"type":"custom","id":"feedbeef","parentId":"%s","data":' + value + b"}\n"
+    path.write_bytes(path.read_bytes() + more % ours)
+    restore_session(path)
+    assert path.read_bytes() == pi() + more % last
+
+
+def test_a_parent_that_is_no_name_is_none_of_ours(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    compact_session(path, FEW)
+    more = (
+        b'{"type":"custom","id":"feedbeef","parentId":["%s"]}\n'
+        % json.loads(split(path.read_bytes())[-1])["id"].encode()
+    )
+    path.write_bytes(path.read_bytes() + more)
+    restore_session(path)
+    assert path.read_bytes() == pi() + more
+
+
 def test_half_a_line_at_the_end_is_refused(tmp_path: Path) -> None:
     data = pi() + b'{"type":"message","id":"0123'
     path = write(tmp_path, data)
