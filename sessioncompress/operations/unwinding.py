@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
+from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -60,9 +61,14 @@ class Unwound:
             for record in reversed(known):
                 if self._is([*self.taken, record]):
                     self.taken.append(record)
+                elif record.alike:
+                    plain = record._replace(dropped=())
+                    if self._is([*self.taken, plain]) and self._stay(record):
+                        self.taken.append(plain)
         else:
             self.taken = known[::-1]
-        gone = [each for each in known if each not in self.taken and not each.ended]
+        taken = {each.lines for each in self.taken}
+        gone = [each for each in known if each.lines not in taken and not each.ended]
         traces = self._traces(gone) if gone else frozenset()
         self.altered = [each for each in gone if "" in traces or traces.intersection(each.lines)]
         self.copied = False
@@ -99,6 +105,15 @@ class Unwound:
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out."""
         return [each._replace(ended=True, rehung=tuple(sorted(self._rehung[each.lines]))) for each in self.taken]
+
+    def _stay(self, record: CheckpointRecord) -> bool:
+        """Tell whether the lines that once left for a checkpoint stand in the session."""
+        with OriginalsReader(self._originals) as reader:
+            texts = [reader.line(each.place, each.sha256) for each in record.dropped]
+        left = {sha256(line).hexdigest() for text in texts for line in BytesIO(text)}
+        for raw in self._over(self.taken):
+            left -= self._names.of(raw)
+        return not left
 
     def _is(self, records: Iterable[CheckpointRecord]) -> bool:
         """Tell whether these checkpoints stand in the session, the first one as the newest."""

@@ -103,10 +103,16 @@ class Journal:
             # A run that took one out may have been killed before the session changed: it is looked for again.
             known = self._checkpoints.get(record.lines)
             if record.ended and known is not None:
-                self._checkpoints[record.lines] = record._replace(dropped=known.dropped)
+                self._checkpoints[record.lines] = record._replace(dropped=known.dropped, alike=known.alike)
                 return
             self._checkpoints.pop(record.lines, None)
-            self._checkpoints[record.lines] = record._replace(dropped=tuple(self._dropped))
+            dropped = tuple(self._dropped)
+            if known is not None:
+                # A backup of the session may hold the one that was written before.
+                alike = known.alike or bool(known.dropped) != bool(dropped)
+                record = record._replace(alike=alike)
+                dropped = dropped or known.dropped
+            self._checkpoints[record.lines] = record._replace(dropped=dropped)
             self._made_by[record.lines] = len(self.runs)
             self._dropped.clear()
         elif len(self._lines) == self._ended[0]:

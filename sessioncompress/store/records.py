@@ -249,7 +249,8 @@ class CheckpointRecord(NamedTuple):
     originals of rewritten lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its
     lines repeat what a run had rewritten, the SHA-256 of each as if none had, by which they are known whatever later
     runs make of that. `preserved` is the JSON that a command of the user's gets back. `summary` is the SHA-256 of the
-    summary's text: what has another one is not ours, whatever it looks like.
+    summary's text: what has another one is not ours, whatever it looks like. `alike`: the same lines were written both
+    where lines left for them and where none did, so that a backup of the session may hold either; see Journal.add().
     """
 
     form: str
@@ -263,6 +264,7 @@ class CheckpointRecord(NamedTuple):
     ended: bool = False
     rehung: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    alike: bool = False
     originals: tuple[str, ...] = ()
     model: str = ""
     goal: str = ""

@@ -441,3 +441,32 @@ def test_a_later_summary_holds_what_the_first_one_did(name: str, tmp_path: Path)
     text = drop(path).summary
     assert "Part 0: look at the logs" in text
     assert "notes-0.md" in text
+
+
+@pytest.mark.parametrize("first", [True, False])
+@EACH_OF_LINES
+def test_a_backup_of_before_comes_back_whichever_way_its_summary_was_written(
+    name: str, first: bool, tmp_path: Path
+) -> None:
+    """The summary is the same one with its old lines dropped and without, and the store knows of both."""
+    data = LONG[name](8)
+    path = write(tmp_path, data)
+    compact_session(path, FEW, drop_dead=first)
+    backup = path.read_bytes()
+    restore_session(path)
+    compact_session(path, FEW, drop_dead=not first)
+    path.write_bytes(backup)
+    verify_session(path)
+    restore_session(path)
+    assert path.read_bytes() == data
+
+
+def test_without_an_old_line_it_is_not_taken_for_the_one_that_kept_them(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    compact_session(path, FEW)
+    backup = split(path.read_bytes())
+    restore_session(path)
+    drop(path)
+    path.write_bytes(b"".join([*backup[:9], *backup[10:]]))
+    with pytest.raises(Damaged, match="no longer as we wrote it"):
+        restore_session(path)
