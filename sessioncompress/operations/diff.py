@@ -107,7 +107,9 @@ def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
     # The journal counts 4 characters each, whatever the model.
     each = characters_per_token(known.newest.model)
     before, after = (estimate(tokens * CHARACTERS_PER_TOKEN, each) for tokens in record.tokens)
-    return Summed(record.by, record.rule, before, after, sum(part.lines for part in record.dropped))
+    # Of one that was written both ways, only a restore tells which one stands there.
+    moved = 0 if record.alike else sum(part.lines for part in record.dropped)
+    return Summed(record.by, record.rule, before, after, moved)
 
 
 def _messages(

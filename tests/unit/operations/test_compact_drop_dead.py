@@ -16,6 +16,7 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.errors import Damaged, Refused, Unreadable
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.diff import diff_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
@@ -455,6 +456,8 @@ def test_a_backup_of_before_comes_back_whichever_way_its_summary_was_written(
     backup = path.read_bytes()
     restore_session(path)
     compact_session(path, FEW, drop_dead=not first)
+    with diff_session(path) as found:
+        assert [each.moved for each in found.summaries] == [0]
     path.write_bytes(backup)
     verify_session(path)
     restore_session(path)
