@@ -83,7 +83,11 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
     """
     seen: set[tuple[Path, str, str]] = set()
     for path in paths:
-        where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
+        try:
+            where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
+        except FileNotFoundError:
+            # The working folder was deleted; what was typed may still be an id or a title.
+            continue
         below = [here for here, _ in folders(where)] if is_folder(where) else []
         for pack in chain.from_iterable(map(packing.packs_in, (*reversed(where.parents), *below))):
             if not isinstance(pack, Pack):

@@ -1027,6 +1027,31 @@ def test_an_empty_path_is_2(compressed: Path, arguments: Sequence[str]) -> None:
     assert snapshot(compressed) == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(
+            (name, ".")
+            for name in ("compress", "restore", "history", "pack", "stats", "verify", "clean", "forget", "diff")
+        ),
+        *(("search", "text", "."), ("show", "0123456789ab", "."), ("sessions", "--project", "."), ("report", ".")),
+        *(("compact", "."), ("budget", "."), ("handoff", "."), ("config", "show"), ("pre-commit", "session.jsonl")),
+    ],
+    ids=" ".join,
+)
+def test_a_path_from_a_deleted_folder_is_2(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some commands ended with a traceback and 1, as if something would change, and others said there was nothing."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    said = " ".join(result.stderr.split())
+    assert "no longer exists. Change to another one, or name an absolute path. Nothing was done." in said
+
+
 @linux
 def test_a_session_in_use_is_4(session: Path) -> None:
     """The error names the program, here this one itself, and the session is not touched."""

@@ -483,6 +483,25 @@ def test_an_archive_without_its_index(work: Path, monkeypatch: pytest.MonkeyPatc
     assert archive.exists()
 
 
+@pytest.mark.parametrize(("named", "code"), [("Look at part 1.", 0), (".", 2)])
+def test_from_a_deleted_folder(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, code: int
+) -> None:
+    """A title still means a session in an agent's folder, and a path nothing: both ended with a traceback."""
+    home = tmp_path / "home"
+    sessions = home / ".pi/agent/sessions/project"
+    monkeypatch.setenv("HOME", str(home))
+    packs.sessions_in(sessions)
+    assert run("pack", sessions).exit_code == 0
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    result = run("unpack", named)
+    assert result.exit_code == code, result.output
+    assert (sessions / "two.jsonl").exists() == (code == 0)
+
+
 def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
     """Also beside a pack."""
     run("pack", work / "one.jsonl")
