@@ -483,6 +483,33 @@ def test_an_archive_without_its_index(work: Path, monkeypatch: pytest.MonkeyPatc
     assert archive.exists()
 
 
+@pytest.mark.parametrize("command", ["verify", "stats", "unpack", "pack", "search"])
+def test_an_index_without_its_archive(work: Path, command: str) -> None:
+    """What it holds is lost unless it is put back: `pack` said that it is packed already, and the others 3."""
+    run("pack", work)
+    (archive,) = (work / ".sessioncompress/packs").glob("*.tar.zst")
+    archive.unlink()
+    result = run(command, *(["Look"] if command == "search" else []), work)
+    assert result.exit_code == 5, result.output
+    assert "tmp-1.index: its archive is missing. The pack was not changed. Put tmp-1.tar.zst back" in result.stderr
+    assert "3 sessions are only there" in result.stderr
+
+
+def test_an_index_without_its_archive_of_what_is_back(work: Path) -> None:
+    """Nothing is lost, as where an older index is put back over the folder: the next run deletes it."""
+    was = packs.state(work)
+    run("pack", work)
+    index = work / ".sessioncompress/packs/tmp-1.index"
+    before = index.read_bytes()
+    run("unpack", work)
+    index.parent.mkdir()
+    index.write_bytes(before)
+    assert run("verify", work).exit_code == 0
+    assert run("pack", work).exit_code == 0
+    assert run("unpack", work).exit_code == 0
+    assert packs.state(work) == was
+
+
 @pytest.mark.parametrize(("named", "code"), [("Look at part 1.", 0), (".", 2)])
 def test_from_a_deleted_folder(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, code: int
