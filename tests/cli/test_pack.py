@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from sessioncompress.core.text import kb
 from sessioncompress.formats.table import TABLE
+from sessioncompress.store import disk
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.cli.test_cli import document, here, run
@@ -481,6 +484,20 @@ def test_an_archive_without_its_index(work: Path, monkeypatch: pytest.MonkeyPatc
     assert "its index is missing" in result.stderr
     assert f"'tar --zstd -k -C {work} -xf {archive}'" in result.stderr
     assert archive.exists()
+
+
+def test_a_full_disk_under_the_copy_that_is_read(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the session, and where its copy was; it named a folder that was gone by then."""
+
+    def fill(fd: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    run("pack", work)
+    monkeypatch.setattr(disk, "write_all", fill)
+    result = run("verify", work)
+    assert result.exit_code == 3
+    where = f"the temporary copy of {work}/one.jsonl in {tempfile.gettempdir()}: no space left on device."
+    assert where in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("command", ["verify", "stats", "unpack", "pack", "search"])
