@@ -15,15 +15,6 @@ from sessioncompress.core.text import OBJECT_STORES, printable
 from sessioncompress.errors import UsageError
 
 
-def _has_no_folder() -> bool:
-    """Tell whether the folder that we work in has been deleted."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
 class PathKind(click.Path):
     """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder.
 
@@ -44,13 +35,17 @@ class PathKind(click.Path):
                 return value
             commands = "compress, compact, history, pack, restore, search, stats, unpack and verify"
             self.fail(f"only {commands} take URLs of object stores.", param, ctx)
-        if not Path(os.fsdecode(value)).is_absolute() and _has_no_folder():
-            self.fail("the working folder has been deleted; change to another, or use an absolute path.", param, ctx)
+        path = Path(os.fsdecode(value))
+        if not path.is_absolute():
+            try:
+                Path.cwd()
+            except FileNotFoundError:
+                what = f"the working folder, which '{path}' begins from, no longer exists."
+                self.fail(f"{what} Change to another one, or name an absolute path.", param, ctx)
         if self.exists and not os.path.lexists(value):
             # Imported here: few paths lead nowhere.
             from sessioncompress.operations.packed import way_back
 
-            path = Path(os.fsdecode(value))
             if back := way_back(path):
                 if self.takes_packed:
                     return self.coerce_path_result(str(path))

@@ -114,7 +114,14 @@ def _put_back(root: str, folder: Path, entry: Entry, result: T) -> T:
     for there in missing:
         there.put(state=_IN_PACK)
     for there in missing:
-        refuse_unless_holds(there.url, there.path, _IN_PACK)
+        try:
+            refuse_unless_holds(there.url, there.path, _IN_PACK)
+        except FileFailed as error:
+            if not there.is_overwritten():
+                raise
+            what = "somebody else wrote it as soon as it was back"
+            state = "What they wrote is there; the packed one is in the pack, too."
+            raise InUse(what, where=there.url, state=state, remedy="Check that they began with it.") from error
     return result
 
 
@@ -232,7 +239,8 @@ def _fetch_index(root: str, folder: Path, name: str) -> Object:
     cloud.refuse_unless_file(pack_url(root, name), name + INDEX, name + ARCHIVE)
     path = packing.packs_of(folder) / f"{name}{INDEX}"
     index = objects.fetched(f"{pack_url(root, name)}{INDEX}", path, _LONGEST_INDEX)
-    if index.found is None:
+    if not index.size:
+        # It was not empty as it was listed.
         raise InUse("another run just removed it", where=index.url, state=NOTHING, remedy="Run again.")
     return index
 

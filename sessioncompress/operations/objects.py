@@ -70,6 +70,11 @@ class Object:
                     raise InUse(what, where=self.url, state=_LEFT_ALONE, remedy="Run again.") from error
             self._mode = _update(version)
 
+    def is_overwritten(self) -> bool:
+        """Tell whether it is another version now than the one that was fetched or put last. Raises FileFailed."""
+        there = looked_up(self.url)
+        return there is None or _update(there) != self._mode
+
 
 def _update(version: Mapping[str, Any]) -> Any:
     """Make the condition that an object is still of this version."""

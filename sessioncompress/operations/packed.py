@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from sessioncompress.errors import SessionCompressError, UsageError, failing
+from sessioncompress.errors import FileFailed, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import (
@@ -83,7 +83,11 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
     """
     seen: set[tuple[Path, str, str]] = set()
     for path in paths:
-        where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
+        try:
+            where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
+        except FileNotFoundError:
+            # The working folder was deleted; what was typed may still be an id or a title.
+            continue
         below = [here for here, _ in folders(where)] if is_folder(where) else []
         for pack in chain.from_iterable(map(packing.packs_in, (*reversed(where.parents), *below))):
             if not isinstance(pack, Pack):
@@ -305,13 +309,16 @@ def each_packed(
 
 
 def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
-    with tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder, failing(folder, ""):
+    with tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder:
         try:
-            return work(pack.place(entry), unpacking.copy_out(entry, reader, Path(folder)))
+            with failing(folder, ""):
+                return work(pack.place(entry), unpacking.copy_out(entry, reader, Path(folder)))
         except SessionCompressError as error:
             if str(error.where).startswith(folder):
-                # The copy is gone when this is read.
-                error.where = str(pack.place(entry))
+                # The copy is gone when this is read; where it was, there may be no room.
+                place = str(pack.place(entry))
+                copy = f"the temporary copy of {place} in {Path(folder).parent}"
+                error.where = copy if isinstance(error, FileFailed) else place
             raise
 
 

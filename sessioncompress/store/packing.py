@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from shlex import quote
@@ -16,7 +17,8 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failed, failing
+from sessioncompress.core.text import counted
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, store_in
@@ -110,7 +112,8 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
     for name in names:
         if name.endswith(INDEX):
             try:
-                yield Pack(root, name.removesuffix(INDEX), read_index(folder / name))
+                pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name))
+                yield _lost(folder / name, pack) or pack
             except SessionCompressError as error:
                 yield error
         elif name.endswith(ARCHIVE):
@@ -121,6 +124,19 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
             unpack = f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(folder / name))}"
             remedy = f"Put {index} back from a backup, or unpack it by '{unpack}', and move it away."
             yield Damaged("its index is missing", where=folder / name, state="The pack was not changed.", remedy=remedy)
+
+
+def _lost(index: Path, pack: Pack) -> Damaged | None:
+    """Make the error of a pack whose archive is gone though it holds sessions; None where all is well."""
+    if os.path.lexists(pack.archive) or not pack.waiting():
+        return None
+    # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
+    with suppress(FileFailed):
+        if waiting := Pack(pack.root, pack.name, read_index(index)).waiting():
+            archive, count = pack.archive.name, counted(len(waiting), "session is", "sessions are")
+            remedy = f"Put {archive} back from a backup: {count} only there. If that is lost, delete this file."
+            return Damaged("its archive is missing", where=index, state="The pack was not changed.", remedy=remedy)
+    return None
 
 
 def aside_of(path: Path) -> Path:

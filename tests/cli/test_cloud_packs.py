@@ -182,6 +182,40 @@ def test_a_pack_that_does_not_read_back_takes_no_session(sessions: Any, monkeypa
     assert full(sessions) == before
 
 
+def test_what_another_run_brought_back_meanwhile_is_no_damage(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It empties the index that was listed; that read as one to be put back from a backup, with 5."""
+    assert run("pack", BUCKET).exit_code == 0
+    (index,) = (key for key in packs(sessions) if key.endswith(".index"))
+    get_object = obstore.get
+
+    def get(store: Any, key: str, *arguments: Any, **named: Any) -> Any:
+        if key == index:
+            monkeypatch.setattr(obstore, "get", get_object)
+            assert run("unpack", BUCKET).exit_code == 0
+        return get_object(store, key, *arguments, **named)
+
+    monkeypatch.setattr(obstore, "get", get)
+    done = run("search", "look at 0", BUCKET)
+    assert (done.exit_code, "another run just removed it" in done.stderr) == (4, True), done.output
+
+
+def test_what_is_gone_on_with_as_soon_as_it_is_back(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays, and is no failure of the store."""
+    newer, put_object = DATA[TWO] + b"\n", obstore.put
+    assert run("pack", BUCKET).exit_code == 0
+
+    def overwritten(key: str, put: Callable[[], Any]) -> Any:
+        done = put()
+        if key == TWO:
+            put_object(sessions, TWO, newer)
+        return done
+
+    putting(monkeypatch, overwritten)
+    done = run("unpack", BUCKET)
+    assert (done.exit_code, "somebody else wrote it as soon as it was back" in done.stderr) == (4, True), done.output
+    assert content(sessions, TWO) == newer
+
+
 @pytest.mark.slow
 def test_of_two_packs_at_once_none_loses(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second begins when the first has put its index: what comes back is all, and once."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from sessioncompress.core.text import kb
 from sessioncompress.formats.table import TABLE
 from sessioncompress.operations import search as searching
+from sessioncompress.store import disk
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.cli.test_cli import document, here, run
@@ -505,6 +508,66 @@ def test_an_archive_without_its_index(work: Path, monkeypatch: pytest.MonkeyPatc
     assert "its index is missing" in result.stderr
     assert f"'tar --zstd -k -C {work} -xf {archive}'" in result.stderr
     assert archive.exists()
+
+
+def test_a_full_disk_under_the_copy_that_is_read(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the session, and where its copy was; it named a folder that was gone by then."""
+
+    def fill(fd: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    run("pack", work)
+    monkeypatch.setattr(disk, "write_all", fill)
+    result = run("verify", work)
+    assert result.exit_code == 3
+    where = f"the temporary copy of {work}/one.jsonl in {tempfile.gettempdir()}: no space left on device."
+    assert where in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["verify", "stats", "unpack", "pack", "search"])
+def test_an_index_without_its_archive(work: Path, command: str) -> None:
+    """What it holds is lost unless it is put back: `pack` said that it is packed already, and the others 3."""
+    run("pack", work)
+    (archive,) = (work / ".sessioncompress/packs").glob("*.tar.zst")
+    archive.unlink()
+    result = run(command, *(["Look"] if command == "search" else []), work)
+    assert result.exit_code == 5, result.output
+    assert "tmp-1.index: its archive is missing. The pack was not changed. Put tmp-1.tar.zst back" in result.stderr
+    assert "3 sessions are only there" in result.stderr
+
+
+def test_an_index_without_its_archive_of_what_is_back(work: Path) -> None:
+    """Nothing is lost, as where an older index is put back over the folder: the next run deletes it."""
+    was = packs.state(work)
+    run("pack", work)
+    index = work / ".sessioncompress/packs/tmp-1.index"
+    before = index.read_bytes()
+    run("unpack", work)
+    index.parent.mkdir()
+    index.write_bytes(before)
+    assert run("verify", work).exit_code == 0
+    assert run("pack", work).exit_code == 0
+    assert run("unpack", work).exit_code == 0
+    assert packs.state(work) == was
+
+
+@pytest.mark.parametrize(("named", "code"), [("Look at part 1.", 0), (".", 2)])
+def test_from_a_deleted_folder(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, code: int
+) -> None:
+    """A title still means a session in an agent's folder, and a path nothing: both ended with a traceback."""
+    home = tmp_path / "home"
+    sessions = home / ".pi/agent/sessions/project"
+    monkeypatch.setenv("HOME", str(home))
+    packs.sessions_in(sessions)
+    assert run("pack", sessions).exit_code == 0
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    result = run("unpack", named)
+    assert result.exit_code == code, result.output
+    assert (sessions / "two.jsonl").exists() == (code == 0)
 
 
 def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
