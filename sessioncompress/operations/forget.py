@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,12 +16,24 @@ from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.relatives import Kin, referring, strangers_of, unknown_to
+from sessioncompress.pipeline.relatives import (
+    Kin,
+    State,
+    Stranger,
+    may_know,
+    referring,
+    state_of,
+    strangers_of,
+    unknown_to,
+)
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import damage, disk, folder, recover
+from sessioncompress.store import damage, disk, folder, packing, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, size_of, store_of
+from sessioncompress.store.layout import Store, size_of, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_session
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.packed import Packed
 
 
 class ForgetStats(Struct, frozen=True, rename="camel"):
@@ -30,7 +44,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     `gone`: the session does not exist any more. `links_kept` late links stay: they are open for writing, hold lines
     that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
     to every journal here: another store is elsewhere, or was deleted. `referring` names other sessions in the folder
-    with markers that only these originals can expand.
+    with markers that only these originals can expand, packed ones too.
     """
 
     path: str
@@ -81,6 +95,7 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, kin: Kin, *,
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
         refer = _referring(session.path, store, journal, policy, kin)
+        refer += _referring_in_packs(session, journal)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
@@ -146,6 +161,47 @@ def _referring(
     with suppress(SessionCompressError):
         ids.add(reading.whose(session)[1].id)
     return tuple(referring(session, ids, store, journal, policy, kin))
+
+
+def _referring_in_packs(session: OpenSession, journal: journals.Journal | None) -> tuple[str, ...]:
+    """Name the packed forks of a session that have markers of its originals: they begin with its first prompt."""
+    # Imported here: the list of sessions is no matter of most of this command.
+    from sessioncompress.operations.sessions import first_prompt
+
+    above = (session.path.parent, *session.path.parent.parents)
+    states = tuple((packs, state_of(packs)) for packs in map(packing.packs_of, above) if packs.is_dir())
+    title = ""
+    if states:
+        with suppress(SessionCompressError):
+            head = reading.head_in(session)
+            title = first_prompt(session, reading.format_of(session, head=head), head)[0]
+    marked = _marked_in_packs(session.path.parent, title, states) if states else []
+    return tuple(f"{name} (packed)" for name, left in marked if may_know(journal, left))
+
+
+@lru_cache(maxsize=1 << 10)
+def _marked_in_packs(
+    folder: Path, title: str, states: tuple[tuple[Path, State], ...]
+) -> list[tuple[str, list[Stranger]]]:
+    """Find the markers of packed sessions with a first prompt that their own journals do not know; read once."""
+    # Imported here, as above.
+    from sessioncompress.operations.packed import each_packed
+
+    def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:
+        with open_session(copy, writing=False) as session:
+            return place.name, strangers_of(session, journals.load(store_in(copy).journal))
+
+    among = [each for each in _packed(folder, states) if each.entry.title == title]
+    return [outcome.result for outcome in each_packed(among, left) if outcome.result is not None]
+
+
+@lru_cache(maxsize=1)
+def _packed(folder: Path, states: tuple[tuple[Path, State], ...]) -> list[Packed]:
+    # Imported here, as above.
+    from sessioncompress.operations.packed import packed_beside
+
+    del states
+    return list(packed_beside(folder))
 
 
 def _dropped(journal: journals.Journal | None) -> int:

@@ -103,6 +103,15 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
                     yield Packed(pack, entry)
 
 
+def packed_beside(folder: Path) -> Iterator[Packed]:
+    """Yield the packed sessions that were in a folder, and are not at their places, of packs that can be read."""
+    for pack in chain.from_iterable(map(packing.packs_in, (folder, *folder.parents))):
+        if isinstance(pack, Pack):
+            for entry in pack.packed():
+                if pack.place(entry).parent == folder and pack.holds(entry):
+                    yield Packed(pack, entry)
+
+
 def packed_at(path: Path) -> Packed | None:
     """Find a packed session that was at a path, or below it."""
     # A name that no file can have is none of a session's.

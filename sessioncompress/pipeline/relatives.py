@@ -267,7 +267,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     strangers = strangers_of(session, Journal(), form)
     if not strangers:
         return
-    relatives = [each for each in relatives_of(session, policy, form) if _may_know(each.journal, strangers)]
+    relatives = [each for each in relatives_of(session, policy, form) if may_know(each.journal, strangers)]
     unknown = unknown_to_all(relatives, strangers)
     known, nameless = len(strangers) - len(unknown), sum(not each.reference for each in unknown)
     # The error begins with the whole path: the rest names what lies beside the session without it.
@@ -319,13 +319,13 @@ def referring(
         own = store_at(path, policy).journal
         left = _nameable(path, state_of(path), own, state_of(own))
         # Relatives are looked for only where they count.
-        for relative in relatives(name_of(path)) if _may_know(journal, left) else ():
+        for relative in relatives(name_of(path)) if may_know(journal, left) else ():
             if relative != path and store_at(relative, policy) != store:
                 with suppress(SessionCompressError):
                     left = unknown_to(stored(relative, policy).journal, left)
             if not left:
                 break
-        if _may_know(journal, left):
+        if may_know(journal, left):
             found.append(path.name)
     return found
 
@@ -339,7 +339,7 @@ def _nameable(kin: Path, state: State, own: Path, of_own: State) -> Sequence[Str
     return []
 
 
-def _may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
+def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
     """Tell whether a journal, None if it cannot be read, may know one of the texts."""
     return bool(strangers) and (journal is None or len(unknown_to(journal, strangers)) < len(strangers))
 

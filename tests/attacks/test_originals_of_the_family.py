@@ -412,6 +412,23 @@ def test_forget_names_the_sessions_that_need_the_originals(
     assert (done.returncode, said in done.stdout) == (0, True), done.stderr
 
 
+@pytest.mark.parametrize("restored", [True, False], ids=["restored", "rewritten"])
+def test_forget_names_a_packed_session_that_needs_the_originals(tmp_path: Path, restored: bool) -> None:
+    """Of a restored session it said that nothing was lost; one that is packed and needs none of them is not named."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    child.with_name("plain.jsonl").write_bytes(of_pi())
+    child.with_name("another.jsonl").write_bytes(PiSession(seed="another").bytes())
+    assert (
+        run(tmp_path, "pack", child, child.with_name("plain.jsonl"), child.with_name("another.jsonl")).returncode == 0
+    )
+    if restored:
+        run(tmp_path, "restore", parent)
+    asked = run(tmp_path, "forget", parent)
+    assert (asked.returncode, f"{REFERS} (packed)" in asked.stdout) == (2, True), asked.stdout
+    assert "nothing is lost" not in asked.stdout
+    assert f"{REFERS} (packed)" in run(tmp_path, "forget", "--yes", parent).stdout
+
+
 def test_forget_says_so_where_the_session_is_gone_or_its_journal_damaged(tmp_path: Path) -> None:
     """Then the fork's markers are all that is left of it; by the id and the name that its header has."""
     parent, _ = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
