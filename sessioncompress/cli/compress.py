@@ -121,7 +121,8 @@ def compress(
     if chosen.as_json:
         output.echo_json(wording.document(done, dry_run=rehearse))
     lines.end(wording.total_lines(done, passed_over=passed_over))
-    runs = (stats.run for stats in done)
+    # Without originals there is no way back.
+    runs = (stats.run for stats in done if chosen.urls or policies.of(Path(stats.path)).keep_backup)
     output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
     if run.interrupted:
         codes.add(output.cut_short(run))

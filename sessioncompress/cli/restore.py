@@ -19,7 +19,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, U
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.restoring import RestoreStats
+from sessioncompress.operations.restoring import WHOLE, RestoreStats
 from sessioncompress.operations.wording import status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
@@ -114,6 +114,8 @@ def restore(
     what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
+    if (whole := sum(each.reason.startswith(WHOLE) for each in restored)) and not (chosen.is_one or chosen.quiet):
+        echo_wrapped(f"{counted(whole, 'session was', 'sessions were')} {WHOLE}; -v says which", err=True)
     if not (chosen.dry_run or chosen.quiet or chosen.urls):
         _tell_of_stores(chosen, found, restored, policies, backup_dir)
     if not (last or run):
@@ -178,7 +180,8 @@ def _taken_back(
             click.echo(printable(f"run {one.run}: nothing could be undone"), err=True)
     else:
         if not (chosen.as_json or chosen.quiet):
-            click.echo(f"nothing {'else ' if failed else ''}left to undo", err=True)
+            elsewhere = f" {_looked(chosen)}" if chosen.everything and not failed else ""
+            click.echo(f"nothing {'else ' if failed else ''}left to undo{elsewhere}", err=True)
         # A session whose store was deleted is in no run: what the user named is looked at for its markers.
         in_runs = {each.path for each in runs} | failed
         unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
@@ -197,21 +200,21 @@ def _tell_of_stores(
         return
     paths = [Path(each.path) for each in whole]
     take, it = ("The store still takes", "it") if len(paths) == 1 else ("The stores still take", "them")
-    arguments, others = " ".join(typed(paths, backup_dir)), 0
+    arguments = " ".join(typed(paths, backup_dir))
     if len(paths) > MOST_TYPED:
         take = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back still take"
-        if chosen.include or chosen.exclude or chosen.older_than is not None or len(chosen.paths) > MOST_TYPED:
+        gone, arguments = set(paths), chosen.typed(backup_dir)
+        are_some = chosen.include or chosen.exclude or chosen.older_than is not None or len(chosen.paths) > MOST_TYPED
+        # A folder, or --all, would hit stores that other sessions still need.
+        if are_some or any(
+            each.path not in gone and holds(store_at(each.path, policies.of(each.path))) for each in found
+        ):
             remedy = "if you no longer need them, 'sessioncompress forget' with their paths deletes them"
             echo_wrapped(f"{take} {kb(size)}; {remedy}", err=True)
             return
-        gone, arguments = set(paths), chosen.typed(backup_dir)
-        others = sum(each.path not in gone and holds(store_at(each.path, policies.of(each.path))) for each in found)
     echo_wrapped(f"{take} {kb(size)}; if you no longer need {it}, delete {it} with:", err=True)
     # A line of its own, and never broken: it is there to be copied.
     click.echo(printable(f"  sessioncompress forget {arguments}"), err=True)
-    if others:
-        too = counted(others, "other session", "other sessions")
-        echo_wrapped(f"That also deletes the stores of {too}. To delete only these, name their paths.", err=True)
 
 
 def _has_all_back(path: Path, policies: Policies) -> bool:

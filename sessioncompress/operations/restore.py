@@ -25,7 +25,7 @@ from sessioncompress.operations.checkpoints import (
     with_removed,
 )
 from sessioncompress.operations.put_back import ByMarkers, way_out
-from sessioncompress.operations.restoring import ALREADY, ALREADY_BUT, RestoreStats, Restoring, joined
+from sessioncompress.operations.restoring import ALREADY, ALREADY_BUT, WHOLE, RestoreStats, Restoring, joined
 from sessioncompress.operations.show import of_another
 from sessioncompress.operations.undo import Undo, stands_alone
 from sessioncompress.operations.unwinding import Unwound
@@ -117,7 +117,7 @@ class _Exactly(Restoring):
             elif stands_alone(session, journal, wanted, self._format(), self.store.originals):
                 self.only = wanted
             else:
-                whole = "restored as a whole, with what other runs did: what was there between two runs is not kept"
+                whole = f"{WHOLE}: what was there between two runs is not kept"
                 self.command = Command.RESTORE
         takes = self.command is not Command.RESTORE_LINES
         taking = [] if not takes else journal.checkpoints

@@ -18,6 +18,7 @@ from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
 
+WHOLE = "restored as a whole, with what other runs did"
 ALREADY = "it has its original bytes already"
 ALREADY_BUT = "every line that its journal knows has its original bytes already"
 NONE_STORED = "no originals are stored"

@@ -47,11 +47,10 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
 
 
 THESE = "sessioncompress forget {folder}"
-ALSO = " That also deletes the stores of 1 other session. To delete only these, name their paths."
 SOME = "'sessioncompress forget' with their paths deletes them"
 MANY: list[tuple[str, tuple[str, ...], bool, str]] = [
     ("no others", (), False, f"need them, delete them with: {THESE}"),
-    ("others", (), True, f"need them, delete them with: {THESE}{ALSO}"),
+    ("others", (), True, f"need them, {SOME}"),
     ("only some are chosen", ("--include", "[a-d].jsonl"), True, f"need them, {SOME}"),
 ]
 
@@ -68,6 +67,21 @@ def test_of_many_the_folder_is_named_and_what_else_that_hits(
         f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; if you no longer "
         f"{says.format(folder=tmp_path)}"
     )
+
+
+def test_several_sessions_that_come_back_as_a_whole_are_told_of(tmp_path: Path) -> None:
+    """What was there between their runs is not kept, and their short lines have no room to say so."""
+    path = put(tmp_path, "a")[0]
+    run("compress", "-q", "--min-size", "0", "--preset", "archive", "--keep-turns", "0", tmp_path)
+    done = run("restore", "--last", tmp_path)
+    whole = "1 session was restored as a whole, with what other runs did; -v says which\n"
+    assert whole in done.stderr
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+def test_without_originals_no_way_back_is_promised(tmp_path: Path) -> None:
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    assert "undo with" not in run("compress", "--no-backup", path).stderr
 
 
 def test_a_store_that_another_run_needs_is_left_out(tmp_path: Path) -> None:
