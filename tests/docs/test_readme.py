@@ -32,7 +32,7 @@ WORDS = {
     "Nothing lost": ("kill", "power cut", "full disk", "bad line", "appends while we work"),
     "Can't be forged": ("cannot pass for content", "noticed at the next run"),
     "Bounded memory": ("longest line",),
-    "Surroundings are data": ("where anything is written", "what is run", "what is deleted"),
+    "Nearby files are never trusted": ("where anything is written", "what is run", "what is deleted"),
 }
 """The promises, and what the full text of each must say."""
 
