@@ -100,6 +100,9 @@ def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
         for path in (store.journal, store.originals)
         for url in (f"{where}/{FOLDER}/{path.name}",)
     )
+    if any(each.found and not each.size for each in (journal, originals)) and session.is_overwritten():
+        # What is packed is emptied, the session first. Without its store it would read as damaged.
+        raise InUse("somebody else just packed or wrote it", where=remote.url, state=NOT_CHANGED, remedy="Run again.")
     if writes:
         _refuse_if_leased(originals, store)
     return Copy(session, originals, journal)

@@ -23,7 +23,7 @@ from sessioncompress.formats.openai_chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
-from sessioncompress.pipeline.relatives import relatives_of
+from sessioncompress.pipeline.relatives import packed_kin, relatives_of
 from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
@@ -174,7 +174,10 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
     # Imported here: few references are looked for so far, and that module imports this one.
     from sessioncompress.operations import packed
 
-    among = packed.packed_anywhere() if path is None else packed.packed_in([path])
+    among = list(packed.packed_anywhere() if path is None else packed.packed_in([path]))
+    if path is not None and not is_folder(path):
+        with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
+            among += [packed.Packed(*each) for each in packed_kin(session)]
     with_stores = [each for each in among if isinstance(each, packed.Packed) and len(each.entry.members) > 1]
 
     def search(place: Path, copy: Path) -> list[Shown]:

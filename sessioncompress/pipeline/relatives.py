@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple, TypeAlias
 
 from sessioncompress.core.jsonl import parse, pieces_of
@@ -29,6 +31,8 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import JOURNAL, Store, last_line, owners, store_at
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.pack import Entry
+from sessioncompress.store.packing import Pack, packs_in
 from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16
@@ -61,6 +65,26 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     name = reading.format_of(session, form, head).named(head)
     stores = (stored(path, policy) for path in named_by(name, session.path, policy) if path != session.path)
     return [each for each in stores if each.journal.runs]
+
+
+def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack, Entry]]:
+    """Find the packed sessions with a store that a session's header names, or that were at its place.
+
+    Only packs of its folder and of those above are read. Raises Refused where the session is of no format.
+    """
+    head = reading.head_in(session)
+    name = reading.format_of(session, form, head).named(head)
+    ids, files = {name.id, *name.parents} - {""}, set(map(_last_of, name.parents))
+    found = []
+    for pack in chain.from_iterable(map(packs_in, session.path.parents)):
+        if not isinstance(pack, Pack):
+            continue
+        for entry in pack.packed():
+            place = pack.place(entry)
+            is_beside = place.name in files and place.parent == session.path.parent
+            if len(entry.members) > 1 and (place == session.path or entry.id in ids or is_beside):
+                found.append((pack, entry))
+    return found
 
 
 def named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
@@ -282,6 +306,12 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         ways.append(f"{lie}: {again}' with its path puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
             ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
+    for pack, entry in packed_kin(session, form) if nameless < len(unknown) else ():
+        place = pack.place(entry)
+        why = "the session that it is a fork, copy or continuation of is packed"
+        back = f"'sessioncompress unpack {quote(str(place))}' brings it back with its originals"
+        is_here = place == session.path
+        ways.append(f"{f'Move this one away; {back}' if is_here else f'{back}; then run this again'}.")
     if nameless < len(unknown):
         who = "another session has the others" if known else "the session it was, or is a copy of, still has them"
         ways.append(

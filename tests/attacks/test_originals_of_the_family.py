@@ -384,6 +384,35 @@ def test_a_marker_that_no_relative_knows_is_refused_still(tmp_path: Path) -> Non
     assert "'sessioncompress restore --from-markers --originals OTHER PATH'" in refused.stderr
 
 
+@pytest.mark.parametrize("command", [["verify"], ["restore"], ["restore", "--from-markers"], ["diff"]], ids=" ".join)
+def test_where_the_relative_is_packed_that_is_said(tmp_path: Path, command: list[str]) -> None:
+    """It said that the originals were deleted, perhaps, and `show` that there was none."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    reference = child.read_bytes().partition(b"sessioncompress show ")[2][:12].decode()
+    before = run(tmp_path, "show", "--all", reference, child).stdout
+    assert run(tmp_path, "pack", parent).returncode == 0
+    refused = run(tmp_path, *command, child)
+    assert refused.returncode == 4
+    back = f"'sessioncompress unpack {parent}' brings it back with its originals"
+    assert f"is packed. The session was not changed. {back}" in " ".join(refused.stderr.split())
+    shown = run(tmp_path, "show", "--all", reference, child)
+    assert (shown.returncode, shown.stdout) == (0, before), shown.stderr
+    assert run(tmp_path, "unpack", parent).returncode == 0
+    assert run(tmp_path, "verify", child).returncode == 0
+
+
+def test_where_the_originals_are_packed_at_the_same_place_that_is_said(tmp_path: Path) -> None:
+    """As where a backup of the session alone was put back after it was packed."""
+    parent, _ = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    rewritten = parent.read_bytes()
+    assert run(tmp_path, "pack", parent).returncode == 0
+    parent.write_bytes(rewritten)
+    refused = run(tmp_path, "restore", parent)
+    assert refused.returncode == 4
+    said = f"Move this one away; 'sessioncompress unpack {parent}' brings it back with its originals."
+    assert said in " ".join(refused.stderr.split())
+
+
 REFERS = "1 session here refers to these originals: fork.jsonl"
 
 

@@ -199,6 +199,24 @@ def test_what_another_run_brought_back_meanwhile_is_no_damage(sessions: Any, mon
     assert (done.exit_code, "another run just removed it" in done.stderr) == (4, True), done.output
 
 
+@pytest.mark.parametrize("name", STORE, ids=["originals", "journal"])
+def test_what_another_run_packs_as_it_is_read_is_no_damage(
+    sessions: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its store is emptied, and was to be put back from a backup, with 5, or to be forgotten."""
+    get_object = obstore.get
+
+    def get(store: Any, key: str, *arguments: Any, **named: Any) -> Any:
+        if key == name:
+            monkeypatch.setattr(obstore, "get", get_object)
+            assert run("pack", BUCKET).exit_code == 0
+        return get_object(store, key, *arguments, **named)
+
+    monkeypatch.setattr(obstore, "get", get)
+    done = run("restore", f"{BUCKET}/{ONE}")
+    assert (done.exit_code, "somebody else just packed or wrote it" in done.stderr) == (4, True), done.output
+
+
 def test_what_is_gone_on_with_as_soon_as_it_is_back(sessions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays, and is no failure of the store."""
     newer, put_object = DATA[TWO] + b"\n", obstore.put
