@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.pack import (
     INDEX,
@@ -82,9 +82,19 @@ class Pack:
         self.index = self.index._replace(entries=tuple(entries))
         disk.put(self.archive.with_name(self.name + INDEX), self.index.written())
 
+    def is_of_another(self) -> bool:
+        """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
+
+        A shorter one may have lost its end, so that it is told only where no session is to be read from it. An empty
+        one has nothing to lose.
+        """
+        found = status_of(self.archive)
+        size = found.st_size if found else 0
+        return size > self.index.size or (0 < size < self.index.size and not self.packed())
+
     def drop_if_done(self) -> None:
         """Delete a pack all of whose sessions are at their places again. Raises OSError."""
-        if all(each.state is not State.PACKED for each in self.index.entries):
+        if not self.packed() and not self.is_of_another():
             disk.remove(self.archive)
             disk.remove(self.archive.with_name(self.name + INDEX))
             disk.flush_folder(self.archive.parent)
@@ -110,17 +120,23 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
     for name in names:
         if name.endswith(INDEX):
             try:
-                yield Pack(root, name.removesuffix(INDEX), read_index(folder / name))
+                pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name))
+                yield _without_index(pack.archive, root, "its index is of an archive of another size") if pack.is_of_another() else pack
             except SessionCompressError as error:
                 yield error
         elif name.endswith(ARCHIVE):
             index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
             if index in names or new in names:
                 continue
-            # Of a session that has come back since, and been gone on with, what is there stays.
-            unpack = f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(folder / name))}"
-            remedy = f"Put {index} back from a backup, or unpack it by '{unpack}', and move it away."
-            yield Damaged("its index is missing", where=folder / name, state="The pack was not changed.", remedy=remedy)
+            yield _without_index(folder / name, root, "its index is missing")
+
+
+def _without_index(archive: Path, root: Path, what: str) -> Damaged:
+    # Of a session that has come back since, and been gone on with, what is there stays.
+    unpack = f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(archive))}"
+    index = archive.name.removesuffix(ARCHIVE) + INDEX
+    remedy = f"Put its {index} back from a backup, or unpack it by '{unpack}', and move it away."
+    return Damaged(what, where=archive, state="The pack was not changed.", remedy=remedy)
 
 
 def aside_of(path: Path) -> Path:
