@@ -76,6 +76,18 @@ def _said_printably() -> Iterator[None]:
         raise click.UsageError(fitting, error.ctx) from error
 
 
+@contextmanager
+def _in_a_folder() -> Iterator[None]:
+    """Tell of a working folder that was deleted: no path can be counted from there."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        # What names a file that is missing is another error.
+        if error.filename is not None:
+            raise
+        raise click.UsageError("the working folder no longer exists. Change to another one, and run again") from error
+
+
 class _Commands(OneScreen, click.Group):
     """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
 
@@ -128,7 +140,7 @@ class _Commands(OneScreen, click.Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _said_printably():
+        with _said_printably(), _in_a_folder():
             return super().invoke(ctx)
 
 

@@ -1606,6 +1606,19 @@ def test_show_from_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mon
     assert "the working folder no longer exists. Change to another one" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["pack .", "unpack pi", "restore .", "history .", "stats .", "search x ."])
+def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """A usage error where a path counts from there, of whatever command."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    result = run(*command.split())
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        2,
+        "Error: the working folder no longer exists. Change to another one, and run again",
+    )
+
+
 def test_show_in_a_folder(compressed: Path) -> None:
     """The path may be the session's folder."""
     assert run("show", references(compressed)[0], compressed.parent).exit_code == 0
