@@ -23,7 +23,7 @@ from sessioncompress.formats.base import Format
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
 from sessioncompress.pipeline import reading, rollouts
-from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
@@ -97,10 +97,11 @@ def pack_sessions(
             for heads in map(_by_family, projects.values()):
                 names.append(packing.free_name(root, _name_of(heads[0]), names))
                 archive = str(packing.packs_of(root) / f"{names[-1]}{ARCHIVE}")
-                yield from (Outcome(head.found, _stats(head, archive, "would pack")) for head in heads)
+                for head in heads:
+                    yield outcome_of(head.found, lambda: _stats(head, archive, "would pack"))  # noqa: B023 - called at once
         return
     # Where nothing is left to pack, what a killed run left is put right all the same.
-    for root in sorted(root for root in real if packing.packs_of(root).is_dir()):
+    for root in sorted(root for root in real if is_folder(packing.packs_of(root))):
         projects_in.setdefault(root, {})
     for root, projects in projects_in.items():
         try:

@@ -21,7 +21,7 @@ from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.pack import (
     INDEX,
@@ -38,7 +38,7 @@ from sessioncompress.store.pack import (
     read_index,
 )
 from sessioncompress.store.recover import LINK_SECONDS
-from sessioncompress.store.swap import HOLD_SECONDS
+from sessioncompress.store.swap import HOLD_SECONDS, link
 
 TEMP: Final = f"{ARCHIVE}.temp"
 NEW: Final = f"{INDEX}.new"
@@ -84,9 +84,19 @@ class Pack:
         self.index = self.index._replace(entries=tuple(entries))
         disk.put(self.archive.with_name(self.name + INDEX), self.index.written())
 
+    def is_of_another(self) -> bool:
+        """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
+
+        A shorter one may have lost its end, so that it is told only where no session is to be read from it. An empty
+        one has nothing to lose.
+        """
+        found = status_of(self.archive)
+        size = found.st_size if found else 0
+        return size > self.index.size or (0 < size < self.index.size and not self.packed())
+
     def drop_if_done(self) -> None:
         """Delete a pack all of whose sessions are at their places again. Raises OSError."""
-        if all(each.state is not State.PACKED for each in self.index.entries):
+        if not self.packed() and not self.is_of_another():
             disk.remove(self.archive)
             disk.remove(self.archive.with_name(self.name + INDEX))
             disk.flush_folder(self.archive.parent)
@@ -113,17 +123,28 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
         if name.endswith(INDEX):
             try:
                 pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name))
-                yield _lost(folder / name, pack) or pack
+                wrong = _lost(folder / name, pack)
+                if wrong is None and pack.is_of_another():
+                    wrong = _without_index(pack.archive, root, "its index is of an archive of another size")
+                yield wrong or pack
             except SessionCompressError as error:
                 yield error
         elif name.endswith(ARCHIVE):
             index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
             if index in names or new in names:
                 continue
-            # Of a session that has come back since, and been gone on with, what is there stays.
-            unpack = f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(folder / name))}"
-            remedy = f"Put {index} back from a backup, or unpack it by '{unpack}', and move it away."
-            yield Damaged("its index is missing", where=folder / name, state="The pack was not changed.", remedy=remedy)
+            yield _without_index(folder / name, root, "its index is missing")
+
+
+def by_tar(archive: Path, root: Path) -> str:
+    """Write the command that unpacks an archive: what is there stays, as it may have been gone on with."""
+    return f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(archive))}"
+
+
+def _without_index(archive: Path, root: Path, what: str) -> Damaged:
+    index = archive.name.removesuffix(ARCHIVE) + INDEX
+    remedy = f"Put its {index} back from a backup, or unpack it by '{by_tar(archive, root)}', and move it away."
+    return Damaged(what, where=archive, state="The pack was not changed.", remedy=remedy)
 
 
 def _lost(index: Path, pack: Pack) -> Damaged | None:
@@ -169,6 +190,7 @@ class NewPack:
         self._path = self._folder / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
+            self._refuse_without_links()
         self._writer: PackWriter | None = PackWriter(self._fd, content)
         self.is_broken = False
         """A failed write has left the archive so that nothing more can be added, nor can it be committed."""
@@ -179,6 +201,16 @@ class NewPack:
     def __exit__(self, *details: object) -> None:
         os.close(self._fd)
         disk.remove(self._path)
+
+    def _refuse_without_links(self) -> None:
+        """Raise Unsupported where there are no hard links: no session would come back from the pack."""
+        probe = self._path.with_name(f".{self._path.name}")
+        try:
+            link(self._path, probe)
+        except BaseException:
+            self.__exit__()
+            raise
+        disk.remove(probe)
 
     def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
         """Pack the files of one session; see PackWriter."""

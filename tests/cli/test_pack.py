@@ -7,7 +7,9 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from sessioncompress.core.text import kb
 from sessioncompress.formats.table import TABLE
 from sessioncompress.operations import search as searching
 from sessioncompress.store import disk
-from sessioncompress.store.layout import store_in
+from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.originals import zstd
 from tests.cli.test_cli import document, here, run
 from tests.support import packs
@@ -93,6 +95,27 @@ def test_what_a_dry_run_promises(here: Path, *, compressed: bool) -> None:
     (made,) = document("pack", "s")["archives"]
     assert least < made["archiveSize"] / 1024 < most < 250
     assert least > 10 or not compressed
+
+
+@pytest.mark.parametrize("arguments", [[], ["--dry-run"]])
+def test_a_folder_of_ours_that_nobody_may_enter(
+    work: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """It is an error of those sessions that have to do with it, and of no others."""
+
+    def entering(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Path, **options: Any) -> Any:
+            if FOLDER in path.parent.parts:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path, **options)
+
+        return call
+
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(Path, name, entering(getattr(Path, name)))
+    result = run("pack", work, *arguments)
+    assert result.exit_code == 3
+    assert "permission denied" in result.stderr
 
 
 def test_what_pack_says_takes_it_back(work: Path) -> None:

@@ -7,14 +7,18 @@ import os
 import shlex
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sessioncompress.errors import Damaged, FileFailed, InUse, IsALink, Refused, Unreadable
+from sessioncompress.errors import Damaged, FileFailed, InUse, IsALink, Refused, Unreadable, Unsupported
+from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
+from sessioncompress.pipeline.discover import discover
+from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import packing, recover_packs
 from sessioncompress.store.pack import INDEX, State, source_of
 from sessioncompress.store.packing import NEW
@@ -244,6 +248,29 @@ def test_a_session_that_cannot_get_its_name_leaves_no_store(folder: Path) -> Non
     assert state(folder) == was
 
 
+def test_a_file_system_without_hard_links(folder: Path) -> None:
+    """Nothing is packed there, as nothing would come back; and a pack that was copied there says what unpacks it."""
+
+    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        del number
+        if name == "link":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), arguments[1])
+
+    was = state(folder)
+    with disk(before):
+        assert [type(each.error) for each in pack(folder)] == [Unsupported]
+    assert (state(folder), (folder / "below/.sessioncompress").exists()) == (was, False)
+    pack(folder)
+    (one,) = packs_in(folder)
+    with disk(before):
+        outcomes = unpack(folder)
+    assert [type(each.error) for each in outcomes] == [Unsupported] * 3
+    assert f"xf {one.archive}'" in str(outcomes[0].error)
+    assert state(folder) == {}
+    unpack(folder)
+    assert state(folder) == was
+
+
 def _fields(entry: Any) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in entry.__struct_fields__}
 
@@ -263,6 +290,31 @@ def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
     assert [str(each.error) for each in pack(folder)] == [str(told), "None"]
     assert one.archive.exists()
     assert not (folder / "one.jsonl").exists()
+
+
+@pytest.mark.parametrize("size", ["larger", "smaller"])
+@pytest.mark.parametrize("work", [pack, unpack], ids=["pack", "unpack"])
+def test_an_archive_stays_that_its_index_does_not_tell_of(
+    folder: Path, work: Callable[[Path], list[Any]], size: str
+) -> None:
+    """Names are free again once a pack is gone, so that a backup may have the index of an earlier one."""
+    pack(folder)
+    (one,) = packs_in(folder)
+    index = one.archive.with_name(f"{one.name}{INDEX}")
+    earlier = index.read_bytes()
+    unpack(folder)
+    steps = 90 if size == "larger" else 2
+    alone = write(folder, session("Look at part 4.", steps=steps), "four.jsonl")
+    list(pack_sessions(discover([alone]), [folder], lambda _: BALANCED))
+    later, archive = index.read_bytes(), one.archive.read_bytes()
+    index.write_bytes(earlier)
+    with suppress(Damaged):
+        work(folder)
+    assert one.archive.read_bytes() == archive
+    (told,) = [each for each in packing.packs_in(folder) if isinstance(each, Damaged)]
+    assert (told.where, told.what) == (str(one.archive), "its index is of an archive of another size")
+    index.write_bytes(later)
+    assert "four.jsonl" in in_packs(folder)
 
 
 def test_what_the_remedy_for_an_archive_without_its_index_does(folder: Path) -> None:
