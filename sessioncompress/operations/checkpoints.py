@@ -194,10 +194,14 @@ def with_removed(
             there.add(journal.original_of(newest).hex())
     rewritten.fewer -= there
     missing = [each for each in missing if each.sha256 not in there]
-    if any(each.ended for each in journal.checkpoints):
-        back = {each.sha256 for each in missing if journal.is_of(bytes.fromhex(each.sha256), rewritten.taken_back)}
-        pieces = jsonl.pieces_of(session.reader, session.size) if back else ()
-        back &= {sha256(raw.removesuffix(b"\n")).hexdigest() for _, raw, whole in pieces if whole}
+    if missing and journal.checkpoints:
+        wanted, found, stands = {each.sha256 for each in missing}, set[str](), False
+        for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
+            stands = stands or HEAD.encode() in raw
+            if whole and (unended := sha256(raw.removesuffix(b"\n")).hexdigest()) in wanted:
+                found.add(unended)
+        # Without a summary the session is from before it, and what repeated that line went.
+        back = {each for each in found if not stands or journal.is_of(bytes.fromhex(each), rewritten.taken_back)}
         missing = [each for each in missing if each.sha256 not in back]
     return missing
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 
@@ -13,6 +12,7 @@ from sessioncompress.checkpoints.notes import NOTHING, Besides, gather
 from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.checkpoints.quote import clean
 from sessioncompress.core.checkpoint import Said, Summary
+from sessioncompress.errors import failing
 from sessioncompress.operations.conversation import said
 from sessioncompress.operations.draft import Opened
 
@@ -50,11 +50,12 @@ class OldPart:
         return said(self.session, self._lines, self._apart)
 
     def went_on(self) -> bool:
-        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up."""
-        session = self.session.session
-        with suppress(OSError):
-            return session.path.stat().st_size > session.size
-        return False
+        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up.
+
+        Raises InUse where the session was changed otherwise: its lines are no longer where they are looked for.
+        """
+        with failing(self.session.session.path):
+            return self.session.session.appended() > 0
 
     def add(self, context: Sequence[str]) -> None:
         """Add what a command of the user's says besides."""

@@ -27,7 +27,7 @@ from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.long import FEW, LINES, LONG, SMALL, grown, pi, rounds_come_to_rest
 from tests.support.records import GeminiRecords
-from tests.support.runs import MTIME, compress, form_of, journal_of, snapshot, split, survey_of, write
+from tests.support.runs import MTIME, compress, fixture, form_of, journal_of, snapshot, split, survey_of, write
 
 EACH = pytest.mark.parametrize("name", LONG)
 EACH_OF_LINES = pytest.mark.parametrize("name", LINES)
@@ -457,6 +457,38 @@ def test_what_repeats_messages_comes_out_after_it_was_kept(tmp_path: Path) -> No
     assert restore_session(path, keep_checkpoints=True).lines_restored
     assert restore_session(path).checkpoints_removed == 1
     assert path.read_bytes() == resumed()
+
+
+@pytest.mark.parametrize("drop", [False, True], ids=["", "lines dropped"])
+@pytest.mark.parametrize("more", [b"", b'{"$set":{"summary":"Gauges"}}\n'], ids=["", "the agent went on"])
+def test_an_older_state_is_not_asked_for_what_repeated_its_messages(more: bytes, drop: bool, tmp_path: Path) -> None:
+    """They were rewritten in a checkpoint, which it does not have, and stand there as the agent wrote them."""
+    older = fixture("gemini.jsonl")
+    path = write(tmp_path, older)
+    share = replace(SMALL, compact=replace(SMALL.compact, keep=CutRule.SHARE))
+    assert compact_session(path, share, drop_dead=drop).status is Status.COMPACTED
+    compress(path, MORE)
+    path.write_bytes(older + more)
+    verify_session(path)
+    assert restore_session(path).status is Status.UNCHANGED
+    compress(path, MORE)
+    restore_session(path)
+    assert path.read_bytes() == older + more
+
+
+def test_a_message_that_was_altered_where_it_is_repeated_is_no_older_state(tmp_path: Path) -> None:
+    """The checkpoint stands there, and the line that it repeats, too."""
+    path = write(tmp_path, fixture("gemini.jsonl"))
+    share = replace(SMALL, compact=replace(SMALL.compact, keep=CutRule.SHARE))
+    assert compact_session(path, share).status is Status.COMPACTED
+    compress(path, MORE)
+    lines = split(path.read_bytes())
+    (at,) = (number for number, raw in enumerate(lines) if b"Extracted by" in raw)
+    before, marker, after = lines[at].rpartition(b"[[sessioncompress: ")
+    lines[at] = before + marker + b"9" + after
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(Refused, match="1 rewritten line is no longer as we wrote it"):
+        restore_session(path)
 
 
 @EACH

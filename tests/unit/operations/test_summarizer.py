@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import FileFailed, UsageError
+from sessioncompress.errors import FileFailed, InUse, UsageError
 from sessioncompress.operations import endpoint as endpoints
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.compact import CompactStats, compact_session
@@ -175,6 +175,19 @@ def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
     stats = compacted(path, command=python(f"{appends}{PRINTS}"))
     assert (stats.status, stats.reason) == (Status.SKIPPED, "its agent added to it during the summary")
     assert path.read_bytes() == before + b"\n"
+
+
+@EACH
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_session_that_is_cut_short_meanwhile_is_refused(tmp_path: Path, name: str, dry_run: bool) -> None:
+    """Whose lines are gone is not looked for them."""
+    path = write(tmp_path, LONG[name](8))
+    size = path.stat().st_size // 2
+    command = python(f"import os\nos.truncate({str(path)!r}, {size})\n{PRINTS}")
+    with pytest.raises(InUse, match="another program has changed it, not only appended to it"):
+        compact_session(path, replace(FEW, summarizer=Summarizer(command=command)), dry_run=dry_run)
+    assert path.stat().st_size == size
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.fixture(scope="module")
