@@ -49,7 +49,10 @@ class Checkpoints:
         self._hanging = Hanging(form, journal)
         head, strange = HEAD.encode(), False
         names = Names(journal, originals)
-        mine = OurLines(taking, journal)
+        with session.reader() as file:
+            whole_lines = (raw for _, raw, whole in jsonl.pieces(file, session.size) if whole)
+            others = OurLines(taking, journal).besides(map(names.of, whole_lines))
+        mine = OurLines(taking, journal, others)
         known = {line for record in journal.checkpoints for line in record.lines}
         there: set[str] = set()
         position = 0
@@ -63,11 +66,14 @@ class Checkpoints:
                     self._hanging.note(raw)
                 elif not named & known:
                     strange = strange or head in raw
-        self.taken = [each for each in taking if there.intersection(each.lines)]
+        complete = [each for each in taking if there.issuperset(each.lines)]
+        # What is left of another one is no line that it shares with one of these.
+        there.difference_update(*(each.lines for each in complete))
+        self.taken = [each for each in taking if each in complete or there.intersection(each.lines)]
         self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1
         """The byte before which an LF is ours: lines of ours, and nothing else, stand from there on."""
         # Without a trace of it, it was taken out, or never came into the session.
-        gone = [each for each in taking if not each.ended and not there.issuperset(each.lines)]
+        gone = [each for each in taking if not each.ended and each not in complete]
         self.altered = [each for each in gone if strange or there.intersection(each.lines)]
         self.copied = strange and bool(self.taken) and not self.altered
         """Whether a summary stands in a line of another program, too."""

@@ -54,11 +54,14 @@ class Unwound:
         self._session, self._journal, self._originals, self._form = session, journal, originals, form
         self._names = Names(journal, originals)
         self._rehung: dict[tuple[str, ...], set[str]] = {}
+        self._others: dict[tuple[str, ...], Counter[str]] = {}
         known = list(taking)
         self.taken: list[CheckpointRecord] = []
         # Usually all stand there, and one pass shows it.
         if any(each.ended for each in known) or not self._is(known[::-1]):
             for record in reversed(known):
+                there = map(self._names.of, self._over(self.taken))
+                self._others[record.lines] = OurLines([record], journal).besides(there)
                 if self._is([*self.taken, record]):
                     self.taken.append(record)
                 elif record.alike:
@@ -164,7 +167,7 @@ class Unwound:
     def _without(
         self, lines: Iterator[bytes], record: CheckpointRecord, hanging: Hanging, there: list[bool]
     ) -> Iterator[bytes]:
-        mine, found = OurLines([record], self._journal), set[str]()
+        mine, found = OurLines([record], self._journal, self._others.get(record.lines)), set[str]()
         before, ends = b"", False
         for raw in lines:
             if ours := mine.among(self._names.of(raw)):
@@ -238,14 +241,29 @@ class Names:
 class OurLines:
     """The lines of some checkpoints, as a session is read from its first line on.
 
-    An older checkpoint may hold an equal line, as Codex CLI's do that end alike: the first ones are its own.
+    An older checkpoint may hold an equal line, as Codex CLI's do that end alike: the first ones are its own. `others`
+    says how many of each there are, as besides() counts them; without it every older checkpoint is taken to be there.
     """
 
-    def __init__(self, records: Sequence[CheckpointRecord], journal: Journal) -> None:
+    def __init__(
+        self, records: Sequence[CheckpointRecord], journal: Journal, others: Counter[str] | None = None
+    ) -> None:
+        self._own = Counter(line for each in records for line in each.lines)
         self.wanted = frozenset(line for each in records for line in each.lines)
         mine = {each.lines for each in records}
         older = takewhile(lambda each: each.lines not in mine, journal.checkpoints)
-        self._of_others = Counter(line for each in older if not each.ended for line in each.lines)
+        of_others = Counter(line for each in older if not each.ended for line in each.lines)
+        self._of_others = of_others if others is None else others.copy()
+
+    def besides(self, lines: Iterable[frozenset[str]]) -> Counter[str]:
+        """Count the lines of others that are equal to ours, at most as many as there are besides ours.
+
+        `lines` are what the lines of the session may be called; they are read only if there may be any. An older
+        checkpoint may be gone, with an older state of the session that was put back.
+        """
+        shared = frozenset(name for name in self.wanted if self._of_others[name])
+        there = Counter(name for names in lines for name in names & shared) if shared else Counter[str]()
+        return Counter({name: max(min(self._of_others[name], there[name] - self._own[name]), 0) for name in shared})
 
     def among(self, names: frozenset[str]) -> frozenset[str]:
         """Find those that the next line is, by what it may be called."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from sessioncompress.checkpoints.goals import Goal
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.errors import Damaged, Refused, Unreadable
 from sessioncompress.operations.compact import CompactStats, compact_session
@@ -387,6 +388,24 @@ def test_an_older_state_has_its_lines_still(name: str, tmp_path: Path) -> None:
     assert restore_session(path).status is Status.UNCHANGED
     assert drop(path).status is Status.COMPACTED
     restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
+@EACH_OF_LINES
+@pytest.mark.parametrize("dropping", [(True, False), (False, False), (True, True), (False, True)])
+@pytest.mark.parametrize("run", ["", "20261125-130000-0002"])
+def test_a_checkpoint_that_is_gone_has_no_line_of_the_next(
+    name: str, dropping: tuple[bool, bool], run: str, tmp_path: Path
+) -> None:
+    """Codex CLI's end alike. The first one went with an older state of the session, and the second is the only one."""
+    path = write(tmp_path, LONG[name](8))
+    for drop_dead, each in zip(dropping, ("20261125-130000-0001", "20261125-130000-0002"), strict=True):
+        path.write_bytes(LONG[name](8))
+        compacted = compact_session(path, FEW, drop_dead=drop_dead, goal=Goal(text=each), run_id=each)
+        assert compacted.status is Status.COMPACTED
+    verify_session(path)
+    stats = restore_session(path, run=run)
+    assert (stats.checkpoints_removed, stats.reason) == (1, "")
     assert path.read_bytes() == LONG[name](8)
 
 
