@@ -36,7 +36,7 @@ from sessioncompress.store.pack import (
     read_index,
 )
 from sessioncompress.store.recover import LINK_SECONDS
-from sessioncompress.store.swap import HOLD_SECONDS
+from sessioncompress.store.swap import HOLD_SECONDS, link
 
 TEMP: Final = f"{ARCHIVE}.temp"
 NEW: Final = f"{INDEX}.new"
@@ -121,7 +121,11 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
         if name.endswith(INDEX):
             try:
                 pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name))
-                yield _without_index(pack.archive, root, "its index is of an archive of another size") if pack.is_of_another() else pack
+                yield (
+                    _without_index(pack.archive, root, "its index is of an archive of another size")
+                    if pack.is_of_another()
+                    else pack
+                )
             except SessionCompressError as error:
                 yield error
         elif name.endswith(ARCHIVE):
@@ -131,11 +135,14 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
             yield _without_index(folder / name, root, "its index is missing")
 
 
+def by_tar(archive: Path, root: Path) -> str:
+    """Write the command that unpacks an archive: what is there stays, as it may have been gone on with."""
+    return f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(archive))}"
+
+
 def _without_index(archive: Path, root: Path, what: str) -> Damaged:
-    # Of a session that has come back since, and been gone on with, what is there stays.
-    unpack = f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(archive))}"
     index = archive.name.removesuffix(ARCHIVE) + INDEX
-    remedy = f"Put its {index} back from a backup, or unpack it by '{unpack}', and move it away."
+    remedy = f"Put its {index} back from a backup, or unpack it by '{by_tar(archive, root)}', and move it away."
     return Damaged(what, where=archive, state="The pack was not changed.", remedy=remedy)
 
 
@@ -169,6 +176,7 @@ class NewPack:
         self._path = self._folder / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
+            self._refuse_without_links()
         self._writer: PackWriter | None = PackWriter(self._fd, content)
         self.is_broken = False
         """A failed write has left the archive so that nothing more can be added, nor can it be committed."""
@@ -179,6 +187,16 @@ class NewPack:
     def __exit__(self, *details: object) -> None:
         os.close(self._fd)
         disk.remove(self._path)
+
+    def _refuse_without_links(self) -> None:
+        """Raise Unsupported where there are no hard links: no session would come back from the pack."""
+        probe = self._path.with_name(f".{self._path.name}")
+        try:
+            link(self._path, probe)
+        except BaseException:
+            self.__exit__()
+            raise
+        disk.remove(probe)
 
     def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
         """Pack the files of one session; see PackWriter."""

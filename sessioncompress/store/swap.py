@@ -183,7 +183,7 @@ def _last_line_end(fd: int, start: int, end: int) -> int:
 
 _TRIES = 3
 """How often to take and flush what was appended before the swap; what comes later is drained after it."""
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -272,12 +272,12 @@ def _exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> No
             raise session.in_use("another program has put a new file in its place")
 
 
-def _link(path: Path, name: Path) -> None:
+def link(path: Path, name: Path) -> None:
     """Make a hard link, or raise Unsupported where there are none: without them an appended line could get lost."""
     try:
         disk.system.link(path, name, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         what = "hard links are not possible here, and without one we could lose lines appended in the meantime"
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
@@ -290,7 +290,7 @@ def _name_links(session: OpenSession, states: dict[int, LateLink], before: dict[
     """
     for inode, state in states.items():
         name = state.path(session.path)
-        _link(before[inode][0].path(session.path) if inode in before else session.path, name)
+        link(before[inode][0].path(session.path) if inode in before else session.path, name)
         if name.lstat().st_ino != inode:
             disk.remove(name)
             raise session.in_use("another program has put a new file in its place")
@@ -416,7 +416,7 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
             disk.write_all(fd, os.pread(tail.fd, tail.end - tail.start, tail.start))
             disk.system.fsync(fd)
             behind = os.lseek(fd, 0, os.SEEK_CUR)
-        _link(back.path(session.path), back.moved(new, tail.end, behind).path(session.path))
+        link(back.path(session.path), back.moved(new, tail.end, behind).path(session.path))
         disk.remove(back.path(session.path))
     if holding is Held.NO:
         remove_links(session, late_links(session.path).get(inode, []))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from shutil import disk_usage
 
-from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, failing
+from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, tidy
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.pack import Entry, Member, PackReader, is_same
-from sessioncompress.store.packing import Pack, is_below
+from sessioncompress.store.packing import Pack, by_tar, is_below
+from sessioncompress.store.swap import NO_LINKS
 
 
 def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Path], None]) -> None:
@@ -40,7 +41,7 @@ def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Pa
             check(drafts.get(first, pack.place(entry)))
             for member in (*others, first):
                 if member in drafts:
-                    _put_in_place(drafts[member], pack.root / member.path, member)
+                    _put_in_place(drafts[member], pack, member)
                     placed.append(pack.root / member.path)
         except (SessionCompressError, OSError):
             # A store without its session is damage to every command.
@@ -118,7 +119,8 @@ def copy_of(session: Path, folder: Path) -> Path:
     return folder / session.name
 
 
-def _put_in_place(draft: Path, path: Path, member: Member) -> None:
+def _put_in_place(draft: Path, pack: Pack, member: Member) -> None:
+    path = pack.root / member.path
     try:
         disk.system.link(draft, path, follow_symlinks=False)
     except FileExistsError:
@@ -126,3 +128,9 @@ def _put_in_place(draft: Path, path: Path, member: Member) -> None:
             what = "there is another file in its place"
             state = "It was not changed; the packed one is in the pack."
             raise Refused(what, where=path, state=state, remedy="Move it away, and run again.") from None
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        what = "hard links are not possible here, and without one we could overwrite a file"
+        remedy = f"Unpack a copy of the pack on another disk, or by '{by_tar(pack.archive, pack.root)}'."
+        raise Unsupported(what, where=path, state="It is in the pack.", remedy=remedy) from error

@@ -84,7 +84,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     """A second name for a link is one for the link."""
     (tmp_path / "target").write_bytes(b"")
     (tmp_path / "link").symlink_to("target")
-    swap._link(tmp_path / "link", tmp_path / "second")
+    swap.link(tmp_path / "link", tmp_path / "second")
     assert (tmp_path / "second").is_symlink()
     assert (tmp_path / "target").stat().st_nlink == 1
 

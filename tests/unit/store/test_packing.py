@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.errors import Damaged, FileFailed, InUse, IsALink, Refused, Unreadable
+from sessioncompress.errors import Damaged, FileFailed, InUse, IsALink, Refused, Unreadable, Unsupported
 from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
 from sessioncompress.pipeline.discover import discover
@@ -245,6 +245,29 @@ def test_a_session_that_cannot_get_its_name_leaves_no_store(folder: Path) -> Non
     assert [type(each.error) for each in outcomes if each.error] == [FileFailed]
     assert [name for name in state(folder) if "one" in name] == []
     assert [each.error for each in unpack(folder)] == [None]
+    assert state(folder) == was
+
+
+def test_a_file_system_without_hard_links(folder: Path) -> None:
+    """Nothing is packed there, as nothing would come back; and a pack that was copied there says what unpacks it."""
+
+    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        del number
+        if name == "link":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), arguments[1])
+
+    was = state(folder)
+    with disk(before):
+        assert [type(each.error) for each in pack(folder)] == [Unsupported]
+    assert (state(folder), (folder / "below/.sessioncompress").exists()) == (was, False)
+    pack(folder)
+    (one,) = packs_in(folder)
+    with disk(before):
+        outcomes = unpack(folder)
+    assert [type(each.error) for each in outcomes] == [Unsupported] * 3
+    assert f"xf {one.archive}'" in str(outcomes[0].error)
+    assert state(folder) == {}
+    unpack(folder)
     assert state(folder) == was
 
 
