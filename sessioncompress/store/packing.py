@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, failed, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, status_of, store_in
@@ -242,11 +242,16 @@ class NewPack:
                 with disk.closing(disk.create(new)) as fd:
                     disk.write_all(fd, index.written())
                     disk.system.fsync(fd)
+                read_index(new)
                 disk.flush_folder(self._folder)
                 disk.system.replace(self._path, pack.archive)
             except OSError:
                 disk.remove(new)
                 raise
+            except Damaged as error:
+                disk.remove(new)
+                what, remedy = f"its index would not read back: {error.what}", "Pack fewer sessions at once."
+                raise FileFailed(what, where=pack.archive, state=NOT_CHANGED, remedy=remedy) from error
             disk.flush_folder(self._folder)
             disk.system.replace(new, self._folder / f"{self.name}{INDEX}")
             disk.flush_folder(self._folder)
