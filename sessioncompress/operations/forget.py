@@ -116,10 +116,14 @@ def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) 
         needed = stores.needed_links(path)
         left = [each for each in stores.remains(path) if each not in needed]
         size = reading.size_of_store(store) + sum(each.lstat().st_size for each in left)
-    if not size and not needed:
-        # Imported here: few sessions that are gone are packed.
-        from sessioncompress.operations.packed import way_back
+    # Imported here: most sessions are in their places.
+    from sessioncompress.operations.packed import way_back
 
+    if store.folder != store.work and (back := way_back(path)):
+        # A pack has what was next to it alone.
+        what, state = "it may need its originals when it comes back", "Nothing was deleted."
+        raise Refused(what, where=path, state=state, remedy=back)
+    if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path, remedy=way_back(path))
     journal = _journal(store)
     dropped = _dropped(journal)

@@ -30,7 +30,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import ARCHIVE, Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.pack import Entry, PackReader, State, not_utf8, source_of
+from sessioncompress.store.pack import MOST, Entry, PackReader, State, may_name, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
 
@@ -120,6 +120,9 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
     if not_utf8(str(path.relative_to(root))):
         remedy = "Rename it."
         raise Refused("its name is not UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
+    if not may_name(path.relative_to(root).as_posix()):
+        what, remedy = "in a folder of that name no session comes back from a pack", "Name its own folder alone."
+        raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
     with open_session(path, writing=False) as session:
         if rollouts.is_packed(session):
             form, head = rollouts.read(session)
@@ -330,6 +333,9 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
             with suppress(FileNotFoundError):
                 fd = stack.enter_context(disk.closing(open_file(path)))
                 sources.append(source_of(str(path.relative_to(head.root)), fd))
+        if any(abs(each.mtime_ns) > MOST for each in sources):
+            what = "it or its store changed after the year 2262 or before 1677, which an index cannot hold"
+            raise Refused(what, where=session.path, state=NOT_CHANGED, remedy="Set the time of change with 'touch'.")
         adding = pool.submit(new.add, sources, head.family)
         # Its files are open until it is done, whatever happens here.
         stack.callback(wait, [adding])

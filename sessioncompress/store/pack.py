@@ -47,11 +47,11 @@ _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
 """No session is looked for in such a folder, and none is put there."""
 MODE: Final = 0o777
 
-_MOST: Final = (1 << 63) - 1
+MOST: Final = (1 << 63) - 1
 """The largest number that a call of the system takes."""
 
-Count = Annotated[int, Meta(ge=0, le=_MOST)]
-Time = Annotated[int, Meta(ge=-_MOST, le=_MOST)]
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+Time = Annotated[int, Meta(ge=-MOST, le=MOST)]
 """Nanoseconds."""
 Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
@@ -209,13 +209,16 @@ def _bad_index(path: Path, what: str, line: int | None = None) -> Damaged:
 def _may_hold(entry: Entry) -> bool:
     """Tell whether the paths of an entry stay below the packed folder: it may be a stranger's data."""
     first, *others = entry.members
-    steps = first.path.split("/")
-    plain = not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in steps)
-    if not plain or not others:
-        return plain
+    if not may_name(first.path) or not others:
+        return may_name(first.path)
     store = store_in(Path(first.path))
     named = {each.path for each in others}
     return len(named) == len(others) and named <= {store.originals.as_posix(), store.journal.as_posix()}
+
+
+def may_name(path: str) -> bool:
+    """Tell whether an index may name a session by a path below the packed folder."""
+    return not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in path.split("/"))
 
 
 class Source(NamedTuple):

@@ -256,11 +256,16 @@ class NewPack:
                 with disk.closing(disk.create(new)) as fd:
                     disk.write_all(fd, index.written())
                     disk.system.fsync(fd)
+                read_index(new)
                 disk.flush_folder(self._folder)
                 disk.system.replace(self._path, pack.archive)
             except OSError:
                 disk.remove(new)
                 raise
+            except Damaged as error:
+                disk.remove(new)
+                what, remedy = f"its index would not read back: {error.what}", "Pack fewer sessions at once."
+                raise FileFailed(what, where=pack.archive, state=NOT_CHANGED, remedy=remedy) from error
             disk.flush_folder(self._folder)
             disk.system.replace(new, self._folder / f"{self.name}{INDEX}")
             disk.flush_folder(self._folder)

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import IsALink, UsageError
+from sessioncompress.errors import IsALink, Refused, UsageError
+from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stores import compressed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER, store_in
+from tests.support import packs
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
 from tests.unit.operations.test_restore import reserialised, session
@@ -49,6 +51,21 @@ def test_of_a_compressed_session_all_are_lost(tmp_path: Path) -> None:
     assert list(snapshot(path)) == ["session.jsonl"]
     assert costs(path) == (0, 0)
     assert forget_session(path, EAGER).markers > 0
+
+
+def test_a_packed_session_keeps_originals_that_are_elsewhere(tmp_path: Path) -> None:
+    """Its pack has none of a backup folder that only a run was told of."""
+    (tmp_path / "s").mkdir()
+    path, policy = write(tmp_path / "s", session()), replace(EAGER, backup_dir=str(tmp_path / "elsewhere"))
+    was = path.read_bytes()
+    compress_session(path, policy)
+    packs.pack(path.parent)
+    with pytest.raises(Refused, match="It is packed, in"):
+        forget_session(path, policy)
+    packs.unpack(path.parent)
+    restore_session(path, policy)
+    assert path.read_bytes() == was
+    assert forget_session(path, policy).originals
 
 
 def test_of_a_restored_session_nothing_is_lost(tmp_path: Path) -> None:

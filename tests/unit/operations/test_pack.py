@@ -6,12 +6,13 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import InUse, Refused
+from sessioncompress.errors import FileFailed, InUse, Refused
 from sessioncompress.operations import pack as packing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
@@ -252,6 +253,36 @@ def test_a_session_that_a_killed_run_kept_originals_of_is_packed_anew(tmp_path: 
     assert path.read_bytes() == was["two.jsonl"].content
     assert [each.error for each in pack(tmp_path / "s")] == [None]
     assert in_packs(tmp_path / "s").count("two.jsonl") == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "year"), [("node_modules", 2026), (".git/x", 2026), ("Node_Modules", 2026), ("below", 2300)]
+)
+def test_what_no_index_can_name_stays(tmp_path: Path, place: str, year: int) -> None:
+    """A whole index is refused for one line, and all other sessions of its pack would not come back."""
+    folder = tmp_path / "s"
+    (folder / place).mkdir(parents=True)
+    path, other = (
+        write(folder / place, session("Look at part 1."), "1.jsonl"),
+        write(folder, session("Look at part 2.")),
+    )
+    seconds = int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    os.utime(path, (seconds, seconds))
+    was = state(folder)
+    outcomes = list(pack_sessions(discover([folder, path]), [folder], lambda _: BALANCED))
+    assert {each.found.path: type(each.error) for each in outcomes} == {path: Refused, other: type(None)}
+    assert path.exists()
+    assert [each.error for each in unpack(folder)] == [None]
+    assert state(folder) == was
+
+
+def test_an_index_that_does_not_read_back_takes_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of too many sessions does not."""
+    monkeypatch.setattr("sessioncompress.store.pack._LONGEST_INDEX", 100)
+    was = sessions_in(tmp_path / "s")
+    assert [type(each.error) for each in pack(tmp_path / "s")] == [FileFailed]
+    assert state(tmp_path / "s") == was
+    assert not (tmp_path / "s/.sessioncompress/packs").exists()
 
 
 def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
