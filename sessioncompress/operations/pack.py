@@ -106,7 +106,7 @@ def pack_sessions(
     for root, projects in projects_in.items():
         try:
             with recover_packs.alone(root):
-                packs = [each for each in packing.packs_in(root) if isinstance(each, Pack)]
+                packs = list(packing.readable_packs([root]))
                 for heads in projects.values():
                     yield from _packed(root, _by_family(heads), packs)
         except SessionCompressError as error:

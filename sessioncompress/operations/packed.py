@@ -105,11 +105,10 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
 
 def packed_beside(folder: Path) -> Iterator[Packed]:
     """Yield the packed sessions that were in a folder, and are not at their places, of packs that can be read."""
-    for pack in chain.from_iterable(map(packing.packs_in, (folder, *folder.parents))):
-        if isinstance(pack, Pack):
-            for entry in pack.packed():
-                if pack.place(entry).parent == folder and pack.holds(entry):
-                    yield Packed(pack, entry)
+    for pack in packing.readable_packs((folder, *folder.parents)):
+        for entry in pack.packed():
+            if pack.place(entry).parent == folder and pack.holds(entry):
+                yield Packed(pack, entry)
 
 
 def packed_at(path: Path) -> Packed | None:
@@ -137,9 +136,8 @@ def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
         above = [Path.cwd(), *Path.cwd().parents]
     roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
     yield from packed_in(filter(is_folder, roots))
-    for each in chain.from_iterable(map(packing.packs_in, above)):
-        if isinstance(each, Pack):
-            yield from (Packed(each, entry) for entry in each.index.entries if entry.state is State.PACKED)
+    for each in packing.readable_packs(above):
+        yield from (Packed(each, entry) for entry in each.packed())
 
 
 def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda _: None) -> list[Packed]:
@@ -245,8 +243,8 @@ def unpack_sessions(chosen: Iterable[Packed], *, dry_run: bool = False) -> Itera
         try:
             with recover_packs.alone(root):
                 # Another run may have been at work since they were read: each is in the pack that has it now.
-                for pack in packing.packs_in(root):
-                    if isinstance(pack, Pack) and not wanted.isdisjoint(each.content for each in pack.packed()):
+                for pack in packing.readable_packs([root]):
+                    if not wanted.isdisjoint(each.content for each in pack.packed()):
                         yield from _brought_back(pack, wanted)
         except SessionCompressError as error:
             yield Outcome(Found(root, named=True), error=error)

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple, TypeAlias
@@ -32,7 +31,7 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import JOURNAL, Store, last_line, owners, store_at
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.pack import Entry
-from sessioncompress.store.packing import Pack, packs_in
+from sessioncompress.store.packing import Pack, readable_packs
 from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16
@@ -76,9 +75,7 @@ def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack
     name = reading.format_of(session, form, head).named(head)
     ids, files = {name.id, *name.parents} - {""}, set(map(_last_of, name.parents))
     found = []
-    for pack in chain.from_iterable(map(packs_in, session.path.parents)):
-        if not isinstance(pack, Pack):
-            continue
+    for pack in readable_packs(session.path.parents):
         for entry in pack.packed():
             place = pack.place(entry)
             is_beside = place.name in files and place.parent == session.path.parent

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from shlex import quote
 from typing import Final, Self
@@ -134,6 +134,11 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
             if index in names or new in names:
                 continue
             yield _without_index(folder / name, root, "its index is missing")
+
+
+def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
+    """Yield the packs of folders that can be read; what is wrong with another is told where it is asked for."""
+    return (each for each in chain.from_iterable(map(packs_in, roots)) if isinstance(each, Pack))
 
 
 def by_tar(archive: Path, root: Path) -> str:

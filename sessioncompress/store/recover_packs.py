@@ -23,9 +23,9 @@ from sessioncompress.store.packing import (
     Pack,
     aside_of,
     is_below,
-    packs_in,
     packs_of,
     put_aside_back,
+    readable_packs,
     remove_store,
 )
 
@@ -87,19 +87,18 @@ def _settle(root: Path) -> None:
             disk.remove(path)
     disk.flush_folder(folder)
     left_in = cache(sessions_named)
-    for pack in packs_in(root):
-        if isinstance(pack, Pack):
-            for entry in pack.index.entries:
-                path = pack.place(entry)
-                if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
-                    _remove_drafts(path, [root / member.path for member in entry.members])
-            left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
-            if left:
-                pack.mark(left)
-            pack.drop_if_done()
-            for work in {pack.place(entry).parent / FOLDER for entry in pack.index.entries}:
-                if work.is_dir() and is_below(root, work):
-                    tidy(work)
+    for pack in readable_packs([root]):
+        for entry in pack.index.entries:
+            path = pack.place(entry)
+            if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
+                _remove_drafts(path, [root / member.path for member in entry.members])
+        left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
+        if left:
+            pack.mark(left)
+        pack.drop_if_done()
+        for work in {pack.place(entry).parent / FOLDER for entry in pack.index.entries}:
+            if work.is_dir() and is_below(root, work):
+                tidy(work)
 
 
 def _settled(pack: Pack, entry: Entry) -> State:
@@ -151,7 +150,7 @@ def _may_go(aside: Path, entry: Entry) -> bool:
 
 def _settle_moved(root: Path) -> None:
     """Finish a merge that was killed: a pack goes whose sessions are all in others, and read back from there."""
-    packs = [each for each in packs_in(root) if isinstance(each, Pack)]
+    packs = list(readable_packs([root]))
     holding: dict[tuple[str, ...], list[tuple[Pack, Entry]]] = {}
     for pack in packs:
         for entry in pack.packed():
