@@ -88,6 +88,12 @@ def rehearse_open(
     return _compress_whole(session, store, asked, named=True)
 
 
+def rehearse(part: Part, store: Store, policy: Policy, form: str | None = None) -> CompressionStats:
+    """Do a dry run over a session that was read as a whole, without reading it again."""
+    asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=False, form=form)
+    return _compress_part(part, store, asked)
+
+
 def judge_open(
     part: Part, store: Store, policy: Policy, form: str | None = None, *, to_compact: bool = False
 ) -> BudgetStats:

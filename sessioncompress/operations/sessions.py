@@ -21,7 +21,7 @@ from sessioncompress.core.text import printable, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Format, Head
-from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse_open
+from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
 from sessioncompress.pipeline.incremental import Part
@@ -326,7 +326,7 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         if not policy.enabled:
             return replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)
         # A rule looks at what there is, not at what a run could take: what changes nothing is never due.
-        if stats.decision == Action.COMPRESS and not (run := rehearse_open(session, store, policy, form)).is_smaller:
+        if stats.decision == Action.COMPRESS and not (run := rehearse(part, store, policy, form)).is_smaller:
             reason = f"{stats.reason}, but compress would change nothing: {run.reason}"
             return replace(stats, decision=Action.NONE.value, reason=reason)
         return stats
