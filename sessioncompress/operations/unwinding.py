@@ -249,7 +249,7 @@ class OurLines:
         self, records: Sequence[CheckpointRecord], journal: Journal, others: Counter[str] | None = None
     ) -> None:
         self._own = Counter(line for each in records for line in each.lines)
-        self.wanted = frozenset(line for each in records for line in each.lines)
+        self.wanted = frozenset(self._own)
         mine = {each.lines for each in records}
         older = takewhile(lambda each: each.lines not in mine, journal.checkpoints)
         of_others = Counter(line for each in older if not each.ended for line in each.lines)

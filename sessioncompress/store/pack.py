@@ -209,8 +209,8 @@ def _bad_index(path: Path, what: str, line: int | None = None) -> Damaged:
 def _may_hold(entry: Entry) -> bool:
     """Tell whether the paths of an entry stay below the packed folder: it may be a stranger's data."""
     first, *others = entry.members
-    if not may_name(first.path) or not others:
-        return may_name(first.path)
+    if not may_name(first.path):
+        return False
     store = store_in(Path(first.path))
     named = {each.path for each in others}
     return len(named) == len(others) and named <= {store.originals.as_posix(), store.journal.as_posix()}

@@ -183,7 +183,7 @@ def _last_line_end(fd: int, start: int, end: int) -> int:
 
 _TRIES = 3
 """How often to take and flush what was appended before the swap; what comes later is drained after it."""
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -277,7 +277,7 @@ def link(path: Path, name: Path) -> None:
     try:
         disk.system.link(path, name, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if error.errno not in _NO_LINKS:
             raise
         what = "hard links are not possible here, and without one we could lose lines appended in the meantime"
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error

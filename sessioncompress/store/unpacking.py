@@ -14,7 +14,7 @@ from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.pack import Entry, Member, PackReader, is_same
 from sessioncompress.store.packing import Pack, by_tar, is_below
-from sessioncompress.store.swap import NO_LINKS
+from sessioncompress.store.swap import link
 
 
 def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Path], None]) -> None:
@@ -122,15 +122,13 @@ def copy_of(session: Path, folder: Path) -> Path:
 def _put_in_place(draft: Path, pack: Pack, member: Member) -> None:
     path = pack.root / member.path
     try:
-        disk.system.link(draft, path, follow_symlinks=False)
+        link(draft, path)
     except FileExistsError:
         if not is_same(path, member):
             what = "there is another file in its place"
             state = "It was not changed; the packed one is in the pack."
             raise Refused(what, where=path, state=state, remedy="Move it away, and run again.") from None
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
+    except Unsupported as error:
         what = "hard links are not possible here, and without one we could overwrite a file"
         remedy = f"Unpack a copy of the pack on another disk, or by '{by_tar(pack.archive, pack.root)}'."
         raise Unsupported(what, where=path, state="It is in the pack.", remedy=remedy) from error
