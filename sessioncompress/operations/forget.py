@@ -16,6 +16,7 @@ from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.relatives import (
     Kin,
     State,
@@ -173,7 +174,7 @@ def _referring_in_packs(session: OpenSession, journal: journals.Journal | None) 
     from sessioncompress.operations.sessions import first_prompt
 
     above = (session.path.parent, *session.path.parent.parents)
-    states = tuple((packs, state_of(packs)) for packs in map(packing.packs_of, above) if packs.is_dir())
+    states = tuple((packs, state_of(packs)) for packs in map(packing.packs_of, above) if is_folder(packs))
     title = ""
     if states:
         with suppress(SessionCompressError):
