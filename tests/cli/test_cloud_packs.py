@@ -12,7 +12,7 @@ import pytest
 
 from sessioncompress.operations import cloud_packed
 from tests.cli.test_cli import here, run
-from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server, small
+from tests.support.buckets import BUCKET, before_get, bucket, content, keys, obstore, putting, server, small
 
 __all__ = ["bucket", "here", "server"]
 
@@ -186,16 +186,10 @@ def test_what_another_run_brought_back_meanwhile_is_no_damage(sessions: Any, mon
     """It empties the index that was listed; that read as one to be put back from a backup, with 5."""
     assert run("pack", BUCKET).exit_code == 0
     (index,) = (key for key in packs(sessions) if key.endswith(".index"))
-    get_object = obstore.get
-
-    def get(store: Any, key: str, *arguments: Any, **named: Any) -> Any:
-        if key == index:
-            monkeypatch.setattr(obstore, "get", get_object)
-            assert run("unpack", BUCKET).exit_code == 0
-        return get_object(store, key, *arguments, **named)
-
-    monkeypatch.setattr(obstore, "get", get)
+    meanwhile: list[int] = []
+    before_get(monkeypatch, index, lambda: meanwhile.append(run("unpack", BUCKET).exit_code))
     done = run("search", "look at 0", BUCKET)
+    assert meanwhile == [0]
     assert (done.exit_code, "another run just removed it" in done.stderr) == (4, True), done.output
 
 
@@ -204,16 +198,10 @@ def test_what_another_run_packs_as_it_is_read_is_no_damage(
     sessions: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Its store is emptied, and was to be put back from a backup, with 5, or to be forgotten."""
-    get_object = obstore.get
-
-    def get(store: Any, key: str, *arguments: Any, **named: Any) -> Any:
-        if key == name:
-            monkeypatch.setattr(obstore, "get", get_object)
-            assert run("pack", BUCKET).exit_code == 0
-        return get_object(store, key, *arguments, **named)
-
-    monkeypatch.setattr(obstore, "get", get)
+    meanwhile: list[int] = []
+    before_get(monkeypatch, name, lambda: meanwhile.append(run("pack", BUCKET).exit_code))
     done = run("restore", f"{BUCKET}/{ONE}")
+    assert meanwhile == [0]
     assert (done.exit_code, "somebody else just packed or wrote it" in done.stderr) == (4, True), done.output
 
 

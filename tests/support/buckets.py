@@ -68,6 +68,19 @@ def putting(monkeypatch: pytest.MonkeyPatch, does: Callable[[str, Callable[[], A
     return seen
 
 
+def before_get(monkeypatch: pytest.MonkeyPatch, key: str, does: Callable[[], object]) -> None:
+    """Let a function run once, just before an object is read for the first time."""
+    real = obstore.get
+
+    def get(store: Any, of: str, *arguments: Any, **named: Any) -> Any:
+        if of == key:
+            monkeypatch.setattr(obstore, "get", real)
+            does()
+        return real(store, of, *arguments, **named)
+
+    monkeypatch.setattr(obstore, "get", get)
+
+
 def small(seed: str) -> bytes:
     """Build a session that compresses a little."""
     built = PiSession(seed=seed).opening()
