@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -296,6 +297,17 @@ _WAY_BACK = re.compile(
 def but_undo(said: str | bytes) -> str:
     """Return what a command said on stderr, without how to take its run back and what the store takes."""
     return _WAY_BACK.sub("", said if isinstance(said, str) else said.decode())
+
+
+def noted(ours: subprocess.Popen[str]) -> str:
+    """Wait until a first interrupt was noted, return what was said until then: one that comes before is one with it."""
+    assert ours.stderr is not None
+    said = ""
+    for each in ours.stderr:
+        said += each
+        if "Press Ctrl-C again" in each:
+            return said
+    raise AssertionError(said)
 
 
 def snapshot(path: Path) -> dict[str, tuple[bytes, int, int]]:

@@ -104,7 +104,7 @@ def test_waiting(file: Path) -> None:
 
 @linux
 def test_asking_looks_at_no_process(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It costs the same however many there are; only naming them looks through /proc."""
+    """It costs the same however many there are: a lease tells, and /proc is for where there is none, and for names."""
     fd = os.open(file, os.O_RDONLY)
     monkeypatch.setattr(os, "listdir", None)
     monkeypatch.setattr(os, "scandir", None)
