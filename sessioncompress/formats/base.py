@@ -20,6 +20,7 @@ from xxhash import xxh3_64_intdigest
 from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
+from sessioncompress.core.pointers import Pointers
 from sessioncompress.core.references import image_data
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import values
@@ -279,6 +280,10 @@ class Format(ABC):
         """
         what = f"handoff --new can't start a {self.name} session"
         raise CannotCheckpoint(what, "Use -o FILE, and give the agent that file in the first prompt of a new session.")
+
+    def pointers(self, session: str) -> Pointers:
+        """Find what else of the agent's points into the session at a path by the byte: here nothing."""
+        return Pointers()
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Read the answers that stand around a document's messages, by the number of the message."""

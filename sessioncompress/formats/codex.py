@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sessioncompress.core import marker, model
 from sessioncompress.core.lines import Lines, without_taken_back
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
+from sessioncompress.core.pointers import Pointers
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
@@ -314,6 +315,12 @@ class Codex(base.Format):
         lines = session.lines
         old = (number for number in self.shape(lines).live if number < cut.kept[0])
         return made._replace(removed=frozenset(number for number in old if _is_item(lines, number)))
+
+    def pointers(self, session: str) -> Pointers:
+        # Imported here: no other agent has an index.
+        from sessioncompress.formats import codex_index
+
+        return codex_index.pointers(session)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload = values.fields(entry.get(_PAYLOAD))

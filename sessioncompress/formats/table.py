@@ -66,6 +66,9 @@ class _Row(Struct, frozen=True):
     is_revised: bool = False
     """Later lines may take the place of any before them, or take it back: nothing of a session is finished."""
 
+    is_indexed: bool = False
+    """The agent keeps places in the file elsewhere, see Format.pointers()."""
+
     def shows(self, head: Head) -> bool:
         """Tell whether a file may be a session of this agent, so that its format is asked."""
         key, value = self.sign
@@ -142,6 +145,7 @@ TABLE = (
         _Said("Codex CLI", "0.169.0", "JSON lines: rollouts that begin with `session_meta`"),
         keys=(b'"type":"session_meta"', b'"timestamp"', b'"payload"', b'"cwd"'),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
+        is_indexed=True,
     ),
     _Row(
         "gemini",
@@ -207,6 +211,11 @@ def may_be_session(first: bytes) -> bool:
 def is_plainly_session(first: bytes) -> bool:
     """Tell whether a file that begins so is a session for certain; of any other its format must be asked."""
     return first.startswith(b"{") and any(row.is_plain(first) for row in TABLE)
+
+
+def indexed(first: bytes) -> Format | None:
+    """Find the format of a session that begins so, where its agent keeps places in it elsewhere."""
+    return next((_made(row) for row in TABLE if row.is_indexed and row.is_plain(first)), None)
 
 
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:

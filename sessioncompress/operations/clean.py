@@ -27,7 +27,6 @@ from sessioncompress.store import disk, folder, git, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_of_another
 from sessioncompress.store.layout import Store, sessions_named, size_of, store_of
-from sessioncompress.store.lock import open_session
 
 _HOUR = 3600
 _AS_IT_WAS = "Its store was not changed."
@@ -256,7 +255,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
             if not holding.reason:
                 return done
             return replace(done or _stats_of(holding), cause=holding.cause, reason=holding.reason)
-        with open_session(holding.session, writing=not dry_run) as session:
+        with reading.opened(holding.session, writing=not dry_run) as session:
             holding = holding if dry_run else _again(holding)
             cost = None
             if holding.deletes:
@@ -291,7 +290,7 @@ def _again(holding: Holding) -> Holding:
 def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
     """Delete what dead runs left of a session that is there; None if they left nothing that may go."""
     store = holding.store
-    with open_session(holding.session, writing=True) as session:
+    with reading.opened(holding.session, writing=True) as session:
         lengths = journals.load(store.journal).lengths
         recover.check(session, store, lengths)
         cut = reading.size_of_store(store) - lengths.originals - lengths.journal

@@ -57,10 +57,13 @@ def compress_session(
         if named and skipped.status is Status.SKIPPED and not triage.is_plainly_session(path):
             with open_session(path, writing=False) as session:
                 reading.refuse_unless_session(session, form)
+        if not dry_run:
+            # An earlier version may have left wrong what points into it.
+            reading.mended(path)
         return _told_again(skipped, path, policy, run_id)
     asked = Asked(policy, run_id or text.run_id(time.time()), dry_run, force, form)
     with (
-        open_session(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
+        reading.opened(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
     ):
         stats = _compress(session, store_of(session.path, policy), asked, named=named)

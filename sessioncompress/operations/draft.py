@@ -37,7 +37,6 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of
-from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import Place
 from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
@@ -58,7 +57,7 @@ def opened(
 
     Raises SessionCompressError with the session unchanged.
     """
-    with open_session(path, writing=writing, quiet_seconds=policy.quiet_seconds) as session:
+    with reading.opened(path, writing=writing, quiet_seconds=policy.quiet_seconds) as session:
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
         (recover if writing else check)(session, store, journal.lengths)

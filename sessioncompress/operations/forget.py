@@ -75,7 +75,7 @@ def forget_session(
         return forget_gone(path, policy, kin, dry_run=dry_run)
     except OSError as error:
         raise failed(error, path) from error
-    with open_session(path, writing=not dry_run) as session:
+    with reading.opened(path, writing=not dry_run) as session:
         store = store_of(session.path, policy)
         journal = _journal(store)
         done = forget_open(session, store, policy, kin, dry_run=dry_run)

@@ -278,7 +278,8 @@ def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) ->
     left: dict[str, tuple[Pack, dict[str, State]]] = {}
     works = {store_in(pack.place(entry)).work for pack, entry in taking}
     try:
-        for pack, entry in taking:
+        # The newest first: what goes on from another session leaves before that one.
+        for pack, entry in sorted(taking, key=lambda each: each[1].path, reverse=True):
             head = heads[entry.path]
             outcome = outcome_of(head.found, lambda: _take(pack, entry, head))  # noqa: B023 - called at once
             if outcome.error is not None:
@@ -297,7 +298,7 @@ def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) ->
 
 
 def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
-    with open_session(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
+    with reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
         store = store_of(session.path, head.policy)
         # One that was packed before a kill may have something left beside it.
         if session.path.name in sessions_named(store.work):
@@ -323,7 +324,7 @@ def _name_of(head: _Head) -> str:
 def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry:
     """Add a session with its store to a pack; read meanwhile what its index is to say. Raises SessionCompressError."""
     with (
-        open_session(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session,
+        reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session,
         ExitStack() as stack,
     ):
         store = store_of(session.path, head.policy)

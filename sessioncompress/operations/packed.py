@@ -270,6 +270,7 @@ def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[
 
 def _bring(each: Packed, reader: PackReader) -> UnpackStats:
     unpacking.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
+    reading.mended(each.place)
     return _unpacked(each, "unpacked")
 
 

@@ -34,7 +34,6 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_of
-from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command
 from sessioncompress.store.recover import check, recover
@@ -68,7 +67,7 @@ def restore_session(
     that would do. `form`, as in compress_session(), is used for reading markers. Raises SessionCompressError with the
     session unchanged.
     """
-    with open_session(Path(path), writing=not dry_run) as session:
+    with reading.opened(Path(path), writing=not dry_run) as session:
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
         (check if dry_run else recover)(session, store, journal.lengths, salvaging=from_markers)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from sessioncompress.core.jsonl import document_of, parse_any, pieces_of
 from sessioncompress.core.text import as_written
-from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.checkpoints import (
     out_of_document,
@@ -98,6 +98,11 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
                 remedy=way_out(session, store, journal, form),
             )
         damage.refuse_if_changed(store, journal)
+        with suppress(Refused, OSError):
+            # Where the index may not be read, it is not known to be wrong.
+            if wrong := reading.pointers_of(session.path).wrong():
+                remedy = "Close the agent, and run 'sessioncompress compress' on it: that mends it first."
+                raise Damaged(wrong, where=session.path, state=NOT_CHANGED, remedy=remedy)
         if opaque:
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)

@@ -7,6 +7,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -19,13 +20,24 @@ from sessioncompress.core import jsonl
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import PLAIN, Answer, Facts, Line, Role
-from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
+from sessioncompress.core.pointers import Pointers
+from sessioncompress.errors import NOT_CHANGED, IsALink, NotASession, Refused, failing
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
-from sessioncompress.formats.table import AGENTS, FIRST_BYTES, NAMELESS, detect, format_named, head_of, recognizing
+from sessioncompress.formats.table import (
+    AGENTS,
+    FIRST_BYTES,
+    NAMELESS,
+    detect,
+    format_named,
+    head_of,
+    indexed,
+    recognizing,
+)
 from sessioncompress.pipeline.usage import newest_answer, speaking
+from sessioncompress.store import disk
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, is_archive, size_of
-from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.records import LineRecord
 
 if TYPE_CHECKING:
@@ -281,6 +293,31 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
         what = "this is an archive of sessions, as 'sessioncompress pack' writes them"
         remedy = f"'sessioncompress unpack {quote(str(session.path))}' brings them back."
     raise NotASession(what, where=session.path, state=state, remedy=remedy)
+
+
+@contextmanager
+def opened(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iterator[OpenSession]:
+    """Open a session as open_session() does; to write, with what else of its agent points into it put right first."""
+    follows = mended(path) if writing else Pointers()
+    with open_session(path, writing=writing, quiet_seconds=quiet_seconds) as session:
+        session.pointers = follows
+        yield session
+
+
+def mended(path: Path) -> Pointers:
+    """Find what else of its agent points into the session at a path, and put it right. Raises as Pointers.mend()."""
+    found = pointers_of(path)
+    with failing(path):
+        found.mend()
+    return found
+
+
+def pointers_of(path: Path) -> Pointers:
+    """Find what else of its agent points into the session at a path: nothing where there is no session."""
+    with suppress(OSError, NotASession, IsALink), disk.closing(open_file(path)) as fd:
+        if form := indexed(os.pread(fd, FIRST_BYTES, 0)):
+            return form.pointers(str(path.parent.resolve() / path.name))
+    return Pointers()
 
 
 def head_in(session: OpenSession) -> Head:

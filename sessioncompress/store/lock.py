@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sessioncompress.core.jsonl import document_of
+from sessioncompress.core.pointers import Pointers
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.late_links import PREFIX_BYTES, longest_name, own_links, prefix_of
@@ -39,6 +40,7 @@ class OpenSession:
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
+        self.pointers = Pointers()
         self._fds: list[int] = []
         self.adopt(fd)
 

@@ -293,7 +293,8 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
             what = "a session with that name that was being packed is still here"
             raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
         disk.make_folder(aside.parent)
-        disk.system.replace(path, aside)
+        with session.pointers.leaving():
+            disk.system.replace(path, aside)
         was, now = session.stat, aside.lstat()
         changed = (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns)
         if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:

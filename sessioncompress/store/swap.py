@@ -209,20 +209,21 @@ def put_in_place(
         os.close(new)
         raise InUse("another program has locked it", where=draft.path, state=NOT_CHANGED)
     try:
-        # Named before the last look at the session, so that hardly any time is left between that and the swap.
-        # What is taken in between is found in its place by whoever drains the link.
-        _name_links(session, states, before)
-        for _ in range(_TRIES):
-            taken = _take_appended(session, draft, taken, session.size + session.appended())
-            disk.copy_metadata(session.fd, draft.fd, newest=newest)
-            disk.system.fsync(draft.fd)
-            if session.size + session.appended() == taken:
-                break
-        else:
-            # With someone who appends all the time, the last bytes are taken without a flush: nor has their writer
-            # flushed them, and each millisecond more before the swap is a line more to drain after it.
-            _take_appended(session, draft, taken, os.fstat(session.fd).st_size)
-        _exchange(session, draft.path, (draft.inode, inode))
+        with session.pointers.moving(draft.fd):
+            # Named before the last look at the session, so that hardly any time is left between that and the swap.
+            # What is taken in between is found in its place by whoever drains the link.
+            _name_links(session, states, before)
+            for _ in range(_TRIES):
+                taken = _take_appended(session, draft, taken, session.size + session.appended())
+                disk.copy_metadata(session.fd, draft.fd, newest=newest)
+                disk.system.fsync(draft.fd)
+                if session.size + session.appended() == taken:
+                    break
+            else:
+                # With someone who appends all the time, the last bytes are taken without a flush: nor has their writer
+                # flushed them, and each millisecond more before the swap is a line more to drain after it.
+                _take_appended(session, draft, taken, os.fstat(session.fd).st_size)
+            _exchange(session, draft.path, (draft.inode, inode))
     except BaseException:
         # Only the disk tells whether an interrupt came before or after the swap.
         if draft.is_in_place():
@@ -396,7 +397,8 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
     states[inode] = back
     # If another program has put its own file there, that one stays, and the old file keeps its link.
     _name_links(session, states, before)
-    _exchange(session, links[0].path(session.path), (found.st_ino, inode))
+    with session.pointers.moving(old):
+        _exchange(session, links[0].path(session.path), (found.st_ino, inode))
     disk.flush_folder(session.path.parent)
     session.adopt(os.dup(old))
     disk.remove(links[0].path(session.path))

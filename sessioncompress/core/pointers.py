@@ -1,0 +1,30 @@
+"""What else of an agent's points into a session by the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Pointers:
+    """What follows when other bytes take a session's place: here nothing. See Format.pointers()."""
+
+    def wrong(self) -> str:
+        """Say what does not point to where it should; empty where all does."""
+        return ""
+
+    def mend(self) -> None:
+        """Let all point to where it should. Raises InUse where the agent has the session loaded, Refused."""
+
+    @contextmanager
+    def moving(self, fd: int) -> Iterator[None]:  # noqa: ARG002 - what follows looks where it has to point
+        """Keep the agent out while the file open as `fd` may take the session's place, and let all follow.
+
+        Raises as mend().
+        """
+        yield
+
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        """Keep the agent out while the session may leave its place. Raises as mend()."""
+        yield

@@ -1,0 +1,316 @@
+"""What points into a rollout of Codex follows when other bytes take its place; where it cannot, nothing changes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress import Policy
+from sessioncompress.errors import Damaged, InUse, Refused
+from sessioncompress.formats import codex_index
+from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.pack import pack_sessions
+from sessioncompress.operations.packed import Packed, packed_in, unpack_sessions
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.pipeline.discover import discover
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.store.originals import zstd
+from tests.support.codex_home import Home, forked, header, home_in, name_of, ordinals
+from tests.support.runs import EAGER
+
+_STATE = "thread_history_projection_state"
+
+
+@pytest.fixture(name="home")
+def _home(tmp_path: Path) -> Home:
+    return home_in(tmp_path / "home")
+
+
+def compressed_by_an_older_version(path: Path) -> None:
+    """Compress a rollout and let nothing follow."""
+    aside = path.parents[5] / "elsewhere" / path.name
+    aside.parent.mkdir(exist_ok=True)
+    shutil.copy2(path, aside)
+    compress_session(aside, EAGER)
+    shutil.copytree(aside.parent / ".sessioncompress", path.parent / ".sessioncompress", dirs_exist_ok=True)
+    shutil.move(aside, path)
+
+
+def test_all_places_follow_there_and_back(home: Home) -> None:
+    """Through a run over each rollout, and a restore of each. No other row changes, and no time or size of a fork."""
+    first = home.bytes()
+    turns = home.rows("SELECT thread_id, turn_id, rollout_ordinal, rollout_end_ordinal FROM thread_turns ORDER BY 1, 2")
+    for path in (home.parent, home.grandchild, home.fork, home.early):
+        times = {each: (each.stat().st_mtime_ns, each.stat().st_size) for each in home.rollouts if each != path}
+        assert compress_session(path, EAGER).status is Status.COMPRESSED
+        assert home.wrong() == []
+        assert {each: (each.stat().st_mtime_ns, each.stat().st_size) for each in times} == times
+    for path in home.rollouts:
+        verify_session(path)
+        restore_session(path)
+        assert home.wrong() == []
+    now = home.rows("SELECT thread_id, turn_id, rollout_ordinal, rollout_end_ordinal FROM thread_turns ORDER BY 1, 2")
+    assert now == turns
+    assert {name: home.bytes()[name] for name in first if "rollout" in name} == {
+        name: data for name, data in first.items() if "rollout" in name
+    }
+
+
+def test_a_fork_of_a_small_parent_has_room_for_a_place_in_a_large_one(home: Home) -> None:
+    """It gets longer then, so that what points into it follows as well."""
+    end = next(number for number, place in ordinals(home.parent).items() if place >= 100_000)
+    compress_session(home.parent, EAGER)
+    assert ordinals(home.parent)[end] < 100_000
+    for path in (home.fork, home.early, home.grandchild):
+        path.unlink()
+    home.rows("DELETE FROM thread_turns WHERE thread_id != ?", name_of(home.parent))
+    home.rows(f"DELETE FROM {_STATE} WHERE thread_id != ?", name_of(home.parent))
+    fork = forked(home.parent, end, 4)
+    small = home._replace(fork=fork, early=fork, grandchild=forked(fork, max(ordinals(fork)), 5))
+    for path in (small.fork, small.grandchild):
+        small.put(path)
+    size = small.fork.stat().st_size
+    restore_session(home.parent)
+    assert small.wrong() == []
+    assert size < small.fork.stat().st_size < size + 20
+
+
+def _taken(home: Home) -> Iterator[None]:
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _asked(statement: str) -> Callable[[Home], Iterator[None]]:
+    def change(home: Home) -> Iterator[None]:
+        home.rows(statement)
+        yield
+
+    return change
+
+
+def _linked(home: Home) -> Iterator[None]:
+    home.database.rename(home.path.parent / "index")
+    home.database.symlink_to(home.path.parent / "index")
+    yield
+
+
+def _of_another_folder(home: Home) -> Iterator[None]:
+    (home.path / "config.toml").write_text('sqlite_home = "/tmp"\n')
+    yield
+
+
+def _packed_by_codex(home: Home) -> Iterator[None]:
+    home.fork.with_suffix(".jsonl.zst").write_bytes(zstd.compress(home.fork.read_bytes()))
+    home.fork.unlink()
+    yield
+
+
+def _written_by_a_later_one(home: Home) -> Iterator[None]:
+    home.fork.write_bytes(home.fork.read_bytes().replace(b'"end_byte_offset"', b'"end_byte_place"', 1))
+    yield
+
+
+def _no_database(home: Home) -> Iterator[None]:
+    home.database.write_bytes(b"no database")
+    yield
+
+
+_REFUSED: dict[str, tuple[Callable[[Home], Iterator[None]], type[Refused], str]] = {
+    "the index is locked": (_taken, InUse, "another program keeps Codex's index locked"),
+    "Codex starts a thread": (
+        lambda home: _locked(home.path / _LOCKS / ".coordination.lock"),
+        InUse,
+        "another Codex is",
+    ),
+    "Codex has it loaded": (
+        lambda home: _locked(home.path / _LOCKS / f"{header(home.parent)['id']}.lock"),
+        InUse,
+        "a running Codex has it loaded",
+    ),
+    "one of ours is at work on a fork": (lambda home: _locked_as_it_is(home.fork), InUse, "another sessioncompress is"),
+    "a place that we do not know": (_asked("ALTER TABLE thread_items ADD COLUMN item_byte_offset"), Refused, "kind"),
+    "a place is missing": (_asked(f"ALTER TABLE {_STATE} DROP COLUMN next_rollout_ordinal"), Refused, "kind"),
+    "a change starts another": (
+        _asked("CREATE TRIGGER x AFTER UPDATE ON thread_turns BEGIN DELETE FROM thread_items; END"),
+        Refused,
+        "kind",
+    ),
+    "no database": (_no_database, Refused, "file is not a database"),
+    "a link in a home that the path shows": (_linked, Refused, "is a link, or another user's"),
+    "elsewhere, says a home that the path shows": (_of_another_folder, Refused, "names another folder"),
+    "a fork that Codex has packed": (_packed_by_codex, Refused, "Codex has packed"),
+    "a fork of a later Codex": (_written_by_a_later_one, Refused, "that we do not know"),
+}
+_LOCKS = "thread-writer-locks"
+
+
+def _locked_as_it_is(path: Path) -> Iterator[None]:
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("name", _REFUSED)
+def test_where_not_all_can_follow_nothing_changes(name: str, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codex_index, "_SECONDS", 0.05)
+    monkeypatch.setattr(codex_index, "_BUSY_SECONDS", 0.05)
+    prepare, kind, what = _REFUSED[name]
+    with contextmanager(prepare)(home):
+        before = home.bytes()
+        with pytest.raises(kind, match=what) as refused:
+            compress_session(home.parent, EAGER)
+        assert home.bytes() == before
+    assert refused.value.exit_code == 4
+    assert refused.value.state == "The session was not changed."
+    assert refused.value.remedy
+
+
+def test_a_home_of_another_user_is_left_alone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = home.bytes()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(Refused, match="another user's"):
+        compress_session(home.parent, EAGER)
+    assert home.bytes() == before
+
+
+@pytest.mark.parametrize("how", ["CODEX_HOME", "CODEX_SQLITE_HOME", "sqlite_home", "archived", "linked sessions"])
+def test_the_index_is_found(how: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the user has it: in the home, or where a variable or the user's own configuration names a folder."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    moved = home
+    monkeypatch.setenv("CODEX_HOME", str(home.path))
+    if how == "CODEX_HOME":
+        home.database.rename(elsewhere / home.database.name)
+        home.database.symlink_to(elsewhere / home.database.name)
+    elif how == "CODEX_SQLITE_HOME":
+        shutil.move(home.database, elsewhere)
+        monkeypatch.setenv("CODEX_SQLITE_HOME", str(elsewhere))
+        moved = home._replace(path=elsewhere)
+    elif how == "sqlite_home":
+        shutil.move(home.database, elsewhere)
+        (home.path / "config.toml").write_text(f"sqlite_home = '{elsewhere}'\n")
+        moved = home._replace(path=elsewhere)
+    elif how == "archived":
+        monkeypatch.delenv("CODEX_HOME")
+        archive = home.path / "archived_sessions"
+        archive.mkdir()
+        moved = home._replace(parent=home.parent.rename(archive / home.parent.name))
+    else:
+        shutil.move(home.path / "sessions", elsewhere)
+        (home.path / "sessions").symlink_to(elsewhere / "sessions")
+    assert compress_session(moved.parent, EAGER).status is Status.COMPRESSED
+    assert moved.wrong() == []
+
+
+_WRITING: dict[str, Callable[[Path], object]] = {
+    "compress": lambda path: compress_session(path, EAGER),
+    "nothing is due": lambda path: compress_session(path, replace(EAGER, size_threshold_kb=100_000)),
+    "restore": restore_session,
+    "a fork": lambda path: compress_session(next(path.parent.glob("rollout-2026-03-02T11*")), EAGER),
+}
+
+
+@pytest.mark.parametrize("command", _WRITING)
+def test_what_an_older_version_left_wrong_is_mended_first(command: str, home: Home) -> None:
+    compressed_by_an_older_version(home.parent)
+    assert len(home.wrong()) > 10
+    _WRITING[command](home.parent)
+    assert home.wrong() == []
+
+
+def test_commands_that_only_read_tell_what_is_wrong(home: Home) -> None:
+    compressed_by_an_older_version(home.parent)
+    before = home.bytes()
+    with pytest.raises(Damaged, match="Codex's index has other places"):
+        verify_session(home.parent)
+    compress_session(home.parent, EAGER, dry_run=True)
+    assert home.bytes() == before
+
+
+def test_codex_reads_again_what_it_read_on_from_a_wrong_place(home: Home) -> None:
+    """It read a turn from the middle on, and noted that it is through with it."""
+    compressed_by_an_older_version(home.parent)
+    last = max(ordinals(home.parent))
+    with home.parent.open("ab") as file:
+        for number in range(last, last + 4):
+            line = b'{"timestamp":"2026-03-02T10:00:00.000Z","ordinal":%d,"type":"event_msg","payload":{"type":"x"}}\n'
+            file.write(line % number)
+    size = home.parent.stat().st_size
+    home.rows(
+        f"UPDATE {_STATE} SET next_rollout_ordinal = ?, next_rollout_byte_offset = ? WHERE thread_id = ?",
+        last + 4,
+        size,
+        name_of(home.parent),
+    )
+    restore_session(home.parent)
+    assert home.wrong() == []
+    assert home.rows(f"SELECT next_rollout_ordinal FROM {_STATE} WHERE thread_id = ?", name_of(home.parent)) == [
+        (last,)
+    ]
+
+
+def test_a_run_that_is_refused_leaves_all_places(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the change of the index, at the last moment."""
+    before = home.bytes()
+
+    def fails(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("sessioncompress.store.disk.system.exchange", fails, raising=False)
+    with suppress(Exception):
+        compress_session(home.parent, EAGER)
+    assert {name: data for name, data in home.bytes().items() if "rollout" in name} == {
+        name: data for name, data in before.items() if "rollout" in name
+    }
+    assert home.wrong() == []
+
+
+def _packed(home: Home, *paths: Path) -> list[str]:
+    outcomes = pack_sessions(discover(list(paths)), [home.path], lambda _: BALANCED)
+    return [each.result.status if each.result else str(each.error) for each in outcomes]
+
+
+def _unpacked(home: Home) -> None:
+    list(unpack_sessions(each for each in packed_in([home.path]) if isinstance(each, Packed)))
+
+
+def test_a_parent_is_packed_with_all_that_go_on_from_it(home: Home) -> None:
+    assert all("Codex goes on from it in" in each for each in _packed(home, home.parent))
+    assert home.parent.exists()
+    assert _packed(home, home.path) == ["packed"] * 4
+    assert not any(path.exists() for path in home.rollouts)
+    _unpacked(home)
+    assert home.wrong() == []
+
+
+def test_what_comes_back_from_a_pack_is_pointed_to(home: Home) -> None:
+    """Though it was packed at another state of its parent."""
+    assert _packed(home, home.early) == ["packed"]
+    compress_session(home.parent, EAGER)
+    _unpacked(home)
+    assert home.wrong() == []
+
+
+def test_compact_adds_lines_behind_all_places(home: Home) -> None:
+    compact_session(home.parent, Policy())
+    assert home.wrong() == []
