@@ -2,8 +2,8 @@
 
 From 0.147 on Codex numbers the lines of a rollout, and keeps in an index where each turn begins and ends. A fork, or an
 edited prompt, is a rollout of its own; its header says up to which byte of its parent it goes on. When other bytes take
-a rollout's place, all these places follow by the numbers of the lines. No row of the index is deleted: Codex would not
-make those of an edited prompt again.
+a rollout's place, all these places follow by the numbers of the lines. No row of the index is deleted but those of
+lines that left the end: Codex would not make those of an edited prompt again.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sqlite3
 import stat
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
 from sessioncompress.core import jsonl
@@ -51,6 +51,7 @@ _PLACES: Final = (
 )
 """Table, the column of a line's number, that of a place, and 1 where that is behind the line. Versions have not all."""
 _GET: Final = "SELECT rowid, %s, %s FROM %s WHERE thread_id = ?"
+_DROP: Final = "DELETE FROM thread_items WHERE thread_id = ? AND rollout_ordinal > ?"
 _SET: Final = "UPDATE %s SET %s = ? WHERE rowid = ?"
 _UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _NUMBERED: Final = re.compile(rb'\{"timestamp":"[^"\\]{0,64}","ordinal":(\d{1,18})[,}]')
@@ -258,6 +259,23 @@ class Index(Pointers):
                     remedy = "Run again: what points into it is put right first."
                     raise FileFailed(error.what, where=self.path, state=state, remedy=remedy) from error
 
+    def forget(self, is_rewritten: Callable[[bytes], bool]) -> None:
+        """Empty the long texts in the index's rows of rewritten lines that no line of the rollout holds any more."""
+        if not (databases := self._databases()):
+            return
+        numbers: list[int] = []
+        said: set[int] = set()
+        with disk.closing(open_file(self.path)) as fd, disk.reader(fd, 0, size := os.fstat(fd).st_size) as file:
+            for _, raw, whole in jsonl.pieces(file, size):
+                said.update(hash(holder[key]) for holder, key in _long_texts(jsonl.parse(raw) if whole else None))
+                if whole and is_rewritten(raw) and (number := _number(raw, whole=True)) is not None:
+                    numbers.append(number)
+        with ExitStack() as opened:
+            opened.enter_context(self._alone(needed=bool(databases)))
+            for each in self._indexes(opened, writing=True):
+                each.empty(numbers, said)
+                each.commit()
+
     def _indexes(self, opened: ExitStack, *, writing: bool) -> list[_Rows]:
         rows = (_Rows(each, self._id, self.path, writing=writing) for each in self._databases())
         return [opened.enter_context(closing(each)) for each in rows]
@@ -265,8 +283,9 @@ class Index(Pointers):
     def base(self) -> Index | None:
         """Find the rollout that this one goes on from."""
         header = _header(self.path)
-        named = header.base if header else ""
-        path = next((each for each, _ in self._rollouts() if named and each.name.endswith(f"{named}.jsonl")), None)
+        if header is None or not header.base:
+            return None
+        path = next((each for each, _ in self._rollouts() if each.name.endswith(f"{header.base}.jsonl")), None)
         there = _header(path) if path else None
         return Index(path, self._home, there.thread, is_own=self._is_own) if path and there else None
 
@@ -335,11 +354,16 @@ class Index(Pointers):
         disk.make_folder(folder)
         with disk.closing(disk.create(folder / ".coordination.lock", exclusive=False)) as fd:
             _wait(fd, self.path, "another Codex is starting or ending a thread")
-            with suppress(FileNotFoundError), disk.closing(open_file(folder / f"{self._thread}.lock")) as own:
-                if not lock(own):
-                    what, remedy = "a running Codex has it loaded", "Close it there, and run again."
-                    raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+            self.refuse_if_loaded()
             yield
+
+    def refuse_if_loaded(self) -> None:
+        """See Pointers: Codex keeps the lock of a thread that it has loaded."""
+        path = self._home / _LOCKS / f"{self._thread}.lock"
+        with suppress(FileNotFoundError), disk.closing(open_file(path)) as fd:
+            if not lock(fd):
+                what, remedy = "a running Codex has it loaded", "Close it there, and run again."
+                raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
 
     def _make_room(self, fd: int) -> None:
         """Write the headers of forks anew that have too few digits for their places in the file open as `fd`.
@@ -431,6 +455,20 @@ def _point(children: Iterable[tuple[Path, _Header]], places: _Places) -> None:
                 disk.system.fsync(fd)
 
 
+def _long_texts(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Find the texts in a parsed value that a run may take out, each as its holder and the key or index there."""
+    waiting = [value]
+    while waiting:
+        holder = waiting.pop()
+        keyed = isinstance(holder, dict)
+        for key, each in (
+            list(holder.items() if keyed else enumerate(holder)) if keyed or isinstance(holder, list) else ()
+        ):
+            if isinstance(each, str) and len(each) >= values.SMALLEST_BLOCK:
+                yield holder, key
+            waiting.append(each)
+
+
 class _Rows:
     """The rows of one rollout in an index, within one transaction, which ends unless commit() does that before.
 
@@ -446,6 +484,7 @@ class _Rows:
         try:
             with self._saying():
                 self._database.execute("PRAGMA trusted_schema = OFF")
+                self._database.execute("PRAGMA secure_delete = ON")
                 self._database.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
                 self._columns = self._known()
         except BaseException:
@@ -461,13 +500,13 @@ class _Rows:
         with self._saying():
             return {(number, place) for *_, number, place in self._places()}
 
-    def changes(self, places: _Places, *, was_read: bool) -> list[tuple[str, tuple[int, int]]]:
+    def changes(self, places: _Places, *, was_read: bool) -> list[tuple[str, tuple[str | int, int]]]:
         """List what has to change.
 
         With wrong places in a file that `was_read` as it is, Codex read on where it should not. So it reads again
         behind the last turn whose places are wrong; what it has of later ones it passes over.
         """
-        found: list[tuple[str, tuple[int, int]]] = []
+        found: list[tuple[str, tuple[str | int, int]]] = []
         again = 0
         with self._saying():
             for table, column, row, known, place in self._places():
@@ -478,6 +517,9 @@ class _Rows:
                     again = max(again, number)
                 if number != known:
                     found.append((_SET % (_STATE, _NEXT), (number, row)))
+                    if known > places.last + 1 and ("thread_items", "rollout_ordinal") in self._columns:
+                        # As of a checkpoint that was taken out: Codex will give their numbers to other lines.
+                        found.append((_DROP, (self._rollout, places.last)))
                 if places.of(number) != place:
                     found.append((_SET % (table, column), (places.of(number), row)))
         return found
@@ -494,6 +536,20 @@ class _Rows:
         """End the transaction, if it has not ended before."""
         with self._saying():
             self._database.commit()
+
+    def empty(self, numbers: Iterable[int], said: Container[int]) -> None:
+        """Empty the long texts in the rows of some lines whose hashes are none of those that are `said`."""
+        asked = "SELECT rowid, item_json FROM thread_items WHERE thread_id = ? AND rollout_ordinal = ?"
+        with self._saying():
+            for number in numbers if ("thread_items", "item_json") in self._columns else ():
+                for row, written in self._database.execute(asked, (self._rollout, number)).fetchall():
+                    item = jsonl.parse(str(written).encode())
+                    gone = [(holder, key) for holder, key in _long_texts(item) if hash(holder[key]) not in said]
+                    for holder, key in gone:
+                        holder[key] = ""
+                    if gone:
+                        given = (values.literal(item).decode(), row)
+                        self._database.execute("UPDATE thread_items SET item_json = ? WHERE rowid = ?", given)
 
     def _places(self) -> Iterator[tuple[str, str, int, int, int]]:
         """Read each place: table, column and row, the number of the line that begins there, and the place."""

@@ -104,6 +104,8 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, kin: Kin, *,
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
     if not dry_run:
+        if journal is not None:
+            session.pointers.forget(lambda raw: journal.rewriting(sha256(raw).digest()) is not None)
         kept = recover.forget(session, store)
     stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, referring=refer)
     return replace(stats, links_kept=len(kept))

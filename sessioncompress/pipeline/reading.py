@@ -299,6 +299,9 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
 def opened(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iterator[OpenSession]:
     """Open a session as open_session() does; to write, with what else of its agent points into it put right first."""
     follows = mended(path) if writing else Pointers()
+    with failing(path):
+        # Told before the work as well as at its end.
+        follows.refuse_if_loaded()
     with open_session(path, writing=writing, quiet_seconds=quiet_seconds) as session:
         session.pointers = follows
         yield session

@@ -97,6 +97,10 @@ class Home(NamedTuple):
             if kind == "task_complete":
                 row = (name_of(path), *begun, "completed", places[begun[1]], number, places[number + 1])
                 self.rows("INSERT INTO thread_turns VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+            if kind == "item_completed":
+                item = entry["payload"]["item"]
+                row = (name_of(path), begun[0], item["id"], number, json.dumps(item))
+                self.rows("INSERT INTO thread_items VALUES (?, ?, ?, ?, ?)", *row)
         number, size = max(places), max(places.values())
         self.rows("INSERT INTO thread_history_projection_state VALUES (?, ?, ?)", name_of(path), size, number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import sqlite3
@@ -18,6 +19,7 @@ from sessioncompress.errors import Damaged, InUse, Refused
 from sessioncompress.formats import codex_index
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import Packed, packed_in, unpack_sessions
 from sessioncompress.operations.restore import restore_session
@@ -309,6 +311,46 @@ def test_what_comes_back_from_a_pack_is_pointed_to(home: Home) -> None:
     compress_session(home.parent, EAGER)
     _unpacked(home)
     assert home.wrong() == []
+
+
+def test_rows_of_lines_that_left_the_end_go(home: Home) -> None:
+    """As those of a checkpoint do when it is taken out: Codex gives their numbers to other lines."""
+    last = max(ordinals(home.parent))
+    name = name_of(home.parent)
+    home.rows("INSERT INTO thread_items VALUES (?, 'turn', 'item', ?, '{}')", name, last)
+    home.rows(f"UPDATE {_STATE} SET next_rollout_ordinal = ? WHERE thread_id = ?", last + 3, name)
+    before = home.rows("SELECT count(*) FROM thread_items")[0][0]
+    compress_session(home.parent, EAGER)
+    assert home.wrong() == []
+    assert home.rows(f"SELECT next_rollout_ordinal FROM {_STATE} WHERE thread_id = ?", name) == [(last,)]
+    assert home.rows("SELECT count(*) FROM thread_items")[0][0] == before - 1
+
+
+def test_forget_leaves_no_text_in_the_index_that_the_rollout_lost(home: Home) -> None:
+    """A row is emptied where no line says its text any more; other rows, and those of other rollouts, stay."""
+    text = "the secret that a command printed " * 10
+    name = name_of(home.parent)
+    compress_session(home.parent, EAGER)
+    rewritten = next(
+        json.loads(line)["ordinal"]
+        for line in home.parent.read_bytes().splitlines()
+        if b"[[sessioncompress: " in line and b"function_call_output" in line
+    )
+    stays = next(json.loads(line) for line in home.parent.read_bytes().splitlines() if b'"session_meta"' in line)
+    said = stays["payload"]["base_instructions"]["text"]
+    for thread, item, number, written in (
+        (name, "a", rewritten, text),
+        (name, "b", rewritten, said),
+        (name, "c", 1, text),
+        ("other", "d", rewritten, text),
+    ):
+        given = (thread, item, number, json.dumps({"type": "commandExecution", "text": [written], "id": "short"}))
+        home.rows("INSERT INTO thread_items VALUES (?, 'turn', ?, ?, ?)", *given)
+    forget_session(home.parent)
+    now = home.rows("SELECT item_id, item_json FROM thread_items WHERE turn_id = 'turn'")
+    found = {item: json.loads(written) for item, written in now}
+    assert {item: each["text"] for item, each in found.items()} == {"a": [""], "b": [said], "c": [text], "d": [text]}
+    assert {each["id"] for each in found.values()} == {"short"}
 
 
 def test_compact_adds_lines_behind_all_places(home: Home) -> None:
