@@ -294,9 +294,10 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
             raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
         disk.make_folder(aside.parent)
         disk.system.replace(path, aside)
+        # Asked first: who closed it by then may have written up to that moment, and nobody opens it any more.
+        in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES
         was, now = session.stat, aside.lstat()
-        changed = (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns)
-        if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
+        if in_use or (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns):
             put_aside_back(aside, path)
             raise session.in_use("a program writes to it")
         disk.remove(aside)
