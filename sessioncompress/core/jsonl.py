@@ -204,7 +204,7 @@ _ESCAPE = re.compile(
 )
 """A pair of surrogates; half of one, which is the group; any other escape."""
 
-_NUMBER = re.compile(_STRING + rb"|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)", re.DOTALL)
+_NUMBER = re.compile(_STRING + rb"|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)", re.DOTALL)
 """A string; a number, which is the group."""
 
 

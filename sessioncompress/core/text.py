@@ -123,7 +123,7 @@ def file_line(name: str, status: str, reason: str) -> str:
     return f"{name}: {status}: {reason}"
 
 
-_NUMBER = re.compile(r"([0-9](?:,?[0-9])*+(?:\.[0-9]++)?+)")
+_NUMBER = re.compile(r"([0-9](?:,?[0-9])*+(?:\.[0-9]+)?)")
 _MOST_REASONS = 8
 
 

@@ -28,7 +28,7 @@ _EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
 """What earlier versions wrote to let git see all files there."""
 _ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
 _SHOWN = rf"!/(?!(?:\.zst|\.refs\.jsonl)\n)(?:[^\n/\\*?\[]++|\\[\\*?\[])++{_ENDING}\n"
-_OURS = re.compile(rf"\*\n(?:!/\.gitattributes\n)?(?:{_SHOWN})*+".encode())
+_OURS = re.compile(rf"\*\n(?:!/\.gitattributes\n)?(?:{_SHOWN})*".encode())
 """All is hidden but for files of stores, each by its whole name: a pattern in a name would show others too.
 
 Nothing in it is tried twice: every session of a run has all lines read.

@@ -295,11 +295,12 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
         disk.make_folder(aside.parent)
         with session.pointers.leaving():
             disk.system.replace(path, aside)
-        was, now = session.stat, aside.lstat()
-        changed = (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns)
-        if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
-            put_aside_back(aside, path)
-            raise session.in_use("a program writes to it")
+            # Asked first: who closed it by then may have written up to that moment, and nobody opens it any more.
+            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES
+            was, now = session.stat, aside.lstat()
+            if in_use or (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns):
+                put_aside_back(aside, path)
+                raise session.in_use("a program writes to it")
         disk.remove(aside)
         remove_store(pack.root, entry)
 

@@ -1077,8 +1077,15 @@ MUTANTS = (
     Mutant(
         "a session that is put aside is not looked at again",
         "store/packing.py",
-        "if changed or wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:",
-        "if False:",
+        "if in_use or (now.st_ino,",
+        "if False and (now.st_ino,",
+        _PACKING,
+    ),
+    Mutant(
+        "a session that is put aside is looked at before it is asked who has it open",
+        "store/packing.py",
+        "        in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n        was, now = session.stat, aside.lstat()\n",
+        "        was, now = session.stat, aside.lstat()\n        in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n",
         _PACKING,
     ),
     Mutant("a pack leads out of its folder", "store/pack.py", 'step in ("", ".", "..")', 'step == ""', _PACK),

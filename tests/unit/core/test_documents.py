@@ -31,6 +31,7 @@ NO_DOCUMENTS = {
     "nested too deep, and cut off": b'{"messages":[{"a":' + b"[" * 2000 + b"]" * 1999 + b"}]}",
     "half a character outside of strings": rb'{"messages":[{"a":\ud83d}]}',
     "a number that is none": b'{"messages":[{"a":1e400e400}]}',
+    "a number that is cut short": b'{"messages":[{"a":1e}]}',
     "two numbers": b'{"messages":[{"a":1e400-1e400}]}',
     "lines of which the first holds a number beyond floats": b'{"messages":[{"a":1e400}]}\n{"messages":[{}]}\n',
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.core.text import kb, smaller
+from sessioncompress.core.text import kb, reasons_lines, smaller
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
@@ -33,6 +33,11 @@ def test_sizes_beside_each_other_have_one_unit() -> None:
     large = 28 << 20
     assert [kb(size, large) for size in (7 << 20, 1 << 20, 1023 << 10)] == ["7.0 MB", "1.0 MB", "1,023 KB"]
     assert kb(large, 7 << 20) == "28.0 MB"
+
+
+def test_a_number_ends_before_what_ends_the_sentence() -> None:
+    """A point behind it without a digit is no part of it."""
+    assert reasons_lines([("skipped", "of 1. x"), ("skipped", "of 2. x")]) == ["2 skipped: of 1 to 2. x"]
 
 
 def test_a_small_reduction_is_not_zero() -> None:

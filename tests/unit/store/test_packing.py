@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -20,6 +20,7 @@ from sessioncompress.operations.packed import each_packed, meant_by, packed_in, 
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import packing, recover_packs
+from sessioncompress.store.lock import Held, wait_until_free
 from sessioncompress.store.pack import INDEX, State, source_of
 from sessioncompress.store.packing import NEW
 from tests.faults.tools import need
@@ -106,6 +107,26 @@ def test_a_session_that_is_opened_as_it_goes_comes_back(folder: Path) -> None:
     opened[0].close()
     assert [type(each.error) for each in outcomes if each.error] == [InUse]
     assert path.exists()
+    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
+
+
+def test_nothing_is_lost_of_who_writes_until_nobody_has_it_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent opens it as it goes, and writes and closes just before it is asked who has it open."""
+    path, opened = folder / "two.jsonl", list[BinaryIO]()
+    before = path.read_bytes()
+
+    def writes(fd: int, seconds: float) -> Held:
+        for file in opened:
+            file.write(b'{"type":"message"}\n')
+            file.close()
+        opened.clear()
+        return wait_until_free(fd, seconds)
+
+    monkeypatch.setattr(packing, "wait_until_free", writes)
+    with disk(at("replace", "two.jsonl", lambda: opened.append(path.open("ab")))):
+        outcomes = pack(folder)
+    assert [type(each.error) for each in outcomes if each.error] == [InUse]
+    assert path.read_bytes() == before + b'{"type":"message"}\n'
     assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
 
 
