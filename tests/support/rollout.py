@@ -37,7 +37,11 @@ class Rollout:
             "model_provider": "openai",
             "base_instructions": {"text": "You are a coding agent.\n\n" + texts.markdown(self._rng, 3)},
         }
-        self.line("session_meta", **meta)
+        self.line("session_meta", **meta, **self._mode())
+
+    def _mode(self) -> Mapping[str, Any]:
+        """Return what the header says of the form of the lines."""
+        return {}
 
     # What the builder holds
 
@@ -61,9 +65,13 @@ class Rollout:
         """Add a line of this type."""
         self._now += timedelta(milliseconds=self._rng.randint(2, 900))
         ordinal = {"ordinal": len(self._lines)} if self.ordinals else {}
-        entry = {"timestamp": self._stamp(), **ordinal, "type": kind, "payload": payload}
+        entry = {"timestamp": self._stamp(), **ordinal, "type": kind, "payload": payload, **self._besides(kind)}
         self._lines.append(blocks.stringify(entry).encode() + b"\n")
         return self
+
+    def _besides(self, kind: str) -> Mapping[str, Any]:
+        """Return what stands in a line besides its payload."""
+        return {}
 
     def item(self, kind: str, /, **fields: Any) -> Self:
         """Add an item that the model reads."""
@@ -130,9 +138,13 @@ class Rollout:
         call = self._call_id()
         written = arguments if isinstance(arguments, str) else blocks.stringify(arguments)
         self.item("function_call", **self._id("fc"), name=name, arguments=written, call_id=call)
+        self._ran(call, name, arguments, output)
         self.item("function_call_output", call_id=call, output=output)
         self.tokens()
         return call
+
+    def _ran(self, call: str, name: str, given: Mapping[str, Any] | str, output: Any) -> None:
+        """Add what a call shows on the screen before its output is told to the model."""
 
     def run(self, command: str, output: str, code: int = 0, **more: Any) -> str:
         """Run a command, as newer versions do."""
@@ -244,6 +256,127 @@ class Rollout:
 
     def _stamp(self) -> str:
         return self._now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{self._now.microsecond // 1000:03d}Z"
+
+
+class Paginated(Rollout):
+    """A rollout of version 0.169: all lines are numbered, and the screen's copies are whole items of their own."""
+
+    def __init__(self, *, seed: str = "paginated", cwd: str = "/tmp") -> None:
+        self._sequence = 0
+        super().__init__(seed=seed, cwd=cwd, ordinals=True)
+
+    def _mode(self) -> Mapping[str, Any]:
+        window = {"window_id": self._uuid("window")}
+        return {"session_id": self._uuid("thread"), "history_mode": "paginated", "context_window": window}
+
+    def _besides(self, kind: str) -> Mapping[str, Any]:
+        if kind != "response_item":
+            return {}
+        self._sequence += 1
+        return {"metadata": {"history_sequence": self._sequence, "client_authored": False}}
+
+    def item(self, kind: str, /, **fields: Any) -> Self:
+        """Add an item that the model reads, with the turn that it belongs to."""
+        if kind.endswith("_output"):
+            fields = {**self._id("fco"), **fields}
+        return super().item(kind, **fields, internal_chat_message_metadata_passthrough={"turn_id": self._turn})
+
+    def event(self, kind: str, /, **fields: Any) -> Self:
+        """Add an event for the screen; of what was said and done, the whole item."""
+        if kind == "user_message":
+            text = {"type": "text", "text": fields["message"], "text_elements": []}
+            return self.shown("UserMessage", content=[text])
+        if kind == "agent_message":
+            return self.shown("AgentMessage", content=[{"type": "Text", "text": fields["message"]}])
+        if kind == "patch_apply_end":
+            kept = {key: fields[key] for key in ("changes", "status", "stdout", "stderr")}
+            return self.shown("FileChange", id=fields["call_id"], **kept)
+        return super().event(kind, **fields)
+
+    def shown(self, kind: str, /, **fields: Any) -> Self:
+        """Add an item as the screen shows it."""
+        item = {"type": kind, "id": self._uuid("item", len(self._lines)), **fields}
+        at = int(self._now.timestamp() * 1000)
+        when = {"started_at_ms": at, "completed_at_ms": at}
+        thread = self._uuid("thread")
+        return super().event("item_completed", thread_id=thread, turn_id=self._turn, item=item, **when)
+
+    def think(self) -> Self:
+        """Add a reasoning item with a summary of it."""
+        thought = f"**{texts.heading(self._rng)}**"
+        self.shown("Reasoning", summary_text=[thought], raw_content=[])
+        sealed = "gAAAA" + blocks.letters(self._rng.randint(380, 900), self.seed, "sealed", len(self._lines))
+        summary = [{"type": "summary_text", "text": thought}]
+        return self.item("reasoning", **self._id("rs"), summary=summary, content=None, encrypted_content=sealed)
+
+    def tokens(self) -> Self:
+        """Add what was used, as a record and as an event."""
+        used = self._usage(24098 + 100 * len(self._lines), 389)
+        self.line("token_usage_record", thread_id=self._uuid("thread"), turn_id=self._turn, usage=used)
+        return self._counted(used)
+
+    def _usage(self, sent: int, made: int, total: int = 0) -> Block:
+        none = dict.fromkeys(("cached_input_tokens", "cache_write_input_tokens", "reasoning_output_tokens"), 0)
+        return {"input_tokens": sent, **none, "output_tokens": made, "total_tokens": total or sent + made}
+
+    def _counted(self, last: Block) -> Self:
+        info = {"total_token_usage": self._usage(100 * len(self._lines), 389), "last_token_usage": last}
+        return self.event("token_count", info={**info, "model_context_window": 258400}, rate_limits=None)
+
+    def _context(self) -> None:
+        super()._context()
+        self._state()
+
+    def _state(self) -> None:
+        """Add what Codex compares with, to tell the model only of what changed."""
+        self.line("world_state", full=True, state={"model": "gpt-5.5", "environments": {"timezone": "Etc/UTC"}})
+
+    def _ran(self, call: str, name: str, given: Mapping[str, Any] | str, output: Any) -> None:
+        if name != "exec_command" or isinstance(given, str):
+            return
+        command = ["/bin/bash", "-lc", given["cmd"]]
+        above, _, shown = output.partition("Output:\n")
+        code = int(above.partition("exited with code ")[2].partition("\n")[0] or 0)
+        self.shown(
+            "CommandExecution",
+            id=call,
+            process_id="19150",
+            command=command,
+            cwd=f"file://{self.cwd}",
+            parsed_cmd=[{"type": "unknown", "cmd": given["cmd"]}],
+            source="unified_exec_startup",
+            status="failed" if code else "completed",
+            aggregated_output=shown,
+            exit_code=code,
+            duration={"secs": 0, "nanos": 4679},
+        )
+
+    def compact(self, text: str = "The pumps read the smoothed level.") -> Self:
+        """Add a checkpoint with a summary, as Codex writes it for models that are not its own."""
+        summary = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": PREFIX + text}]}
+        window = self._uuid("window")
+        self.line(
+            "compacted",
+            message=PREFIX + text,
+            replacement_history=[*self._said, summary],
+            guardian_history=[*self._said, summary],
+            window_number=1,
+            first_window_id=window,
+            previous_window_id=window,
+            window_id=self._uuid("window", len(self._lines)),
+        )
+        self._state()
+        self._counted(self._usage(0, 0, 6934))
+        return self.shown("ContextCompaction")
+
+
+PREFIX = (
+    "Another language model started to solve this problem and produced a summary of its thinking process. You also "
+    "have access to the state of the tools that were used by that language model. Use this to build on the work that "
+    "has already been done and avoid duplicating work. Here is the summary produced by the other language model, use "
+    "the information in this summary to assist with your own analysis:\n"
+)
+"""What Codex puts before a summary."""
 
 
 def skeleton(kind: str, payload: Any, outline: Callable[[Any], Any]) -> Any:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from tests.support import blocks, texts
-from tests.support.rollout import Rollout, address
+from tests.support.rollout import Paginated, Rollout, address
 from tests.support.stories import tidewatch as tw
 from tests.support.story import Story
 
@@ -70,6 +70,29 @@ def older() -> Rollout:
     return made
 
 
+def paginated() -> Rollout:
+    """Return a rollout of a newer version, with a compaction of Codex's own before its last five turns."""
+    made = Paginated(seed="codex-paginated")
+    rng = blocks.dice("codex-paginated")
+    files = tw.files()
+    for number, (asked, answer) in enumerate(_TURNS):
+        made.user(asked)
+        made.say("I look at the code first.")
+        if rows := (60, 40, 0, 40, 0, 15, 0, 0)[number]:
+            made.run(f"tail -{rows} logs/service.log", texts.log_lines(rng, rows))
+        if number in (1, 4):
+            name = "src/tidewatch/report.py"
+            old, files[name] = files[name], files[name].replace("\n\n\n", "\n\n\n" + texts.python_source(rng, 1), 1)
+            made.patch(name, old, files[name])
+        if number == 3:
+            made.look("out/lock.png", 30)
+            made.run("python -m pytest tests -q", texts.pytest_run(rng, 30, tw.FAILURE), 1)
+        made.end(answer)
+        if number == 2:
+            made.compact()
+    return made
+
+
 def _steps(made: Rollout, rng: random.Random, count: int) -> None:
     for _ in range(count):
         command, output = rng.choice(_COMMANDS)
@@ -94,4 +117,5 @@ def _edit(made: Rollout, rng: random.Random, files: dict[str, str]) -> None:
 STORIES = (
     Story("codex.jsonl", rollout, "codex"),
     Story("codex-older.jsonl", older, "codex"),
+    Story("codex-paginated.jsonl", paginated, "codex"),
 )
