@@ -30,10 +30,12 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     turns = turns_on(lines, order)
     messages = [position for position, number in enumerate(order) if lines.roles[number] in SPOKEN]
     wanted = _wanted(lines, order, turns, messages, policy)
+    is_compacted = order and lines.roles[order[0]] is Role.CHECKPOINT
     if wanted is None:
-        return NoCut("it has no user request" if messages else "it has no messages")
+        behind = " since it was compacted" if is_compacted else ""
+        return NoCut("it has no user request" if messages else f"it has no messages{behind}")
     if wanted <= messages[0]:
-        compacted = "it is compacted already: " if lines.roles[order[0]] is Role.CHECKPOINT else ""
+        compacted = "it is compacted already: " if is_compacted else ""
         return NoCut(f"{compacted}nothing is old enough to summarize")
     starts = sorted({*turns, *_answers(lines, order)} if splits else turns)
     allowed = [start for start in _outside_pairs(lines, order, starts) if start > 0]

@@ -201,23 +201,22 @@ def tell_of_others(chosen: Chosen) -> None:
     """Tell of sessions among the chosen ones that only their agents can read, unless it is to be quiet."""
     if chosen.by_options and not chosen.quiet:
         tell_of_opencode(chosen.agent)
-    if not (chosen.quiet or chosen.urls):
-        tell_of_rollouts(chosen.agent, chosen.paths)
+    tell_of_rollouts(chosen.agent, chosen.paths, quiet=chosen.quiet or bool(chosen.urls))
 
 
-def tell_of_rollouts(agent: str | None, paths: Sequence[Path] = ()) -> None:
+def tell_of_rollouts(agent: str | None, paths: Sequence[Path] = (), *, quiet: bool = False) -> None:
     """Tell how many sessions Codex itself has packed in folders, or in its own if none are named: they stay."""
     from sessioncompress.pipeline.discover import is_folder
 
     named = [*filter(is_folder, paths)]
-    if agent not in (None, "codex") or (paths and not named):
+    if quiet or agent not in (None, "codex") or (paths and not named):
         return
     from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import packed_in
 
     if count := sum(1 for _ in packed_in(named or table.agent_roots("codex"))):
         packed = f"{counted(count, 'session', 'sessions')} that Codex itself packed (rollout-*.jsonl.zst)"
-        click.echo(f"{packed}: not read, not changed", err=True)
+        click.echo(f"{packed}: not read, not changed; Codex unpacks one when it resumes it", err=True)
 
 
 def echo_json(document: Any) -> None:

@@ -102,6 +102,7 @@ def restore(
     done = reduce(output.both, (each for _, each in tried), output.Done([], [], {}, 0))
     if not all(each.exact for each in done.results):
         done = done._replace(exit_code=batch.worst((done.exit_code, Damaged.exit_code)))
+    output.tell_of_rollouts(chosen.agent, chosen.paths, quiet=chosen.quiet or bool(chosen.urls))
     if chosen.as_json:
         output.echo_json(_document(tried, dry_run=chosen.dry_run))
         sys.exit(done.exit_code)

@@ -43,8 +43,7 @@ def verify(chosen: Chosen, config: Path | None, backup_dir: Path | None, form: s
 
     packed = chosen.each_packed(lambda _, copy: verify_session(copy, form=form))
     done = output.both(output.told(run, say), output.told(packed, say))
-    if not (chosen.quiet or chosen.urls):
-        output.tell_of_rollouts(chosen.agent, chosen.paths)
+    output.tell_of_rollouts(chosen.agent, chosen.paths, quiet=chosen.quiet or bool(chosen.urls))
     if chosen.as_json:
         output.echo_json(wording.verify_document(done.results))
     lines.end([output.total(len(done.results), wording.verified_total(done.results), done.others)])

@@ -16,7 +16,7 @@ from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
 from sessioncompress.formats import codex_items as items
-from sessioncompress.formats.base import Entry, Head, Name, line_of
+from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
 
 if TYPE_CHECKING:
     from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
@@ -29,12 +29,9 @@ _TOOLS = (
     "mcp_tool_call"
 )
 _REASONING = "reasoning"
-_PASSED_OVER = "other"
-"""What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
-
 _SEALED = Facts(sealed=True)
 _THINKS = Facts(thinks=True)
-_GOES = Facts(ties=(Tie((_PAYLOAD, "type"), _PASSED_OVER, 0),), thinks=True)
+_GOES = Facts(ties=(Tie((_PAYLOAD, "type"), items.PASSED_OVER, 0),), thinks=True)
 """Reasoning with a seal: it loses its type with it."""
 
 _FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
@@ -97,7 +94,7 @@ class RolloutReader(base.Reader):
         if not self._response:
             self._responses += 1
             self._response = f"response {self._responses}"
-        if kind in (_REASONING, _PASSED_OVER):
+        if kind in (_REASONING, items.PASSED_OVER):
             return _reasoning(raw, item, kind, self._response)
         facts = PLAIN
         # The id names the item to the API, which then wants the reasoning before it.
@@ -151,9 +148,10 @@ class RolloutReader(base.Reader):
     def _checkpoint(self, raw: bytes, history: Sequence[Any]) -> Line:
         """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
 
-        Then it may still be gone back to, so only such texts go that stand in full before it.
+        Then it may still be gone back to, so only such texts go that stand in full before it. In one of ours these are
+        also results: those of what was kept.
         """
-        blocks: list[Block] = []
+        blocks, reads = list[Block](), 0
         for index, item in enumerate(history):
             path: JsonPath = (*_HISTORY, index, "content")
             parts = values.items(item.get("content"))
@@ -162,7 +160,11 @@ class RolloutReader(base.Reader):
                 text = values.part_text(part)
                 if values.type_of(part) in items.TEXT_PARTS and (hash(text) in self._said or marker.is_one(text)):
                     blocks += _result_text((*path, step, "text"), text, "", "")
-        reads = sum(len(text) for item in history for text in items.texts_of(item))
+            copy = self._item(b"", item)
+            reads += copy.reads
+            if copy.role is Role.RESULT:
+                blocks += [each._replace(path=(*_HISTORY, index, *each.path[1:])) for each in copy.blocks]
+        self._response = ""
         return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
 
 
@@ -312,6 +314,9 @@ class Codex(base.Format):
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out the items of the old part. Events stay: Codex lists and shows a session by them."""
+        if made.repeated:
+            what = "Codex numbered its lines, and branches of it go back to them by their numbers"
+            raise CannotCheckpoint(what, "Run without --drop-dead; the lines stay, and compress makes them small.")
         lines = session.lines
         old = (number for number in self.shape(lines).live if number < cut.kept[0])
         return made._replace(removed=frozenset(number for number in old if _is_item(lines, number)))
@@ -332,6 +337,8 @@ class Codex(base.Format):
                 files = {key: changes.get(key) for key in inner[1:2] if isinstance(key, str)}
                 copy = dict(_mirrors(payload, files)).get(path[1:])
                 return copy is not None and type(value) is type(copy) and not value
+            case "compacted", "payload", "replacement_history", int(index), "output", *_:
+                return _may_change_item(payload["replacement_history"][index], path[3:], value)
             case "compacted", "payload", "replacement_history", int(index), "content", *part:
                 return _may_change_part(payload["replacement_history"][index]["content"], part, value)
         return False
@@ -382,7 +389,7 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
     match path:
         # For reasoning to go, it loses its seal and its type, and the items of its response lose their ids.
         case ("type",):
-            return kind == _REASONING and bool(value == _PASSED_OVER)
+            return kind == _REASONING and bool(value == items.PASSED_OVER)
         case ("encrypted_content",) | ("id",):
             goes = kind == _REASONING if path == ("encrypted_content",) else kind in _FREE or _is_answer(item)
             return goes and value is REMOVED

@@ -9,12 +9,14 @@ from typing import Any
 import orjson
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
-from sessioncompress.core.model import Purpose
+from sessioncompress.core.jsonl import LINE_CAP
+from sessioncompress.core.model import Purpose, tokens
 from sessioncompress.core.splice import within
 from sessioncompress.core.text import json_safe
+from sessioncompress.formats import base, values
 from sessioncompress.formats import codex_items as items
-from sessioncompress.formats import values
 from sessioncompress.formats.base import CannotCheckpoint
+from sessioncompress.formats.codex_items import PASSED_OVER
 
 _PREFIX = (
     "Another language model started to solve this problem and produced a summary of its thinking process. You also "
@@ -31,6 +33,8 @@ _NOT_WORDS = (
     *("<codex_internal_context", "<user_shell_command>", "<model_switch>", "<personality_spec>"),
 )
 """So begin the texts that Codex itself says in the user's name."""
+
+_BY_CODEX = "Resume it with Codex, and compact it there with /compact."
 
 _STATUS = re.compile(
     r"(?:(?:Chunk ID|Wall time)\b[^\n]{0,80}\n){0,4}(?:Process exited with code|Exit code:) (-?\d{1,9})\n"
@@ -93,12 +97,21 @@ def _result(item: Mapping[str, Any]) -> Said:
 
 
 def _summary(payload: Mapping[str, Any]) -> Iterator[Said]:
-    """Read a summary, and the prompts that a compaction of Codex keeps beside it; of a sealed one these alone."""
+    """Read a summary, and the prompts that a compaction of Codex keeps before it; of a sealed one these alone.
+
+    Behind one of ours stands all that was kept.
+    """
     written = values.text(payload.get("message")).removeprefix(_PREFIX)
     if written.strip():
         yield Said(Say.SUMMARY, written)
+    is_behind = False
     for item in map(values.fields, values.items(payload.get("replacement_history"))):
-        if item.get("type") == "message" and not any(text.startswith(_PREFIX) for text in items.texts_of(item)):
+        is_message = item.get("type") == "message"
+        if is_behind:
+            yield from said({"type": "response_item", "payload": item})
+        elif is_message and any(text.startswith(_PREFIX) for text in items.texts_of(item)):
+            is_behind = True
+        elif is_message:
             yield from (each._replace(say=Say.CARRIED) for each in _message(item) if each.say is Say.PROMPT)
 
 
@@ -114,19 +127,41 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
     """
     following = session.entry(cut.kept[0])
     last = session.entry(cut.kept[-1])
-    if "ordinal" in following or "ordinal" in last:
-        what = "Codex numbered the lines of this rollout, so none can be inserted"
-        raise CannotCheckpoint(what, "Resume it with Codex, and compact it there with /compact.")
     text = framed(summary.text)
     history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
-    compacted = _line(following, "compacted", {"message": text, "replacement_history": history})
-    events: list[Mapping[str, Any]] = [{"type": "context_compacted"}]
+    compaction = {"message": text, "replacement_history": history}
     counted = session.newest(b'"token_count"', _counts)
+    events: list[Mapping[str, Any]] = []
     if counted is not None:
-        events.insert(0, _recounted(values.fields(counted.get("payload")), summary.tokens_after))
-    end = len(session.lines)
-    behind = [Addition(end, _line(last, "event_msg", event)) for event in events]
-    return Checkpoint((Addition(cut.kept[0], compacted), *behind))
+        events.append(_recounted(values.fields(counted.get("payload")), summary.tokens_after))
+    if "ordinal" in following or "ordinal" in last:
+        return _numbered(session, cut, compaction, events)
+    events.append({"type": "context_compacted"})
+    behind = [Addition(len(session.lines), _line(last, "event_msg", event)) for event in events]
+    return Checkpoint((Addition(cut.kept[0], _line(following, "compacted", compaction)), *behind))
+
+
+def _numbered(session: Written, cut: Cut, compaction: dict[str, Any], events: list[Mapping[str, Any]]) -> Checkpoint:
+    """Write a compaction at the end, which repeats what is kept: between lines with numbers none can be put."""
+    meta = values.fields(session.entry(0).get("payload"))
+    if meta.get("history_base"):
+        what = "Codex began it as a branch of another rollout, and what was said before that stands only there"
+        raise CannotCheckpoint(what, _BY_CODEX)
+    kept = [session.entry(number) for number in cut.kept]
+    payloads = [values.fields(each.get("payload")) for each in kept if each.get("type") == "response_item"]
+    # In a history Codex leaves out no item: it sends those of types that it does not know.
+    compaction["replacement_history"] += [item for item in payloads if item.get("type", PASSED_OVER) != PASSED_OVER]
+    last = session.newest(b'"ordinal"', lambda entry: bool(tokens(entry.get("ordinal")))) or {}
+    turn = session.newest(b'"turn_context"', lambda entry: entry.get("type") == "turn_context") or {}
+    number, at = tokens(last.get("ordinal")) or 0, base.moment(last.get("timestamp"))
+    names = {"thread_id": meta.get("id"), "turn_id": values.fields(turn.get("payload")).get("turn_id")}
+    item = {"type": "ContextCompaction", "id": base.uuid_of("compaction", compaction["message"])}
+    events.append({"type": "item_completed", **names, "item": item, "started_at_ms": at, "completed_at_ms": at})
+    lines = [_line(last, "compacted", compaction, ordinal=number + 1)]
+    lines += [_line(last, "event_msg", event, ordinal=place) for place, event in enumerate(events, number + 2)]
+    if not number or not all(kept) or len(lines[0]) > LINE_CAP:
+        raise CannotCheckpoint("what would be kept cannot be repeated behind its last line", _BY_CODEX)
+    return Checkpoint(tuple(Addition(len(session.lines), line) for line in lines), repeated=frozenset(cut.kept))
 
 
 def _counts(entry: Mapping[str, Any]) -> bool:
@@ -134,14 +169,14 @@ def _counts(entry: Mapping[str, Any]) -> bool:
     return payload.get("type") == "token_count" and bool(values.fields(payload.get("info")).get("last_token_usage"))
 
 
-def _recounted(event: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
+def _recounted(event: Mapping[str, Any], estimate: int) -> Mapping[str, Any]:
     """Write a count of tokens as Codex does behind a compaction: as an estimate, in the total alone."""
     info = values.fields(event.get("info"))
-    last = dict.fromkeys(values.fields(info.get("last_token_usage")), 0) | {"total_tokens": tokens}
+    last = dict.fromkeys(values.fields(info.get("last_token_usage")), 0) | {"total_tokens": estimate}
     return {**event, "info": {**info, "last_token_usage": last}}
 
 
-def _line(beside: Mapping[str, Any], kind: str, payload: Mapping[str, Any]) -> bytes:
+def _line(beside: Mapping[str, Any], kind: str, payload: Mapping[str, Any], **number: int) -> bytes:
     """Write a line that is as old as the one beside it."""
-    entry = {"timestamp": values.text(beside.get("timestamp")), "type": kind, "payload": payload}
+    entry = {"timestamp": values.text(beside.get("timestamp")), **number, "type": kind, "payload": payload}
     return orjson.dumps(json_safe(entry)) + b"\n"

@@ -20,6 +20,9 @@ CALLS: Mapping[str, JsonPath] = {
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
 TEXT_PARTS = frozenset({"input_text", "output_text"})
 
+PASSED_OVER = "other"
+"""What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
+
 _COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
 PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
 

@@ -297,7 +297,8 @@ class Draft:
         old = {moved[number] for number in gone if number in moved}
         if old & live:
             raise broken("a line that the summary stands for would still be read", where, min(old & live))
-        if len(self._ours & live) <= len(repeated):
+        ours = sum(self.read.lines[number].reads for number in self._ours & live)
+        if ours <= sum(lines[number].reads for number in repeated):
             raise broken("the checkpoint would not be read", where)
 
     def _noted(self, pieces: Iterable[Piece]) -> Iterator[Piece]:

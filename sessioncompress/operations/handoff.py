@@ -62,7 +62,7 @@ def handoff_session(
     """
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         order = for_the_model(session.read)
-        if not any(session.read.lines.roles[number] in SPOKEN for number in order):
+        if not any(session.read.lines.roles[number] in {*SPOKEN, Role.CHECKPOINT} for number in order):
             what = "there is nothing in it to hand off"
             raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
         splits = _is_in_progress(session, order)
@@ -136,5 +136,5 @@ def _begin(session: Opened, document: str, seed: str) -> str:
 def _is_in_progress(session: Opened, order: Sequence[int]) -> bool:
     """Tell whether the last message is no answer, or one with calls that wait."""
     lines = session.read.lines
-    last = next(lines[number] for number in reversed(order) if lines.roles[number] in SPOKEN)
-    return last.role is not Role.ASSISTANT or bool(last.calls)
+    last = next((lines[number] for number in reversed(order) if lines.roles[number] in SPOKEN), None)
+    return last is not None and (last.role is not Role.ASSISTANT or bool(last.calls))

@@ -292,6 +292,9 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     if is_archive(session.path):
         what = "this is an archive of sessions, as 'sessioncompress pack' writes them"
         remedy = f"'sessioncompress unpack {quote(str(session.path))}' brings them back."
+    elif other and session.path.match("rollout-*.jsonl.zst"):
+        what = "this is a session that Codex itself packed with zstd, to save space"
+        remedy = "Resume it with Codex, which unpacks it, and run again on the unpacked file."
     raise NotASession(what, where=session.path, state=state, remedy=remedy)
 
 

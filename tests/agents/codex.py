@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -100,28 +102,47 @@ def go_on(
     return stand_in.requests
 
 
-def trust_hooks(there: Placed) -> None:
-    """Trust all hooks, as a user does with `/hooks`."""
+@contextmanager
+def asking(there: Placed) -> Iterator[Callable[..., Any]]:
+    """Ask Codex as a program does that shows its sessions: by a method, and what that is given."""
     start = [str(program()), "app-server"]
     own = {"PATH": os.defpath, "HOME": str(there.home), "CODEX_HOME": str(there.home)}
     hidden = subprocess.DEVNULL
     with subprocess.Popen(start, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=hidden) as server:
-        given_to, said = server.stdin, server.stdout
+        given_to, said, numbers = server.stdin, server.stdout, count(1)
         assert given_to is not None
         assert said is not None
 
-        def answer(number: int, method: str, **given: Any) -> Any:
+        def answer(method: str, **given: Any) -> Any:
+            number = next(numbers)
             asked = {"id": number, "method": method, "params": given}
             given_to.write(json.dumps(asked).encode() + b"\n")
             given_to.flush()
             return next(each["result"] for each in map(json.loads, said) if each.get("id") == number)
 
-        answer(1, "initialize", clientInfo={"name": "tests", "version": "1"})
-        (found,) = answer(2, "hooks/list", cwds=[str(there.cwd)])["data"]
+        answer("initialize", clientInfo={"name": "tests", "version": "1"})
+        yield answer
+        server.kill()
+
+
+def trust_hooks(there: Placed) -> None:
+    """Trust all hooks, as a user does with `/hooks`."""
+    with asking(there) as answer:
+        (found,) = answer("hooks/list", cwds=[str(there.cwd)])["data"]
         state = {each["key"]: {"trusted_hash": each["currentHash"]} for each in found["hooks"]}
         edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
-        answer(3, "config/batchWrite", edits=[edit])
-        server.kill()
+        answer("config/batchWrite", edits=[edit])
+
+
+def listed(there: Placed) -> list[list[tuple[str, str]]]:
+    """Return the turns that Codex lists of a rollout it has resumed: of each item the type, and what a user said."""
+    with asking(there) as answer:
+        turns = answer("thread/read", threadId=there.name, includeTurns=True)["thread"]["turns"]
+    return [[(each["type"], _asked(each)) for each in turn["items"]] for turn in turns]
+
+
+def _asked(item: Mapping[str, Any]) -> str:
+    return "".join(part["text"] for part in item["content"]) if item["type"] == "userMessage" else ""
 
 
 def _payloads(session: Path, kind: str) -> Iterator[Mapping[str, Any]]:

@@ -59,7 +59,7 @@ def compacted(session: Path, folder: Path, policy: Policy = DEFAULT) -> Compacte
     for number, raw in enumerate(lines):
         for said in reader.said(parse(raw) or {}):
             # What the user ran was no call of the model.
-            if said.say is Say.CALL and found.lines.roles[number] is Role.ASSISTANT:
+            if said.say is Say.CALL and found.lines.roles[number] in (Role.ASSISTANT, Role.CHECKPOINT):
                 calls[number in live][said.call] += 1
     return Compacted(copy, stats, calls[True], frozenset(calls[False] - calls[True]))
 

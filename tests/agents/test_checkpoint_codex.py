@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress import Policy, compress_session
+from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.policy.model import CutRule
 from tests.agents import codex, compare
-from tests.agents.compacting import DEFAULT, SMALL, compacted, differences
+from tests.agents.compacting import DEFAULT, HEAD, SMALL, compacted, differences
 from tests.agents.installed import need
 from tests.agents.replies import TEXT
-from tests.agents.sessions import FIXTURES, NO_THRESHOLDS, of_corpus
+from tests.agents.sessions import ARCHIVE, FIXTURES, NO_THRESHOLDS, of_corpus
 from tests.agents.standin import Request
+
+FIXTURE_RUNS = ["codex", "codex-older", "codex-paginated"]
 
 CORPUS_RUNS = [
     "019ed50c",  # no ids, calls of all kinds
@@ -30,9 +36,19 @@ SUMS_UP = "CONTEXT CHECKPOINT COMPACTION"
 """So Codex asks for a summary."""
 
 
-@pytest.mark.parametrize("name", ["codex", "codex-older"])
+@pytest.mark.parametrize("name", FIXTURE_RUNS)
 def test_a_compacted_fixture_is_resumed_twice(name: str, tmp_path: Path) -> None:
     check(FIXTURES / f"{name}.jsonl", SMALL, tmp_path)
+
+
+@pytest.mark.parametrize("name", FIXTURE_RUNS)
+def test_a_compressed_fixture_is_compacted(name: str, tmp_path: Path) -> None:
+    """Reasoning that went is in no request."""
+    session = codex.ours(FIXTURES / f"{name}.jsonl", tmp_path / f"{name}.jsonl")
+    compress_session(session, replace(NO_THRESHOLDS, protect_tokens=0, turn_threshold_before_compress=0))
+    assert b'"type":"other"' in session.read_bytes()
+    (tmp_path / "resumed").mkdir()
+    check(session, SMALL, tmp_path / "resumed")
 
 
 @pytest.mark.parametrize("name", CORPUS_RUNS)
@@ -55,20 +71,21 @@ def resumed(session: Path, workdir: Path) -> list[Request]:
     return [request for _ in range(2) for request in codex.go_on(there)]
 
 
-@pytest.mark.parametrize("name", ["codex", "codex-older"])
-def test_what_is_dead_may_be_compressed(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", [NO_THRESHOLDS, ARCHIVE], ids=["default", "archive"])
+@pytest.mark.parametrize("name", FIXTURE_RUNS)
+def test_what_is_dead_may_be_compressed(name: str, policy: Policy, tmp_path: Path) -> None:
     need(codex.program(), "Codex CLI")
     original = codex.ours(FIXTURES / f"{name}.jsonl", tmp_path / "whole.jsonl")
     made = compacted(original, tmp_path / "compacted", SMALL)
     before = resumed(made.path, tmp_path / "one")
     size = made.path.stat().st_size
-    compress_session(made.path, NO_THRESHOLDS)
+    compress_session(made.path, policy)
     assert made.path.stat().st_size < size
     after = resumed(made.path, tmp_path / "two")
     assert [compare.differences(was.body, now.body) for was, now in zip(before, after, strict=True)] == [[], []]
 
 
-@pytest.mark.parametrize("name", ["codex", "codex-older"])
+@pytest.mark.parametrize("name", FIXTURE_RUNS)
 def test_a_compacted_rollout_is_not_compacted_again(name: str, tmp_path: Path) -> None:
     """With a limit that the recorded context exceeds, Codex compacts the original at once, and ours never."""
     need(codex.program(), "Codex CLI")
@@ -81,10 +98,46 @@ def test_a_compacted_rollout_is_not_compacted_again(name: str, tmp_path: Path) -
     assert found == [[False], [False]]
 
 
-def test_codex_writes_what_we_write(tmp_path: Path) -> None:
+def test_a_paginated_rollout_lists_all_turns_and_comes_back(tmp_path: Path) -> None:
+    """Also from under turns of the agent's, where the numbers of its lines then have a gap; and a second time."""
+    need(codex.program(), "Codex CLI")
+    original = codex.ours(FIXTURES / "codex-paginated.jsonl", tmp_path / "whole.jsonl")
+    whole, before = original.read_bytes(), codex.placed(original, tmp_path / "one")
+    codex.go_on(before)
+    turns = codex.listed(before)
+    assert len(turns) == 9
+    most = replace(SMALL.compact, keep_messages=12)
+    made = compacted(original, tmp_path / "compacted", replace(SMALL, compact=most))
+    added = made.path.read_bytes()[len(whole) :]
+    there = codex.placed(made.path, tmp_path / "two")
+    for _ in range(2):
+        codex.go_on(there)
+    now = codex.listed(there)
+    assert [len(turn) for turn in now] == [*(len(turn) for turn in turns[:-2]), len(turns[-2]) + 1, 2, 2]
+    assert now[-3][-1] == ("contextCompaction", "")
+    made.path.write_bytes(there.rollout.read_bytes())
+    one_turn = replace(SMALL.compact, keep=CutRule.TURNS, keep_turns=1)
+    second = compact_session(made.path, replace(SMALL, compact=one_turn))
+    assert second.is_compacted, second.reason
+    again = codex.placed(made.path, tmp_path / "three")
+    assert json.dumps(codex.go_on(again)[0].body["input"]).count(HEAD) == 1
+    made.path.write_bytes(again.rollout.read_bytes())
+    restore_session(made.path)
+    back = made.path.read_bytes()
+    assert back.startswith(whole)
+    assert added not in back
+    assert there.rollout.read_bytes()[len(whole) + len(added) :] in back
+    last = codex.placed(made.path, tmp_path / "four")
+    (request,) = codex.go_on(last)
+    assert HEAD not in json.dumps(request.body["input"])
+    assert codex.listed(last) == [*turns, *turns[-1:] * 3]
+
+
+@pytest.mark.parametrize("name", ["codex", "codex-paginated"])
+def test_codex_writes_what_we_write(name: str, tmp_path: Path) -> None:
     """What a compaction of Codex's own adds to a rollout has all the keys that ours has."""
     need(codex.program(), "Codex CLI")
-    original = counted(codex.ours(FIXTURES / "codex.jsonl", tmp_path / "whole.jsonl"))
+    original = counted(codex.ours(FIXTURES / f"{name}.jsonl", tmp_path / "whole.jsonl"))
     made = compacted(original, tmp_path / "compacted", SMALL)
     there = codex.placed(original, tmp_path / "one")
     codex.go_on(there, recorded(original) - 1)
@@ -93,7 +146,7 @@ def test_codex_writes_what_we_write(tmp_path: Path) -> None:
         assert entry.keys() <= own[kind].keys(), kind
         assert entry["payload"].keys() <= own[kind]["payload"].keys(), kind
     theirs, written = (each["compacted"]["payload"] for each in (own, ours))
-    (item,) = written["replacement_history"]
+    item = written["replacement_history"][0]
     last = theirs["replacement_history"][-1]
     assert item.keys() <= last.keys()
     assert item["content"][0].keys() == last["content"][0].keys()
@@ -121,11 +174,12 @@ def recorded(rollout: Path) -> int:
 
 def last_of(rollout: Path) -> dict[str, dict[str, Any]]:
     """Return the last line of each kind that a checkpoint is written with."""
-    kinds = ("compacted", "token_count", "context_compacted")
+    kinds = ("compacted", "token_count", "context_compacted", "ContextCompaction")
     found: dict[str, dict[str, Any]] = {}
     for line in rollout.read_bytes().splitlines():
         entry = json.loads(line)
         kind = entry["type"] if entry["type"] == "compacted" else entry["payload"].get("type")
+        kind = entry["payload"]["item"]["type"] if kind == "item_completed" else kind
         if kind in kinds:
             found[kind] = entry
     return found

@@ -83,6 +83,15 @@ def _codex(add: Callable[[Rollout], object], turns: int = 3, *, ordinals: bool =
     return made
 
 
+def _branch(end: int) -> bytes:
+    """Return a rollout that goes on from another one, at that line, or with a negative one whose lines have no numbers."""
+    data = _codex(lambda made: made, ordinals=True)()
+    if end < 0:
+        return re.sub(rb'"ordinal":\d+', b'"ordinal":1e99', data)
+    base = b'"source":"cli","history_base":{"thread_id":"x","end_ordinal_exclusive":%d}' % end
+    return data.replace(b'"source":"cli"', base, 1)
+
+
 def _gemini(turns: int) -> bytes:
     session = GeminiRecords()
     for turn in range(turns):
@@ -148,13 +157,15 @@ ROWS: Mapping[str, Row] = {
     # A compaction comes last.
     "pi, a compaction": Row(_pi(lambda made: made.compaction("Done so far.", made.user("Go on."))), left=_ONE),
     "claude, a compaction": Row(_claude(lambda made: made.compact("Done so far.")), left="it has no messages"),
-    "codex, a compaction": Row(_codex(lambda made: made.compact()), left="it has no messages"),
+    "codex, a compaction": Row(_codex(lambda made: made.compact()), left="it has no messages since it was compacted"),
     "opencode, a compaction": Row(_opencode(lambda made: made.compaction("Done so far.")), left="it has no messages"),
     # Shapes.
     "pi, two leaves": Row(lambda: branched().data),
     "pi, what is kept is not there": Row(_pi(_lost_kept)),
     "pi, the first version": Row(lambda: fixture("pi-v1.jsonl"), refused="first version"),
-    "codex, numbered lines": Row(_codex(lambda made: made, ordinals=True), refused="numbered"),
+    "codex, numbered lines": Row(_codex(lambda made: made, ordinals=True)),
+    "codex, a branch": Row(partial(_branch, 3), refused="a branch of another rollout"),
+    "codex, numbers that are none": Row(partial(_branch, -1), refused="cannot be repeated"),
     "codex, a sealed summary": Row(_codex(lambda made: _went_on(made.compact()))),
     "claude, a subagent": Row(lambda: fixture("claude-agent.jsonl"), refused="subagent"),
     # Our own words in somebody else's mouth.

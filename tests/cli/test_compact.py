@@ -70,14 +70,14 @@ def keeps_little(here: Path) -> Path:
     return policy(here / "compression.json", compact=KEEPS_LITTLE)
 
 
-def numbered(turns: int = 8) -> bytes:
-    """Return a rollout of Codex into which nothing may be inserted."""
+def branched(turns: int = 8) -> bytes:
+    """Return a rollout of Codex that goes on from another one, which can have no checkpoint."""
     made = Rollout(ordinals=True)
     for turn in range(turns):
         made.user(f"Part {turn}.")
         made.run(f"cat {turn}.log", f"line {turn}\n" * 400)
         made.end("Done.")
-    return made.bytes()
+    return made.bytes().replace(b'"source":"cli"', b'"source":"cli","history_base":{"thread_id":"x"}', 1)
 
 
 def archive(folder: Path) -> Path:
@@ -86,7 +86,7 @@ def archive(folder: Path) -> Path:
     for name, made in LINES.items():
         write(folder, made(8), f"{name}.jsonl")
     write(folder, PiSession().bytes(), "short.jsonl")
-    write(folder, numbered(), "numbered.jsonl")
+    write(folder, branched(), "branched.jsonl")
     (folder / "none.jsonl").write_bytes(b'{"x": 1}\n' * 20_000)
     return folder
 
@@ -104,7 +104,7 @@ def test_a_folder_ends_with_a_total(here: Path) -> None:
     assert total.endswith(" tokens for the model; 1 unchanged; 1 skipped; 1 passed over (not sessions, or links)")
     again = run("compact", folder).stdout.splitlines()[-1]
     assert again.startswith(f"total: 0 sessions; {len(LINES) + 1} unchanged; 1 skipped; 1 passed over")
-    assert run("compact", folder / "numbered.jsonl").exit_code == 4
+    assert run("compact", folder / "branched.jsonl").exit_code == 4
 
 
 def damage(path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_document_for_others_to_build_on(here: Path) -> None:
     assert by_name["pi.jsonl"]["status"] == "would-compact"
     assert (by_name["pi.jsonl"]["strategy"], by_name["pi.jsonl"]["trigger"]) == ("tokens", "manual")
     assert by_name["pi.jsonl"]["messagesSince"] is by_name["pi.jsonl"]["tokensSince"] is None
-    assert by_name["numbered.jsonl"]["status"] == "skipped"
+    assert by_name["branched.jsonl"]["status"] == "skipped"
     assert "Gauge" not in json.dumps(told)
 
 
@@ -295,14 +295,9 @@ def test_a_session_that_may_be_cached_is_left(here: Path) -> None:
 
 def test_a_refusal_fits_a_terminal(here: Path) -> None:
     """It says what, where, in what state the session is and what to do, in lines of its width."""
-    made = Rollout(ordinals=True)
-    for turn in range(8):
-        made.user(f"Part {turn}: look at the logs.")
-        made.run(f"cat {turn}.log", "The gauge fell silent.\n" * 2_000)
-        made.end("Seen.")
-    (here / "numbered.jsonl").write_bytes(made.bytes())
+    (here / "branched.jsonl").write_bytes(branched(20))
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "sessioncompress", "compact", "numbered.jsonl"]
+    command = [sys.executable, "-m", "sessioncompress", "compact", "branched.jsonl"]
     environment = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, cwd=here, env=environment, check=False)
     lines = os.read(ours, 1 << 16).decode().splitlines()
@@ -311,6 +306,6 @@ def test_a_refusal_fits_a_terminal(here: Path) -> None:
     assert done.returncode == 4
     assert max(map(len, lines)) <= 80
     assert " ".join(" ".join(lines).split()) == (
-        "refused: numbered.jsonl: Codex numbered the lines of this rollout, so none can be inserted. "
-        "The session was not changed. Resume it with Codex, and compact it there with /compact."
+        "refused: branched.jsonl: Codex began it as a branch of another rollout, and what was said before that stands "
+        "only there. The session was not changed. Resume it with Codex, and compact it there with /compact."
     )

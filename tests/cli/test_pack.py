@@ -425,14 +425,23 @@ def test_what_codex_has_packed_is_named_and_left(here: Path) -> None:
         ["verify", "--all"],
         ["budget", "--all"],
         ["compact", "--all"],
+        ["restore", "--all"],
     ):
         result = run(*command)
-        assert "1 session that Codex itself packed (rollout-*.jsonl.zst): not read, not changed" in result.stderr
+        said = (
+            "1 session that Codex itself packed (rollout-*.jsonl.zst): not read, not changed; Codex unpacks one when it"
+        )
+        assert said in result.stderr
         assert result.exit_code == 0
     assert "itself packed" not in run("compress", "--all", "--quiet").stderr
-    refused = run("compress", path)
-    assert refused.exit_code == 4
-    assert "packed with zstd" in refused.stderr
+    for name in ("compress", "compact", "restore"):
+        refused = run(name, path)
+        assert refused.exit_code == 4
+        assert "a session that Codex itself packed with zstd" in refused.stderr
+        assert "Resume it with Codex, which unpacks it" in refused.stderr
+    other = path.rename(path.with_name("other.jsonl.zst"))
+    assert "'zstd -d FILE'" in run("compress", other).stderr
+    other.rename(path)
     assert path.read_bytes() == was
     assert "packed 0 sessions" in run("pack", "--agent", "pi", "--older-than", "30d").stdout
     assert "packed 1 session" in run("pack", "--agent", "codex", "--older-than", "30d").stdout

@@ -621,6 +621,9 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant(
+        "a checkpoint need not repeat what is kept", "operations/draft.py", "if ours <= sum(", "if 0 > sum(", _COMPACT
+    ),
+    Mutant(
         "half a line is added to",
         "operations/draft.py",
         "if jsonl.parse(self._raw(last)) is None:",

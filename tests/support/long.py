@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.records import GeminiRecords
-from tests.support.rollout import Rollout
+from tests.support.rollout import Paginated, Rollout
 from tests.support.runs import snapshot, split, write
 from tests.support.session import PiSession
 
@@ -65,9 +66,9 @@ def claude(turns: int = TURNS) -> bytes:
     return made.bytes()
 
 
-def codex(turns: int = TURNS) -> bytes:
+def codex(turns: int = TURNS, kind: type[Rollout] = Rollout) -> bytes:
     """Return a rollout of Codex CLI."""
-    made = Rollout()
+    made = kind()
     for turn in range(turns):
         made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
         made.run(f"cat service-{turn}.log", _logs(turn))
@@ -152,7 +153,14 @@ DOCUMENTS: Mapping[str, Callable[[int], bytes]] = {
 }
 """Those that are one document."""
 
-LONG = {**LINES, **{f"{name} document": made for name, made in DOCUMENTS.items()}}
+NUMBERED = "codex numbered"
+"""Repeats at its end what a checkpoint keeps, and is refused where old lines are to leave."""
+
+LONG: Mapping[str, Callable[[int], bytes]] = {
+    **LINES,
+    NUMBERED: partial(codex, kind=Paginated),
+    **{f"{name} document": made for name, made in DOCUMENTS.items()},
+}
 
 
 def grown(path: Path, name: str) -> bytes:

@@ -14,9 +14,10 @@ from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.codex import RolloutReader
 from sessioncompress.formats.codex_checkpoint import framed
+from sessioncompress.formats.table import format_named
 from tests.support import texts
-from tests.support.checkpoints import SUMMARY, checkpointed
-from tests.support.rollout import Rollout
+from tests.support.checkpoints import SUMMARY, checkpointed, written_of
+from tests.support.rollout import Paginated, Rollout
 from tests.support.runs import entries, rewritten, split, survey_of
 
 
@@ -146,6 +147,16 @@ def rollout(*, ordinals: bool = False) -> Rollout:
     return made.end("That too.")
 
 
+def paginated(turns: int = 2) -> Paginated:
+    """Return a rollout with numbered lines, of turns of which every other one is long."""
+    made = Paginated()
+    for turn in range(turns):
+        made.user(f"Part {turn}.")
+        made.run("make", f"a{turn}\n" if turn % 2 else LONG)
+        made.end(f"Done: {turn}.")
+    return made
+
+
 def line_with(data: bytes, text: str) -> int:
     """Find the first line that holds this."""
     return next(number for number, raw in enumerate(split(data)) if text.encode() in raw)
@@ -209,12 +220,115 @@ def test_what_it_stands_for_is_compressed_as_dead() -> None:
     assert len(rewritten(done.after)[result].raw) < len(rewritten(before)[result].raw)
 
 
-def test_numbered_lines_can_have_none() -> None:
-    """Nothing may be put between them."""
-    before = rollout(ordinals=True).bytes()
-    with pytest.raises(CannotCheckpoint) as raised:
+# Numbered lines, between which none can be put
+
+
+def kept_of(data: bytes, first: int) -> list[dict[str, Any]]:
+    """Return the items of the lines from the first one on."""
+    return [entry["payload"] for entry in entries(data)[first:] if entry["type"] == "response_item"]
+
+
+def test_behind_numbered_lines_stands_what_is_kept() -> None:
+    before = paginated().bytes()
+    first, end = begin_of_turn(before), len(split(before))
+    done = checkpointed(before, first=first)
+    assert [addition.before for addition in done.checkpoint.added] == [end] * 3
+    compacted, usage, event = (json.loads(addition.line) for addition in done.checkpoint.added)
+    own, text = entries(before), framed(SUMMARY.text)
+    assert compacted == {
+        "timestamp": own[-1]["timestamp"],
+        "ordinal": end,
+        "type": "compacted",
+        "payload": {"message": text, "replacement_history": [words("user", text), *kept_of(before, first)]},
+    }
+    assert (usage["ordinal"], usage["payload"]["type"]) == (end + 1, "token_count")
+    assert usage["payload"]["info"]["last_token_usage"]["total_tokens"] == SUMMARY.tokens_after
+    last = own[-1]["payload"]
+    shown = next(entry["payload"] for entry in own if entry["payload"].get("type") == "item_completed")
+    assert (event["ordinal"], event["payload"]["type"]) == (end + 2, "item_completed")
+    assert event["payload"].keys() == shown.keys()
+    assert (event["payload"]["thread_id"], event["payload"]["turn_id"]) == (shown["thread_id"], last["turn_id"])
+    assert event["payload"]["item"].keys() == {"type", "id"}
+    assert event["payload"]["item"]["type"] == "ContextCompaction"
+
+
+def test_what_codex_passes_over_is_not_repeated() -> None:
+    """In a line of its own it sends no item of a type that it does not know, and in a history it does."""
+    before = paginated().bytes()
+    whole, gone = (checkpointed(data, first=begin_of_turn(data)) for data in (before, without_reasoning(before)))
+    old, new = (json.loads(each.checkpoint.added[0].line)["payload"]["replacement_history"] for each in (whole, gone))
+    assert new == [item for item in old if item["type"] != "reasoning"]
+    assert len(new) < len(old)
+
+
+def without_reasoning(data: bytes) -> bytes:
+    """Return a rollout as it is once its reasoning went."""
+    return data.replace(b'"type":"reasoning"', b'"type":"other"')
+
+
+def test_our_reader_sees_all_in_one_line() -> None:
+    """What the model reads of it is as much as it read of the lines that are kept, and the summary."""
+    before = paginated().bytes()
+    first, end = begin_of_turn(before), len(split(before))
+    done = checkpointed(before, first=first)
+    found = survey_of(done.after)
+    assert for_the_model(found) == [end, end + 1, end + 2]
+    assert found.shape.dead == frozenset(range(end))
+    kept = sum(found.lines[number].reads for number in range(first, end))
+    assert kept > 100
+    assert found.lines[end].reads == kept + len(framed(SUMMARY.text))
+
+
+def test_what_is_kept_is_said_behind_the_summary() -> None:
+    before = paginated().bytes()
+    first = begin_of_turn(before)
+    done = checkpointed(before, first=first)
+    reader = RolloutReader()
+    kept = [each for entry in entries(before)[first:] for each in reader.said(entry)]
+    assert [each.say for each in kept] == [Say.PROMPT, Say.CALL, Say.RESULT, Say.ANSWER]
+    (compacted, *_) = (json.loads(addition.line) for addition in done.checkpoint.added)
+    assert list(reader.said(compacted)) == [Said(Say.SUMMARY, SUMMARY.text), *kept]
+
+
+def test_the_results_in_it_go_once_a_later_one_takes_its_place() -> None:
+    made = paginated().user("See it.")
+    made.run("cat log", LONG)
+    before = made.end("Seen.").bytes()
+    end = len(split(before))
+    once = checkpointed(before, first=begin_of_turn(before)).after
+    assert rewritten(once).keys().isdisjoint({end})
+    more = paginated(turns=6).lines()[end:]
+    grown = once + b"".join(more)
+    assert rewritten(grown).keys().isdisjoint({end})
+    again = checkpointed(grown, first=begin_of_turn(grown)).after
+    old, new = (json.loads(raw)["payload"] for raw in (split(grown)[end], rewritten(again)[end].raw))
+    texts = [item.pop("output", "") for item in new["replacement_history"]]
+    assert [text for text in texts if "sessioncompress" in text]
+    assert all(len(text) < 2_000 for text in texts)
+    for item in old["replacement_history"]:
+        item.pop("output", None)
+    assert new == old
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ((b'"source":"cli"', b'"source":"cli","history_base":{"thread_id":"x"}'), "a branch of another rollout"),
+        ((b'"ordinal":', b'"ordinal":-'), "cannot be repeated"),
+        ((b'"type":"function_call"', b'"type":"\\ud800","type":"function_call"'), "cannot be repeated"),
+    ],
+    ids=["a branch", "no numbers", "what we cannot read"],
+)
+def test_numbered_lines_that_can_have_none(change: tuple[bytes, bytes], what: str) -> None:
+    before = paginated().bytes().replace(*change)
+    with pytest.raises(CannotCheckpoint, match=what):
         checkpointed(before, first=begin_of_turn(before))
-    assert raised.value.what == "Codex numbered the lines of this rollout, so none can be inserted"
+
+
+def test_no_numbered_line_leaves() -> None:
+    done = checkpointed(paginated().bytes())
+    with pytest.raises(CannotCheckpoint, match="numbered its lines"):
+        format_named("codex").dropping(written_of(done.before), done.cut, done.checkpoint)
 
 
 @pytest.mark.parametrize("odd", [None, 3, [], {}, {"info": None}, {"info": {"last_token_usage": []}}, "\ud800"])

@@ -307,6 +307,18 @@ def test_what_a_checkpoint_replaced_is_dead() -> None:
     assert any(item.get("content") == [part(OTHER)] for item in payloads(new, "message"))
 
 
+def test_what_only_a_dead_checkpoint_says_stays() -> None:
+    """It may be gone back to, and then it is read."""
+    made = Rollout().user("Go.").end("Done.")
+    made.line(
+        "compacted", message="", replacement_history=[{"type": "message", "role": "user", "content": [part(LONG)]}]
+    )
+    made.user("On.").end("Yes.").compact()
+    data = made.user("Thanks.").end("You're welcome.").bytes()
+    first = next(entry["payload"] for entry in entries(after(data, EAGER)) if entry["type"] == "compacted")
+    assert first["replacement_history"][0]["content"] == [part(LONG)]
+
+
 def test_a_checkpoint_without_a_history_ends_nothing() -> None:
     """Codex then builds the context of what was asked before it."""
     data = old(lambda made: made.run("tail x", LONG) and made.line("compacted", message="It was done."))

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Summary, Written
 from sessioncompress.errors import Damaged, NotASession, Refused
 from sessioncompress.formats.base import CannotCheckpoint, Format
+from sessioncompress.formats.codex import Codex
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
@@ -25,7 +27,7 @@ from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
-from tests.support.long import FEW, LINES, LONG, SMALL, grown, pi, rounds_come_to_rest
+from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, grown, pi, rounds_come_to_rest
 from tests.support.records import GeminiRecords
 from tests.support.runs import MTIME, compress, fixture, form_of, journal_of, snapshot, split, survey_of, write
 
@@ -60,6 +62,24 @@ def test_every_line_stays_and_the_model_reads_the_summary_and_what_is_kept(name:
     assert any(b"Extracted by sessioncompress" in line for line in live)
     assert not any(b"service-0.log" in line and b"Extracted" not in line for line in live)
     assert before[-1] in live
+
+
+def test_what_is_kept_must_stand_in_the_line_that_repeats_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, LONG[NUMBERED](8))
+    before, whole = path.read_bytes(), Codex.checkpoint
+
+    def cut_short(self: Codex, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
+        made = whole(self, session, cut, summary)
+        entry = json.loads(made.added[0].line)
+        del entry["payload"]["replacement_history"][2:]
+        return made._replace(
+            added=(Addition(made.added[0].before, json.dumps(entry).encode() + b"\n"), *made.added[1:])
+        )
+
+    monkeypatch.setattr(Codex, "checkpoint", cut_short)
+    with pytest.raises(Damaged, match="the checkpoint would not be read"):
+        compact_session(path, FEW)
+    assert path.read_bytes() == before
 
 
 @EACH
@@ -337,7 +357,7 @@ def test_lines_that_were_rewritten_before_and_behind_a_checkpoint_count_once(nam
     assert path.read_bytes() == LONG[name](8)
 
 
-@pytest.mark.parametrize("name", [name for name in LONG if name not in LINES and "opencode" not in name])
+@pytest.mark.parametrize("name", [name for name in LONG if name not in (*LINES, NUMBERED) and "opencode" not in name])
 @pytest.mark.parametrize("command", [restore_session, verify_session])
 def test_a_document_that_was_written_anew_is_refused(
     name: str, command: Callable[[Path], object], tmp_path: Path

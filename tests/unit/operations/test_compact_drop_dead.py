@@ -27,13 +27,13 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
-from tests.support.long import FEW, LINES, LONG, grown, pi, rounds_come_to_rest
+from tests.support.long import FEW, LINES, LONG, NUMBERED, grown, pi, rounds_come_to_rest
 from tests.support.runs import compress, form_of, journal_of, snapshot, split, survey_of, units, write
 
 DROPPED = {name: LONG[name] for name in (*LINES, "opencode document")}
 """The sessions from which lines leave only where that is asked for."""
 
-EACH = pytest.mark.parametrize("name", LONG)
+EACH = pytest.mark.parametrize("name", [name for name in LONG if name != NUMBERED])
 EACH_OF_LINES = pytest.mark.parametrize("name", LINES)
 SMALL = replace(
     FEW,
