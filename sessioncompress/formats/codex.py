@@ -322,10 +322,10 @@ class Codex(base.Format):
         return made._replace(removed=frozenset(number for number in old if _is_item(lines, number)))
 
     def pointers(self, session: str) -> Pointers:
-        # Imported here: no other agent has an index.
-        from sessioncompress.formats import codex_index
+        # Imported here: it needs SQLite.
+        from sessioncompress.formats import codex_places
 
-        return codex_index.pointers(session)
+        return codex_places.pointers(session)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload = values.fields(entry.get(_PAYLOAD))

@@ -16,6 +16,8 @@ class Mutant:
     tests: tuple[str, ...]
 
 
+_PLACES = ("tests/unit/formats/test_codex_places.py",)
+_KILLED_PLACES = ("tests/faults/test_pointers.py",)
 _PACK = ("tests/unit/store/test_pack.py",)
 _PACKING = ("tests/unit/store/test_packing.py",)
 _VERIFY = ("tests/unit/operations/test_verify.py",)
@@ -231,7 +233,7 @@ MUTANTS = (
     Mutant(
         "the new file is not flushed",
         "store/swap.py",
-        "            disk.system.fsync(draft.fd)\n",
+        "                disk.system.fsync(draft.fd)\n",
         "",
         _COMMIT,
     ),
@@ -329,7 +331,7 @@ MUTANTS = (
     Mutant(
         "old metadata is lost",
         "store/swap.py",
-        "            disk.copy_metadata(session.fd, draft.fd, newest=newest)\n",
+        "                disk.copy_metadata(session.fd, draft.fd, newest=newest)\n",
         "",
         _COMMIT,
     ),
@@ -337,8 +339,8 @@ MUTANTS = (
     Mutant(
         "the old file has no second name when it is replaced",
         "store/swap.py",
-        "        _name_links(session, states, before)\n        for _ in range(_TRIES):",
-        "        for _ in range(_TRIES):",
+        "            _name_links(session, states, before)\n            for _ in range(_TRIES):",
+        "            for _ in range(_TRIES):",
         (*_COMMIT, *_DRAIN),
     ),
     Mutant(
@@ -1163,4 +1165,60 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
+    Mutant(
+        "what points into a larger session is changed in the order of a smaller one",
+        "formats/codex_places.py",
+        "if places.size > was.st_size:",
+        "if places.size < was.st_size:",
+        _KILLED_PLACES,
+    ),
+    Mutant(
+        "no place follows to the new session",
+        "formats/codex_places.py",
+        "            for each in indexes:\n                each.change(places, was_read=os.path.samestat(was, new))\n",
+        "",
+        _PLACES,
+    ),
+    Mutant(
+        "the places in forks stay",
+        "formats/codex_places.py",
+        "                    _point(children, places)\n                    _commit(indexes)\n",
+        "                    _commit(indexes)\n",
+        _PLACES,
+    ),
+    Mutant(
+        "a fork without room is written over",
+        "formats/codex_places.py",
+        "        self._make_room(fd)\n",
+        "",
+        _PLACES,
+    ),
+    Mutant(
+        "a session is rewritten that its agent has loaded",
+        "formats/codex_places.py",
+        "            if not lock(fd):\n                what, remedy = \"a running",
+        "            if False:\n                what, remedy = \"a running",
+        _PLACES,
+    ),
+    Mutant(
+        "a place that we do not know stays where it was",
+        "formats/codex_index.py",
+        'or {(table, column) for table, column in found if "offset" in column} - known',
+        "",
+        _PLACES,
+    ),
+    Mutant(
+        "a stranger says where the index is",
+        "formats/codex_places.py",
+        "            if not self._is_own:\n                raise self._stranger(f\"{self._home / 'config.toml'}",
+        "            if False:\n                raise self._stranger(f\"{self._home / 'config.toml'}",
+        _PLACES,
+    ),
+    Mutant(
+        "what an earlier version left wrong stays wrong",
+        "formats/codex_places.py",
+        "            if each.wrong():\n",
+        "            if False:\n",
+        _PLACES,
+    ),
 )

@@ -99,8 +99,8 @@ class Home(NamedTuple):
                 self.rows("INSERT INTO thread_turns VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
             if kind == "item_completed":
                 item = entry["payload"]["item"]
-                row = (name_of(path), begun[0], item["id"], number, json.dumps(item))
-                self.rows("INSERT INTO thread_items VALUES (?, ?, ?, ?, ?)", *row)
+                shown = (name_of(path), begun[0], item["id"], number, json.dumps(item))
+                self.rows("INSERT INTO thread_items VALUES (?, ?, ?, ?, ?)", *shown)
         number, size = max(places), max(places.values())
         self.rows("INSERT INTO thread_history_projection_state VALUES (?, ?, ?)", name_of(path), size, number)
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from sessioncompress import Policy
 from sessioncompress.errors import Damaged, InUse, Refused
-from sessioncompress.formats import codex_index
+from sessioncompress.formats import codex_index, codex_places
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
@@ -158,7 +158,7 @@ _REFUSED: dict[str, tuple[Callable[[Home], Iterator[None]], type[Refused], str]]
     ),
     "no database": (_no_database, Refused, "file is not a database"),
     "a link in a home that the path shows": (_linked, Refused, "is a link, or another user's"),
-    "elsewhere, says a home that the path shows": (_of_another_folder, Refused, "names another folder"),
+    "elsewhere, says a home that the path shows": (_of_another_folder, Refused, "names another folder for it"),
     "a fork that Codex has packed": (_packed_by_codex, Refused, "Codex has packed"),
     "a fork of a later Codex": (_written_by_a_later_one, Refused, "that we do not know"),
 }
@@ -173,7 +173,7 @@ def _locked_as_it_is(path: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", _REFUSED)
 def test_where_not_all_can_follow_nothing_changes(name: str, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codex_index, "_SECONDS", 0.05)
+    monkeypatch.setattr(codex_places, "_SECONDS", 0.05)
     monkeypatch.setattr(codex_index, "_BUSY_SECONDS", 0.05)
     prepare, kind, what = _REFUSED[name]
     with contextmanager(prepare)(home):

@@ -1,0 +1,430 @@
+"""What of Codex's points into a rollout by the byte: its index, and the rollouts that go on from a place in this one.
+
+From 0.147 on Codex numbers the lines of a rollout, and keeps in an index where each turn begins and ends. A fork, or an
+edited prompt, is a rollout of its own; its header says up to which byte of its parent it goes on. When other bytes take
+a rollout's place, all these places follow by the numbers of the lines. No row of the index is deleted but those of
+lines that left the end: Codex would not make those of an edited prompt again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from sessioncompress.core import jsonl
+from sessioncompress.core.pointers import Pointers
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, IsALink, Refused
+from sessioncompress.formats import values
+from sessioncompress.formats.codex_index import Places, Rows, long_texts
+from sessioncompress.formats.table import agent_roots
+from sessioncompress.store import disk
+from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.layout import Lengths, status_of, store_in
+from sessioncompress.store.lock import OpenSession, lock, open_file, open_session
+from sessioncompress.store.originals import FRAME_MAGIC, zstd
+
+_INDEX: Final = "thread_history_1.sqlite"
+_LOCKS: Final = "thread-writer-locks"
+_SECONDS: Final = 10.0
+"""How long to wait for a Codex that starts or ends, and for another run of ours on a fork."""
+_TAIL: Final = 1 << 13
+_DIGITS: Final = 20
+"""A place is given so much room where it has too little: no file is larger than such a number."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_NUMBERED: Final = re.compile(rb'\{"timestamp":"[^"\\]{0,64}","ordinal":(\d{1,18})[,}]')
+_OFFSET: Final = re.compile(rb'"end_byte_offset":( *\d{1,20})')
+
+
+def _places(fd: int, wanted: Iterable[int]) -> Places:
+    waiting = sorted(wanted, reverse=True)
+    size, at, last, line = os.fstat(fd).st_size, 0, -1, -1
+    starts: dict[int, int] = {}
+    with disk.reader(fd, 0, size) as file:
+        for count, raw, whole in jsonl.pieces(file, size):
+            number = _number(raw, whole=whole) if count != line else None
+            line = count
+            if number is not None:
+                last = max(last, number)
+                while waiting and waiting[-1] <= number:
+                    starts[waiting.pop()] = at
+            at += len(raw)
+    return Places(starts, size, last)
+
+
+def _begins(fd: int, number: int, place: int) -> bool:
+    """Tell without reading all whether a line with that number begins there, or ends the file before that place.
+
+    False where that does not show: then all is read.
+    """
+    size = os.fstat(fd).st_size
+    start = max(min(place, size) - (1 if place < size else _TAIL), 0)
+    before, *lines = os.pread(fd, _TAIL, start).split(b"\n")
+    if place < size:
+        return (place == 0 or not before) and bool(lines) and _number(before or lines[0], whole=False) == number
+    return place == size and len(lines) > 1 and not lines[-1] and _number(lines[-2], whole=True) == number - 1
+
+
+def _number(raw: bytes, *, whole: bool) -> int | None:
+    if found := _NUMBERED.match(raw):
+        return int(found[1])
+    entry = jsonl.parse(raw) if whole and b'"ordinal"' in raw else None
+    number = entry.get("ordinal") if entry else None
+    return number if type(number) is int else None
+
+
+class _Header(NamedTuple):
+    """A rollout's first line: its thread, and of one that goes on from another one that one's id and the place there.
+
+    The place is the number of the line behind it, and its offset, which stands in the bytes `span` of this file, with
+    the spaces before it.
+    """
+
+    thread: str
+    base: str
+    number: int
+    offset: int
+    span: tuple[int, int]
+
+
+def _header(path: Path) -> _Header | None:
+    """Read the header of a numbered rollout, also of one that Codex has packed; None of any other file."""
+    with disk.closing(open_file(path)) as fd:
+        raw = _first_line(fd)
+    entry = jsonl.parse(raw) or {}
+    payload = values.fields(entry.get("payload"))
+    base = values.fields(payload.get("history_base"))
+    thread, number = values.text(payload.get("id")), base.get("end_ordinal_exclusive")
+    if type(entry.get("ordinal")) is not int or not _UUID.fullmatch(thread):
+        return None
+    found = [each for each in _OFFSET.finditer(raw) if int(each[1]) == base.get("end_byte_offset")]
+    if len(found) != 1 or type(number) is not int:
+        return _Header(thread, values.text(base.get("thread_id")), 0, 0, (0, 0))
+    return _Header(thread, values.text(base.get("thread_id")), number, int(found[0][1]), found[0].span(1))
+
+
+def _first_line(fd: int) -> bytes:
+    """Read the first line, unless it has no end within a line's cap."""
+    is_packed = os.pread(fd, len(FRAME_MAGIC), 0) == FRAME_MAGIC
+    with disk.reader(fd, 0, os.fstat(fd).st_size) as file, suppress(zstd.ZstdError, EOFError):
+        raw: bytes = (zstd.ZstdFile(file) if is_packed else file).readline(jsonl.LINE_CAP)
+        return raw if raw.endswith(b"\n") else b""
+    return b""
+
+
+@lru_cache(maxsize=1 << 16)
+def _base_of(path: Path, _inode: int) -> str:
+    """Read which rollout one goes on from, which never changes. Raises ValueError where that is not written yet."""
+    with disk.closing(open_file(path)) as fd:
+        if not _first_line(fd):
+            raise ValueError
+    header = _header(path)
+    return header.base if header else ""
+
+
+def pointers(path: str) -> Pointers:
+    """Find what points into a rollout: nothing into one without numbers, or one that lies in no home of Codex."""
+    session = Path(path)
+    header = _header(session)
+    if header is None or not _UUID.search(session.name):
+        return Pointers()
+    for root in agent_roots("codex"):
+        if session.is_relative_to(root.resolve()):
+            return CodexPointers(session, root.parent, header.thread, is_own=True)
+    above = session.parents
+    if above[0].name == "archived_sessions":
+        return CodexPointers(session, above[1], header.thread, is_own=False)
+    if len(above) > 4 and above[3].name == "sessions":  # noqa: PLR2004 - behind year, month and day
+        return CodexPointers(session, above[4], header.thread, is_own=False)
+    return Pointers()
+
+
+class CodexPointers(Pointers):
+    """What points into one rollout in a home of Codex.
+
+    The home is the user's own one, or one that only the rollout's path shows, which anybody may have made.
+    """
+
+    def __init__(self, path: Path, home: Path, thread: str, *, is_own: bool) -> None:
+        self.path, self._home, self._thread, self._is_own = path, home, thread, is_own
+        self._id = _UUID.findall(path.name)[-1]
+
+    def wrong(self) -> str:
+        """Say what does not point to where it should."""
+        with ExitStack() as opened:
+            children = self.children()
+            indexes = self._indexes(opened, writing=False)
+            fd = opened.enter_context(disk.closing(open_file(self.path)))
+            known = {(header.number, header.offset) for _, header in children}.union(
+                *(each.known() for each in indexes)
+            )
+            if all(_begins(fd, *each) for each in known):
+                return ""
+            places = _places(fd, (number for number, _ in known))
+            if any(each.changes(places, was_read=True) for each in indexes):
+                return "Codex's index has other places of it than it has"
+            if any(places.of(header.number) != header.offset for _, header in children):
+                return "a rollout that goes on from it names another place than it has"
+        return ""
+
+    def mend(self) -> None:
+        """Let all that points into the rollout, and into those that it goes on from, point to where it should."""
+        rollouts: list[CodexPointers] = [self]
+        while (base := rollouts[-1].base()) and all(base.path != each.path for each in rollouts):
+            rollouts.append(base)
+        for each in reversed(rollouts):
+            if each.wrong():
+                with disk.closing(open_file(each.path)) as fd, each.moving(fd):
+                    pass
+
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        if children := self.children():
+            what = f"Codex goes on from it in {', '.join(path.name for path, _ in children[:3])}"
+            raise Refused(what, where=self.path, state=NOT_CHANGED, remedy="Pack these too; they go first.")
+        with self._alone(needed=bool(self._databases())):
+            yield
+
+    @contextmanager
+    def moving(self, fd: int) -> Iterator[None]:
+        """See Pointers.
+
+        A kill leaves places that do no harm: too small ones in the index, since Codex passes over lines that it knows,
+        and too large ones in forks, which Codex refuses.
+        """
+        self._make_room(fd)
+        with ExitStack() as opened:
+            children = self.children()
+            for path, _ in children:
+                opened.enter_context(_locked(path))
+            opened.enter_context(self._alone(needed=bool(children or self._databases())))
+            indexes = self._indexes(opened, writing=True)
+            was, new = self.path.stat(), os.fstat(fd)
+            places = _places(fd, _wanted(indexes, children))
+            for each in indexes:
+                each.change(places, was_read=os.path.samestat(was, new))
+            if places.size > was.st_size:
+                _point(children, places)
+            else:
+                _commit(indexes)
+            try:
+                yield
+            finally:
+                now = self.path.stat()
+                is_swapped = os.path.samestat(now, new)
+                try:
+                    if not is_swapped or now.st_size != places.size:
+                        with disk.closing(open_file(self.path)) as there:
+                            places = _places(there, _wanted(indexes, children))
+                        for each in indexes:
+                            each.change(places, was_read=False)
+                    _point(children, places)
+                    _commit(indexes)
+                except Refused as error:
+                    state = "The session is the new one." if is_swapped else NOT_CHANGED
+                    remedy = "Run again: what points into it is put right first."
+                    raise FileFailed(error.what, where=self.path, state=state, remedy=remedy) from error
+
+    def forget(self, is_rewritten: Callable[[bytes], bool]) -> None:
+        """Empty the long texts in the index's rows of rewritten lines that no line of the rollout holds any more."""
+        if not (databases := self._databases()):
+            return
+        numbers: list[int] = []
+        said: set[int] = set()
+        with disk.closing(open_file(self.path)) as fd, disk.reader(fd, 0, size := os.fstat(fd).st_size) as file:
+            for _, raw, whole in jsonl.pieces(file, size):
+                said.update(hash(holder[key]) for holder, key in long_texts(jsonl.parse(raw) if whole else None))
+                if whole and is_rewritten(raw) and (number := _number(raw, whole=True)) is not None:
+                    numbers.append(number)
+        with ExitStack() as opened:
+            opened.enter_context(self._alone(needed=bool(databases)))
+            for each in self._indexes(opened, writing=True):
+                each.empty(numbers, said)
+                each.commit()
+
+    def _indexes(self, opened: ExitStack, *, writing: bool) -> list[Rows]:
+        rows = (Rows(each, self._id, self.path, writing=writing) for each in self._databases())
+        return [opened.enter_context(closing(each)) for each in rows]
+
+    def base(self) -> CodexPointers | None:
+        """Find the rollout that this one goes on from."""
+        header = _header(self.path)
+        if header is None or not header.base:
+            return None
+        path = next((each for each, _ in self._rollouts() if each.name.endswith(f"{header.base}.jsonl")), None)
+        there = _header(path) if path else None
+        return CodexPointers(path, self._home, there.thread, is_own=self._is_own) if path and there else None
+
+    def children(self) -> list[tuple[Path, _Header]]:
+        """Find the rollouts that go on from a place in this one. Raises Refused where one cannot follow."""
+        found = []
+        for path, inode in self._rollouts():
+            with suppress(FileNotFoundError, ValueError, IsALink):
+                if path != self.path and _base_of(path, inode) == self._id and (header := _header(path)):
+                    if path.name.endswith(".zst"):
+                        what, remedy = "Codex has packed", "Resume that in Codex, which unpacks it, and run again."
+                    elif header.span == (0, 0):
+                        what, remedy = "a Codex that we do not know wrote", "Update sessioncompress."
+                    else:
+                        found.append((path, header))
+                        continue
+                    what = f"{what} {path.name}, which goes on from it"
+                    raise Refused(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+        return found
+
+    def _rollouts(self) -> Iterator[tuple[Path, int]]:
+        """List the home's rollouts, with their inode numbers."""
+        folders = [self._home / "sessions"]
+        for _ in ("year", "month", "day"):
+            folders = [Path(each.path) for folder in folders for each in _listed(folder) if each.is_dir()]
+        for folder in (*folders, self._home / "archived_sessions"):
+            for each in _listed(folder):
+                if each.name.startswith("rollout-") and each.name.endswith((".jsonl", ".jsonl.zst")):
+                    yield folder / each.name, each.inode()
+
+    def _databases(self) -> list[Path]:
+        """Find the indexes that may know the rollout. Raises Refused where one is not this user's to change."""
+        folders, config = [self._home], {}
+        with suppress(OSError, ValueError):
+            config = tomllib.loads((self._home / "config.toml").read_text())
+        if named := values.text(config.get("sqlite_home")):
+            if not self._is_own:
+                raise self._stranger(f"{self._home / 'config.toml'} names another folder for it")
+            folders.append(self._home / Path(named).expanduser())
+        if named := os.environ.get("CODEX_SQLITE_HOME", "").strip():
+            folders.append(Path(named).absolute())
+        found = [each / _INDEX for each in dict.fromkeys(folders) if os.path.lexists(each / _INDEX)]
+        if not self._is_own:
+            there = [(path, status) for path in (*found, self._home / _LOCKS) if (status := status_of(path))]
+            for path, status in (*there, (self._home, self._home.lstat())) if there else ():
+                if status.st_uid != os.geteuid() or stat.S_ISLNK(status.st_mode):
+                    raise self._stranger(f"{path} is a link, or another user's")
+            if any(os.path.lexists(f"{path}-journal") for path in found):
+                # Codex leaves none. SQLite would do what it says, which may be to delete any file.
+                raise self._stranger("beside it lies a journal that is not Codex's")
+        return found
+
+    def _stranger(self, what: str) -> Refused:
+        remedy = f"If {self._home} is your own home of Codex, set CODEX_HOME to it."
+        return Refused(f"Codex's index: {what}", where=self.path, state=NOT_CHANGED, remedy=remedy)
+
+    @contextmanager
+    def _alone(self, *, needed: bool) -> Iterator[None]:
+        """Keep Codex from loading any thread meanwhile. Raises InUse where one has loaded this one.
+
+        It waits for that up to 30 s; threads that are loaded go on.
+        """
+        folder = self._home / _LOCKS
+        if not needed and not folder.is_dir():
+            yield
+            return
+        disk.make_folder(folder)
+        with disk.closing(disk.create(folder / ".coordination.lock", exclusive=False)) as fd:
+            _wait(fd, self.path, "another Codex is starting or ending a thread")
+            self.refuse_if_loaded()
+            yield
+
+    def refuse_if_loaded(self) -> None:
+        """See Pointers: Codex keeps the lock of a thread that it has loaded."""
+        path = self._home / _LOCKS / f"{self._thread}.lock"
+        with suppress(FileNotFoundError), disk.closing(open_file(path)) as fd:
+            if not lock(fd):
+                what, remedy = "a running Codex has it loaded", "Close it there, and run again."
+                raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+
+    def _make_room(self, fd: int) -> None:
+        """Write the headers of forks anew that have too few digits for their places in the file open as `fd`.
+
+        Such a fork gets longer, so that its own forks come first, which may have too few then.
+        """
+        size = os.fstat(fd).st_size
+        waiting = [each for each in self.children() if _room(each[1]) < len(str(size))]
+        if waiting:
+            places = _places(fd, [header.number for _, header in waiting])
+            waiting = [each for each in waiting if _room(each[1]) < len(str(places.of(each[1].number)))]
+        cramped: list[CodexPointers] = []
+        seen = {self.path}
+        while waiting:
+            path, header = waiting.pop()
+            if path not in seen:
+                seen.add(path)
+                cramped.append(CodexPointers(path, self._home, header.thread, is_own=self._is_own))
+                longest = len(str(path.stat().st_size + _DIGITS))
+                waiting += [each for each in cramped[-1].children() if _room(each[1]) < longest]
+        for each in reversed(cramped):
+            with open_session(each.path, writing=True) as session, session.reader() as file:
+                session.pointers = each
+                if now := _header(each.path):
+                    _widen(session, file, now.span)
+
+
+def _room(header: _Header) -> int:
+    return header.span[1] - header.span[0]
+
+
+def _widen(session: OpenSession, file: BinaryIO, span: tuple[int, int]) -> None:
+    with Rewrite(session, store_in(session.path), Lengths()) as sink:
+        sink.write(file.read(span[0]) + b" " * (_DIGITS - (span[1] - span[0])))
+        for piece in iter(lambda: file.read(disk.BUFFER), b""):
+            sink.write(piece)
+        sink.finish()
+        sink.commit([])
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda each: each.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other runs of ours from a fork that is to be pointed elsewhere."""
+    with disk.closing(open_file(path)) as fd:
+        if os.fstat(fd).st_uid != os.geteuid():
+            what, remedy = "it goes on from a rollout that changes, and is another user's", "Run as its owner."
+            raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
+        _wait(fd, path, "another sessioncompress is working on it, and it goes on from a rollout that changes")
+        yield
+
+
+def _wait(fd: int, where: Path, what: str) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not lock(fd):
+        if time.monotonic() > deadline:
+            raise InUse(what, where=where, state=NOT_CHANGED, remedy="Run again.")
+        time.sleep(0.02)
+
+
+def _wanted(indexes: Iterable[Rows], children: Iterable[tuple[Path, _Header]]) -> set[int]:
+    rows = {number for each in indexes for number, _ in each.known()}
+    return rows.union(header.number for _, header in children)
+
+
+def _commit(indexes: Iterable[Rows]) -> None:
+    for each in indexes:
+        each.commit()
+
+
+def _point(children: Iterable[tuple[Path, _Header]], places: Places) -> None:
+    """Write their places into the headers of forks, over the old ones; the sizes and times of the files stay."""
+    for path, _ in children:
+        header = _header(path)
+        if header is not None and header.offset != places.of(header.number):
+            start, end = header.span
+            with disk.closing(disk.open_existing(path)) as fd:
+                changed = os.fstat(fd).st_mtime_ns
+                os.lseek(fd, start, os.SEEK_SET)
+                disk.write_all(fd, b"%*d" % (end - start, places.of(header.number)))
+                disk.set_time(fd, changed)
+                disk.system.fsync(fd)
