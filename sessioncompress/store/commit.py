@@ -19,19 +19,24 @@ from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsPacker, Place
 from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place
 
+_HELD = 4 * disk.BUFFER
+"""Bytes of packed originals that wait in memory until the run is known to pay."""
+CHANGED: Final = "The session is the new one, and its originals are kept."
+
 
 class _GrowingFile:
     """The originals or the journal of a session, with `committed` bytes of earlier runs.
 
-    Nothing is opened or created before the first write; then git sees the names that are `shown`. Raises Damaged where
-    the file is shorter than what was committed, or does not read back as written; OSError. `size` counts what is
-    written or held, `held` the latter.
+    Nothing is opened or created before the first write, and the file `before` it first; then git sees the names that
+    are `shown`. Raises Damaged where the file is shorter than what was committed, or does not read back as written;
+    OSError. `size` counts what is written or held, `held` the latter.
     """
 
-    def __init__(self, path: Path, committed: int, *, shown: Sequence[str]) -> None:
+    def __init__(self, path: Path, committed: int, *, shown: Sequence[str], before: _GrowingFile | None = None) -> None:
         self._path = path
         self._committed = committed
         self._shown = shown
+        self._before = before
         self._fd = -1
         self._is_new = False
         self.added = sha256()
@@ -43,6 +48,8 @@ class _GrowingFile:
     def open(self) -> None:
         if self._fd >= 0:
             return
+        if self._before is not None:
+            self._before.open()
         self._is_new = not os.path.lexists(self._path)
         fd = create_in_folder(self._path, exclusive=False, shown=self._shown)
         found, committed = os.fstat(fd), self._committed
@@ -69,6 +76,8 @@ class _GrowingFile:
         self.added.update(data)
         self.held += len(data)
         self.size += len(data)
+        if self.held > _HELD:
+            self.write()
 
     def write(self) -> None:
         if self._pieces:
@@ -107,11 +116,6 @@ class _GrowingFile:
             self._fd = -1
 
 
-_HELD = 4 * disk.BUFFER
-"""Bytes of packed originals that wait in memory until the run is known to pay."""
-CHANGED: Final = "The session is the new one, and its originals are kept."
-
-
 class Finished(NamedTuple):
     """Bytes of the new session and of the originals file; the SHA-256 of what the run adds to the latter, or empty."""
 
@@ -148,8 +152,9 @@ class Rewrite:
         self._work = store.work
         self._draft = Draft(session.path)
         self._journal = _GrowingFile(store.journal, lengths.journal, shown=shown)
-        self._originals = _GrowingFile(store.originals, lengths.originals, shown=shown)
-        self._packer = OriginalsPacker(lengths.originals, self._add_frame)
+        self._originals = _GrowingFile(store.originals, lengths.originals, shown=shown, before=self._journal)
+        # Nothing here leads back to the rewrite: what did not pay would stay in memory until the collector comes.
+        self._packer = OriginalsPacker(lengths.originals, self._originals.hold)
         self.write: Callable[[bytes], None] = self._draft.write
         self.keep: Callable[[bytes], Place] = self._packer.add
 
@@ -165,7 +170,7 @@ class Rewrite:
     def finish(self) -> Finished:
         """Write out everything, and compare the new file with what was written."""
         measured = self.measure()
-        self._write_originals()
+        self._originals.write()
         self._draft.check()
         self._finished = True
         return measured
@@ -235,16 +240,6 @@ class Rewrite:
         self._originals.remove_if_new()
         self._journal.remove_if_new()
 
-    def _add_frame(self, frame: bytes) -> None:
-        self._originals.hold(frame)
-        if self._originals.held > _HELD:
-            self._write_originals()
-
-    def _write_originals(self) -> None:
-        if self._originals.held:
-            self._journal.open()
-            self._originals.write()
-
 
 _ANY = sha256().hexdigest()
 """Stands for the SHA-256 of originals that nobody will read."""
@@ -255,8 +250,8 @@ class DryRun:
 
     def __init__(self, lengths: Lengths, size: int = 0) -> None:
         self._size = size
-        self._before = self._originals = lengths.originals
-        self._packer = OriginalsPacker(lengths.originals, self._count)
+        self._before = lengths.originals
+        self._packer = OriginalsPacker(lengths.originals, lambda _: None)
         self.keep: Callable[[bytes], Place] = self._packer.add
 
     def __enter__(self) -> Self:
@@ -272,7 +267,4 @@ class DryRun:
     def measure(self) -> Finished:
         """Pack what is left and say what the rewrite would come to."""
         self._packer.finish()
-        return Finished(self._size, self._originals, _ANY if self._originals > self._before else "")
-
-    def _count(self, frame: bytes) -> None:
-        self._originals += len(frame)
+        return Finished(self._size, self._packer.end, _ANY if self._packer.end > self._before else "")

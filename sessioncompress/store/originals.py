@@ -63,8 +63,8 @@ class OriginalsPacker:
 
     def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
         self._sink = sink
-        self._start = start
-        """Where the frame that is being filled begins in the file."""
+        self.end = start
+        """Where what was packed ends in the file, and the frame that is being filled begins."""
         # It grows with the first frame: most sessions do not fill one. Then it is used again, since new memory costs as
         # much as the packing.
         self._content = bytearray()
@@ -74,7 +74,7 @@ class OriginalsPacker:
         """Keep a line; return where it will be read. Raises ValueError if it is over LONGEST_LINE."""
         if len(line) > LONGEST_LINE:
             raise ValueError(f"a line of {len(line)} bytes is not kept")
-        place = Place(self._start, self._filled, len(line))
+        place = Place(self.end, self._filled, len(line))
         start = 0
         while start < len(line):
             part = line[start : start + FRAME_BYTES - self._filled]
@@ -110,7 +110,7 @@ class OriginalsPacker:
         if not same or position != len(content):
             raise Damaged("zstd did not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
         self._sink(frame)
-        self._start += len(frame)
+        self.end += len(frame)
         self._filled = 0
 
 

@@ -287,14 +287,21 @@ MUTANTS = (
     Mutant(
         "originals are on disk before the run is known to pay",
         "store/commit.py",
-        "if self._originals.held > _HELD:",
+        "if self.held > _HELD:",
         "if True:",
+        _COMMIT,
+    ),
+    Mutant(
+        "originals are on disk before there is a journal",
+        "store/commit.py",
+        "        if self._before is not None:\n            self._before.open()\n",
+        "",
         _COMMIT,
     ),
     Mutant(
         "packed originals are forgotten",
         "store/commit.py",
-        "        self._write_originals()\n        self._draft.check()\n",
+        "        self._originals.write()\n        self._draft.check()\n",
         "        self._draft.check()\n",
         _COMMIT,
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import stat
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, Unsupported
 from sessioncompress.store import disk as real_disk
-from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.layout import Lengths, store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import recover
@@ -172,6 +174,31 @@ def test_what_is_measured_and_dropped(tmp_path: Path, size: int, writes: bool) -
         assert bool(seam.calls) == writes
         assert everything(tmp_path) == before
         compress(path)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector away."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("dry", [False, True], ids=["run", "dry run"])
+def test_what_does_not_pay_is_freed_at_once(tmp_path: Path, dry: bool) -> None:
+    """Until the collector comes a run over an archive would hold the drafts of hundreds of sessions."""
+    path = make_session(tmp_path)
+    with open_session(path, writing=True) as session:
+        sink = DryRun(Lengths()) if dry else Rewrite(session, store_in(session.path), Lengths())
+        with sink:
+            sink.write(NEW)
+            sink.keep(OLD)
+            sink.measure()
+        left = weakref.ref(sink)
+        del sink
+        assert left() is None
 
 
 def test_what_is_measured_is_what_is_written(tmp_path: Path) -> None:
