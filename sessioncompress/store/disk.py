@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from xxhash import xxh3_128
 
@@ -37,12 +38,18 @@ def _flush_drive(fd: int) -> None:
             os.fsync(fd)
 
 
-def _exchange(one: Path, other: Path) -> None:
-    """Let two names change files in one step. Raises OSError; ENOSYS where the system has no such call."""
+@cache
+def _library() -> tuple[Any, Callable[[], int]]:
+    """Load the system's calls, and what tells why one failed, once: each time leaves circles to the collector."""
     # Imported here: only a commit needs it.
     import ctypes
 
-    library = ctypes.CDLL(None, use_errno=True)
+    return ctypes.CDLL(None, use_errno=True), ctypes.get_errno
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two names change files in one step. Raises OSError; ENOSYS where the system has no such call."""
+    library, last_error = _library()
     try:
         if sys.platform == "darwin":
             failed = library.renamex_np(os.fsencode(one), os.fsencode(other), _SWAP)
@@ -51,7 +58,7 @@ def _exchange(one: Path, other: Path) -> None:
     except AttributeError:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
     if failed:
-        code = ctypes.get_errno()
+        code = last_error()
         raise OSError(code, os.strerror(code), os.fspath(one), None, os.fspath(other))
 
 

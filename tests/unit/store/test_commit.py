@@ -201,6 +201,17 @@ def test_what_does_not_pay_is_freed_at_once(tmp_path: Path, dry: bool) -> None:
         assert left() is None
 
 
+@pytest.mark.usefixtures("uncollected")
+def test_a_commit_leaves_nothing_to_the_collector(tmp_path: Path) -> None:
+    """The first one loads what the later ones use."""
+    path = make_session(tmp_path)
+    compress(path)
+    append(path, SECOND)
+    gc.collect()
+    compress(path)
+    assert gc.collect() == 0
+
+
 def test_what_is_measured_is_what_is_written(tmp_path: Path) -> None:
     """The sizes, the places and the digest are those of the finished files."""
     path = make_session(tmp_path)
