@@ -21,37 +21,36 @@ def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
     """Run the hook that the first argument names; every error becomes a line of the log."""
     what = arguments[0] if arguments else ""
     try:
+        if what not in SECONDS:
+            raise ValueError(f"there is no hook {what!r}")  # noqa: TRY301 - it ends in the log like the others
         signal.signal(signal.SIGALRM, _time_up)
-        signal.alarm(SECONDS.get(what, 1))
+        signal.alarm(SECONDS[what])
         # Each imports only what it needs: a guard that lets a call run imports next to nothing.
         if what == "guard":
             from sessioncompress.hooks.guard import answer
 
             stdout.write(answer(stdin.read()))
             stdout.flush()
-        elif what == "ended":
-            from sessioncompress.hooks.base import Ending
-            from sessioncompress.hooks.ended import start
-
-            start(stdin.read(), Ending.of(arguments[1:]))
-        elif what == "compress":
+        else:
             from pathlib import Path
 
             from sessioncompress.hooks.base import Ending
-            from sessioncompress.hooks.ended import compress
+            from sessioncompress.hooks.ended import compress, start
 
-            compress(Path(arguments[1]), Ending.of(arguments[2:]))
-        else:
-            raise ValueError(f"there is no hook {what!r}")  # noqa: TRY301 - it ends in the log like the others
+            if what == "ended":
+                start(stdin.read(), Ending.of(arguments[1:]))
+            else:
+                compress(Path(arguments[1]), Ending.of(arguments[2:]))
+        signal.alarm(0)
     except (_TimeUpError, Exception) as error:  # noqa: BLE001 - the agent goes on whatever it is
+        # Time that is up from here on would end in a traceback.
+        signal.alarm(0)
         from sessioncompress.hooks.base import note_in_log
 
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, _TimeUpError):
             text = f"given up after {SECONDS[what]} seconds: {' '.join(arguments[1:])}"
         note_in_log(what, text)
-    finally:
-        signal.alarm(0)
 
 
 def _time_up(number: int, frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.hooks import base
 from sessioncompress.hooks import ended as ended_module
+from sessioncompress.hooks.__main__ import main
 from sessioncompress.hooks.base import Ending
 from sessioncompress.hooks.ended import QUIET_SECONDS
 from tests.support.long import claude
@@ -43,6 +46,20 @@ def test_bad_input_ends_quietly(hook: str, given: bytes, tmp_path: Path) -> None
     done = run(hook, given, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert (hook == "guard" and given != INVENTED.encode()) or f" {hook}: " in logged(tmp_path)
+
+
+@pytest.mark.parametrize("hook", ["guard", "ended", "no such hook"])
+def test_no_time_is_up_while_an_error_is_noted(hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would handle it: the agent would see a traceback."""
+    left, closed = list[int](), io.BytesIO()
+    closed.close()
+    monkeypatch.setattr(base, "note_in_log", lambda what, text: left.append(signal.alarm(0)))
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        main([hook], closed, io.BytesIO())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert left == [0]
 
 
 def test_the_guard_answers_as_a_process(tmp_path: Path) -> None:
