@@ -289,14 +289,21 @@ MUTANTS = (
     Mutant(
         "originals are on disk before the run is known to pay",
         "store/commit.py",
-        "if self._originals.held > _HELD:",
+        "if self.held > _HELD:",
         "if True:",
+        _COMMIT,
+    ),
+    Mutant(
+        "originals are on disk before there is a journal",
+        "store/commit.py",
+        "        if self._before is not None:\n            self._before.open()\n",
+        "",
         _COMMIT,
     ),
     Mutant(
         "packed originals are forgotten",
         "store/commit.py",
-        "        self._write_originals()\n        self._draft.check()\n",
+        "        self._originals.write()\n        self._draft.check()\n",
         "        self._draft.check()\n",
         _COMMIT,
     ),
@@ -1196,8 +1203,8 @@ MUTANTS = (
     Mutant(
         "a session is rewritten that its agent has loaded",
         "formats/codex_places.py",
-        "            if not lock(fd):\n                what, remedy = \"a running",
-        "            if False:\n                what, remedy = \"a running",
+        '            if not lock(fd):\n                what, remedy = "a running',
+        '            if False:\n                what, remedy = "a running',
         _PLACES,
     ),
     Mutant(
