@@ -1096,8 +1096,10 @@ MUTANTS = (
     Mutant(
         "a session that is put aside is looked at before it is asked who has it open",
         "store/packing.py",
-        "        in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n        was, now = session.stat, aside.lstat()\n",
-        "        was, now = session.stat, aside.lstat()\n        in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n",
+        "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
+        "            was, now = session.stat, aside.lstat()\n",
+        "            was, now = session.stat, aside.lstat()\n"
+        "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n",
         _PACKING,
     ),
     Mutant("a pack leads out of its folder", "store/pack.py", 'step in ("", ".", "..")', 'step == ""', _PACK),
