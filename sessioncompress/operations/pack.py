@@ -107,7 +107,8 @@ def pack_sessions(
         try:
             with recover_packs.alone(root):
                 packs = list(packing.readable_packs([root]))
-                for heads in projects.values():
+                # The newest first, also among the sessions of one: what goes on from another one leaves before that.
+                for heads in reversed(projects.values()):
                     yield from _packed(root, _by_family(heads), packs)
         except SessionCompressError as error:
             yield Outcome(Found(root, named=True), error=error)
@@ -278,7 +279,6 @@ def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) ->
     left: dict[str, tuple[Pack, dict[str, State]]] = {}
     works = {store_in(pack.place(entry)).work for pack, entry in taking}
     try:
-        # The newest first: what goes on from another session leaves before that one.
         for pack, entry in sorted(taking, key=lambda each: each[1].path, reverse=True):
             head = heads[entry.path]
             outcome = outcome_of(head.found, lambda: _take(pack, entry, head))  # noqa: B023 - called at once
