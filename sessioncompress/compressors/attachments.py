@@ -46,6 +46,4 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     """Put the reference in an attachment's place, with what it repeats."""
     content = text.encode()
     new = reference(text, Wording(context.refer(content)), change.note)
-    if (frame := context.view.form.frame) and (framed := frame.fullmatch(text)):
-        new = f"{framed[1]}{new}{framed[2]}"
     yield Replacement(change.path, new, change, len(literal(text)), literal(new), content)

@@ -167,9 +167,6 @@ class Format(ABC):
     preamble: re.Pattern[str] | None = None
     """What the agent writes above a result's own text: a preview has it beside its share of that text."""
 
-    frame: re.Pattern[str] | None = None
-    """What the agent knows its own lists by: the two groups stay before and behind the reference to a list."""
-
     answer_marks: tuple[bytes, ...] = ()
     """Bytes of which one stands in every entry that answer() says something of."""
 

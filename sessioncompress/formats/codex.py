@@ -39,10 +39,6 @@ _GOES = Facts(ties=(Tie((_PAYLOAD, "type"), _PASSED_OVER, 0),), thinks=True)
 _FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 """The calls that may stand without their item's id, as in all rollouts of before 2026."""
 
-_SKILLS = "skills_instructions"
-FRAME = re.compile(rf"(<{_SKILLS}>).*(</{_SKILLS}>)\s*", re.DOTALL)
-"""The list of skills that Codex puts into a message of its own. By its tags it finds at a resume that there is one."""
-
 _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.MULTILINE)
 """What says of two equal outputs only when they came."""
 
@@ -181,11 +177,6 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
         return line_of(raw, Role.ASSISTANT, reads=reads)
     parts = values.items(item.get("content"))
     blocks = _images_in((_PAYLOAD, "content"), parts)
-    for index, part in enumerate(parts if role == "developer" else ()):
-        # The lists of skills among the texts that Codex itself puts in.
-        text = values.part_text(part)
-        if FRAME.fullmatch(text):
-            blocks += values.long_text(Kind.ATTACHMENT, (_PAYLOAD, "content", index, "text"), text, _SKILLS, "")
     blocks += values.marked_images(raw, (_PAYLOAD, "content"), parts)
     facts = Facts(prompt=True) if role == "user" else PLAIN
     return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
@@ -275,9 +266,7 @@ class Codex(base.Format):
     name = "codex"
     reader = RolloutReader
     tools = frozenset(_TOOLS.split())
-    listings = frozenset({_SKILLS})
     preamble = items.PREAMBLE
-    frame: re.Pattern[str] | None = FRAME
     answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
     def recognizes(self, head: Head) -> bool:
@@ -384,10 +373,6 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
             return isinstance(value, str) and isinstance(item.get("output"), str) and is_wrapped is (len(path) > 1)
         case ("output", *part) if kind in items.RESULTS:
             return _may_change_part(item.get("output"), part, value)
-        case ("content", int(index), "text") if kind == "message" and item.get("role") == "developer":
-            # A list of skills stays one, in its tags.
-            frames = FRAME.fullmatch(values.part_text(values.items(item.get("content"))[index])) is not None
-            return frames and isinstance(value, str) and FRAME.fullmatch(value) is not None
         case ("content", int(index)) if kind == "message":
             return _may_change_part(item.get("content"), [index], value)
     return False
