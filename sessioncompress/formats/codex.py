@@ -31,10 +31,15 @@ _REASONING = "reasoning"
 _PASSED_OVER = "other"
 """What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
 
+_EVENT, _COUNT = "event_msg", "token_count"
+
 _SEALED = Facts(sealed=True)
 _THINKS = Facts(thinks=True)
 _GOES = Facts(ties=(Tie((_PAYLOAD, "type"), _PASSED_OVER, 0),), thinks=True)
 """Reasoning with a seal: it loses its type with it."""
+
+_GOES_WITHOUT_ORDINAL = Facts(ties=(Tie(("type",), _EVENT, 0), Tie((_PAYLOAD, "type"), _COUNT, 0)), thinks=True)
+"""In a rollout that Codex may yet migrate: it refuses one with an item of an unknown type, and takes any event."""
 
 _FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 """The calls that may stand without their item's id, as in all rollouts of before 2026."""
@@ -62,7 +67,10 @@ class RolloutReader(base.Reader):
             case "session_meta":
                 return line_of(raw, Role.HEADER)
             case "response_item" if payload:
-                return self._item(raw, payload)
+                return self._item(raw, payload, "ordinal" in entry)
+            case "event_msg" if payload.get("type") == _COUNT and "summary" in payload:
+                # It was reasoning.
+                return self._item(raw, payload, ordered=False)
             case "event_msg":
                 return _event(raw, payload)
             case "compacted":
@@ -78,7 +86,7 @@ class RolloutReader(base.Reader):
 
         return codex_checkpoint.said(entry)
 
-    def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
+    def _item(self, raw: bytes, item: Mapping[str, Any], ordered: bool) -> Line:
         kind = values.text(item.get("type"))
         is_answer = _is_answer(item)
         if kind in ("message", "agent_message"):
@@ -92,8 +100,8 @@ class RolloutReader(base.Reader):
         if not self._response:
             self._responses += 1
             self._response = f"response {self._responses}"
-        if kind in (_REASONING, _PASSED_OVER):
-            return _reasoning(raw, item, kind, self._response)
+        if kind in (_REASONING, _PASSED_OVER, _COUNT):
+            return _reasoning(raw, item, kind, self._response, ordered)
         facts = PLAIN
         # The id names the item to the API, which then wants the reasoning before it.
         if isinstance(name := item.get("id"), str):
@@ -161,13 +169,15 @@ class RolloutReader(base.Reader):
         return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
 
 
-def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str) -> Line:
+def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str, ordered: bool) -> Line:
     seal = item.get("encrypted_content")
     blocks, facts = [], PLAIN
     if kind == _REASONING:
         # Without a seal of some length it stays, and all that hangs on it.
         blocks = values.whole(Kind.THINKING, (_PAYLOAD, "encrypted_content"), values.text(seal), "", "")
-        facts = _GOES if isinstance(seal, str) else _THINKS
+        facts = _THINKS
+        if isinstance(seal, str) and "summary" in item:
+            facts = _GOES if ordered else _GOES_WITHOUT_ORDINAL
     return line_of(raw, Role.ASSISTANT, blocks, reads=values.thought("", seal), facts=facts, response=response)
 
 
@@ -308,7 +318,9 @@ class Codex(base.Format):
         payload = values.fields(entry.get(_PAYLOAD))
         match entry.get("type"), *path:
             case "response_item", "payload", *_:
-                return _may_change_item(payload, path[1:], value)
+                return _may_change_item(payload, path[1:], value, "ordinal" in entry)
+            case "response_item", "type":
+                return payload.get("type") == _REASONING and "ordinal" not in entry and bool(value == _EVENT)
             case "event_msg", "payload", *inner:
                 changes = values.fields(payload.get("changes"))
                 files = {key: changes.get(key) for key in inner[1:2] if isinstance(key, str)}
@@ -337,7 +349,7 @@ class Codex(base.Format):
                 found = Answer(window=model.tokens(payload.get("model_context_window")) or 0)
             case "event_msg", "error":
                 found = Answer(error=values.text(payload.get("message")) or "error")
-            case "event_msg", "token_count":
+            case "event_msg", "token_count" if payload.get("info"):
                 # It stands behind the results of the calls of its response, and may be written again. Behind a
                 # compaction it is no count but an estimate, in its total alone: that is no usage.
                 info = values.fields(payload.get("info"))
@@ -351,7 +363,7 @@ class Codex(base.Format):
         return found._replace(at=base.moment(entry.get("timestamp")))
 
 
-def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
+def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordered: bool) -> bool:
     kind = values.text(item.get("type"))
     place = items.CALLS.get(kind)
     if place is not None and path[: len(place)] == place:
@@ -364,7 +376,7 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
     match path:
         # For reasoning to go, it loses its seal and its type, and the items of its response lose their ids.
         case ("type",):
-            return kind == _REASONING and bool(value == _PASSED_OVER)
+            return kind == _REASONING and bool(value == (_PASSED_OVER if ordered else _COUNT))
         case ("encrypted_content",) | ("id",):
             goes = kind == _REASONING if path == ("encrypted_content",) else kind in _FREE or _is_answer(item)
             return goes and value is REMOVED

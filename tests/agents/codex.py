@@ -100,6 +100,14 @@ def go_on(
     return stand_in.requests
 
 
+def migrate(there: Placed) -> None:
+    """Have Codex give a rollout ordinals, as it does with all that lie in its home. Raises if it refuses one."""
+    _configure(there, "http://127.0.0.1:9", 9_000_000)
+    done = _start(["migrate-rollouts", "--apply"], there.home, there.cwd, "http://127.0.0.1:9")
+    if done.returncode:
+        raise ResumeError(f"Codex: exit {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
+
+
 def trust_hooks(there: Placed) -> None:
     """Trust all hooks, as a user does with `/hooks`."""
     start = [str(program()), "app-server"]

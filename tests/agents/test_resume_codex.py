@@ -132,6 +132,24 @@ def test_reasoning_goes_with_the_ids_of_its_response(tmp_path: Path) -> None:
     assert reasoned_ids(after.body) < reasoned_ids(before.body)
 
 
+@pytest.mark.parametrize("name", ["codex", "codex-older"])
+def test_a_compressed_rollout_is_migrated(name: str, tmp_path: Path) -> None:
+    """As without us: with all its lines in their places, whose items the next request holds."""
+    need(codex.program(), "Codex CLI")
+    original = codex.ours(FIXTURES / f"{name}.jsonl", tmp_path / f"{name}.jsonl")
+    migrated = []
+    for folder, session in (("one", original), ("two", compressed(original, LITTLE_PROTECTED))):
+        there = codex.placed(session, tmp_path / folder)
+        codex.migrate(there)
+        lines = [json.loads(line) for line in there.rollout.read_bytes().splitlines()]
+        assert [line["ordinal"] for line in lines] == list(range(len(lines)))
+        migrated.append((len(lines), codex.go_on(there)))
+    (before, (asked,)), (after, (asks,)) = migrated
+    assert after == before
+    assert len(kinds(asks, "reasoning")) < len(kinds(asked, "reasoning"))
+    assert differences(asked.body, asks.body) == []
+
+
 def test_damage_to_a_rollout_is_seen(tmp_path: Path) -> None:
     """Codex itself answers a call whose output is gone, and drops an output whose call is."""
     need(codex.program(), "Codex CLI")

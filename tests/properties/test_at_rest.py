@@ -91,10 +91,9 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
 def test_left_alone(scene: Scene) -> None:
     """What a model reads of the recent context, what the user said, and what nobody makes anew."""
     data = scene()
-    thinks = {"reasoning", "other"}
     for before, now in zip(entries(data), after(data, ARCHIVE), strict=True):
         # The reasoning of earlier turns goes as ever, with the ids of its response.
-        if before.get("payload", {}).get("type") not in thinks and "id" not in before.get("payload", {}):
+        if before.get("payload", {}).get("type") != "reasoning" and "id" not in before.get("payload", {}):
             assert now == before
 
 
