@@ -30,14 +30,18 @@ def propose(view: View) -> Iterator[Change]:
 
 
 def render_image(change: Change, part: Any, context: Context) -> Iterator[Replacement]:
-    """Put a text part in the image's place; the reference names its data, as base64 as it was."""
+    """Put a text part in the image's place; the reference names its data, as base64 as it was.
+
+    What stands there without a part around it leaves an empty text: no word would be taken for one.
+    """
     form = context.view.form
     media, data = form.image(part)
     if not data:
         return
     content = data.encode()
     what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
-    new = form.text_part(marker.marker(what, context.refer(content)))
+    named = marker.marker(what, context.refer(content))
+    new = form.text_part(named) if isinstance(part, dict) else ""
     size = change.block.size if change.block else 0
     yield Replacement(change.path, new, change, size, literal(new), content)
 

@@ -22,16 +22,21 @@ if TYPE_CHECKING:
 
 _PAYLOAD = "payload"
 _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
+_GUARDED: JsonPath = (_PAYLOAD, "guardian_history")
+"""What a compaction replaced, once more."""
+
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = (
     "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
-    "mcp_tool_call"
+    "mcp_tool_call image_generation"
 )
 _REASONING = "reasoning"
 _PASSED_OVER = "other"
 """What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
 
 _EVENT, _COUNT = "event_msg", "token_count"
+_NOTHING = {"type": _COUNT, "info": None, "rate_limits": None}
+"""An event that says nothing."""
 
 _SEALED = Facts(sealed=True)
 _THINKS = Facts(thinks=True)
@@ -57,6 +62,8 @@ class RolloutReader(base.Reader):
         super().__init__()
         self._said: set[int] = set()
         """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
+        self._header: Mapping[str, Any] = {}
+        """The first one, of which Codex reads what it begins a request with."""
         self._responses = 0
         self._response = ""
         """What goes from one input, or output of a tool, to the next is one response: how many, and the last."""
@@ -65,7 +72,13 @@ class RolloutReader(base.Reader):
         payload = values.fields(entry.get(_PAYLOAD))
         match entry.get("type"):
             case "session_meta":
-                return line_of(raw, Role.HEADER)
+                blocks: list[Block] = []
+                for path in _FIRST_COUNTS if self._header else ():
+                    value = _found(payload, path)
+                    if isinstance(value, (str, list)) and value == _found(self._header, path):
+                        blocks += _unseen((_PAYLOAD, *path), value)
+                self._header = self._header or payload
+                return line_of(raw, Role.HEADER, blocks)
             case "response_item" if payload:
                 return self._item(raw, payload, "ordinal" in entry)
             case "event_msg" if payload.get("type") == _COUNT and "summary" in payload:
@@ -73,12 +86,14 @@ class RolloutReader(base.Reader):
                 return self._item(raw, payload, ordered=False)
             case "event_msg":
                 return _event(raw, payload)
+            case "token_usage_record":
+                return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), payload, "token_usage_record"))
             case "compacted":
                 history = payload.get("replacement_history")
                 # Codex passes over a line that is not as it expects.
                 is_whole = isinstance(history, list) and all(isinstance(item, dict) for item in history)
                 if is_whole and isinstance(payload.get("message"), str):
-                    return self._checkpoint(raw, values.items(history))
+                    return self._checkpoint(raw, payload, values.items(history))
         return line_of(raw, Role.OTHER)
 
     def said(self, entry: Entry) -> Iterable[Said]:
@@ -107,6 +122,11 @@ class RolloutReader(base.Reader):
         if isinstance(name := item.get("id"), str):
             tie = Tie((_PAYLOAD, "id"), None, len(name) + len('"id":"",'))
             facts = Facts(ties=(tie,)) if kind in _FREE or is_answer else _SEALED
+        if kind == "image_generation_call":
+            # Its id is needed. Without the picture it is as Codex itself sends it to a model that sees none.
+            blocks = values.whole(Kind.IMAGE, (_PAYLOAD, "result"), values.text(item.get("result")), "", "")
+            facts, name = _THINKS if facts.sealed else facts, self._response
+            return line_of(raw, Role.OTHER, blocks, reads=values.pictures(blocks), facts=facts, response=name)
         if kind in items.CALLS:
             return self._call(raw, item, items.CALLS[kind], facts)
         if is_answer:
@@ -151,12 +171,13 @@ class RolloutReader(base.Reader):
         reads = io + values.pictures(blocks) + values.RESULT
         return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=reads)
 
-    def _checkpoint(self, raw: bytes, history: Sequence[Any]) -> Line:
+    def _checkpoint(self, raw: bytes, payload: Mapping[str, Any], history: Sequence[Any]) -> Line:
         """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
 
         Then it may still be gone back to, so only such texts go that stand in full before it.
         """
-        blocks: list[Block] = []
+        guarded = _found(payload, _GUARDED[1:])
+        blocks = _unseen(_GUARDED, guarded) if isinstance(guarded, list) else []
         for index, item in enumerate(history):
             path: JsonPath = (*_HISTORY, index, "content")
             parts = values.items(item.get("content"))
@@ -198,11 +219,23 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
         return line_of(raw, Role.OTHER, facts=Facts(back=max(back, 0)))
     if kind in ("task_started", "turn_started"):
         return line_of(raw, Role.OTHER, facts=Facts(task=True))
+    if kind in _STATES:
+        # A count without its numbers is never gone back to.
+        newest_stays = kind if kind != _COUNT or values.fields(event.get("info")) else ""
+        return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), event, newest_stays))
     blocks: list[Block] = []
     tool, call = kind.removesuffix("_end") if kind.endswith("_end") else "", values.text(event.get("call_id"))
-    for path, value in _mirrors(event, values.fields(event.get("changes"))):
-        blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, call)
+    for path, value in _mirrors(event):
+        if kind == "task_complete":
+            blocks += _unseen((_PAYLOAD, *path), value)
+        else:
+            blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, call)
     return line_of(raw, Role.USER if kind == "user_message" else Role.OTHER, blocks)
+
+
+def _unseen(path: JsonPath, value: Any, tool: str = "") -> list[Block]:
+    """Make the block of what no screen shows again; of a `tool` the newest one stays."""
+    return [block._replace(unseen=True) for block in values.whole(Kind.MIRROR, path, value, tool, "")]
 
 
 def _is_item(lines: Lines, number: int) -> bool:
@@ -239,6 +272,9 @@ def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> li
     return found
 
 
+_STATES = frozenset({_COUNT, "thread_settings_applied", "token_usage_record"})
+"""What Codex reads only the newest one of."""
+
 _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
     "exec_command_end": (("stdout",), ("stderr",), ("aggregated_output",), ("formatted_output",)),
     "patch_apply_end": (("stdout",), ("stderr",)),
@@ -247,27 +283,45 @@ _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
         ("result", "Ok", "content"),
         ("result", "Ok", "structuredContent"),
     ),
+    "image_generation_end": (("result",),),
     "user_message": (("images",),),
+    "task_complete": (("last_agent_message",),),
+    # The items of paginated rollouts, which Codex shows from its index. If it makes that anew, what was said is there.
+    "CommandExecution": (("aggregated_output",), ("command",), ("parsed_cmd",)),
+    "FileChange": (("stdout",), ("stderr",)),
+    "ImageGeneration": (("result",),),
+    "McpToolCall": (("arguments",), ("result", "content"), ("result", "structuredContent")),
+    "Reasoning": (("summary_text",), ("raw_content",)),
 }
 """The copies for the screen in events. Codex itself empties the outputs of most commands when it writes one."""
 
 _CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
 """The texts of a change to a file."""
 
+_FIRST_COUNTS: tuple[JsonPath, ...] = (("base_instructions", "text"), ("dynamic_tools",))
+"""What later headers repeat, and Codex reads in the first one alone."""
 
-def _mirrors(event: Mapping[str, Any], files: Mapping[str, Any]) -> Iterator[tuple[JsonPath, Any]]:
-    """Find the copies for the screen in an event, and in the changes to these of its files."""
-    kind = values.text(event.get("type"))
+
+def _mirrors(event: Mapping[str, Any], at: JsonPath | None = None) -> Iterator[tuple[JsonPath, Any]]:
+    """Find the copies for the screen in an event; of the changes to files all, or only those that may stand `at`."""
+    kind, before = values.type_of(event), tuple[str, ...]()
+    if kind == "item_completed":
+        before, event = ("item",), values.fields(event.get("item"))
+        kind = values.type_of(event)
     for path in _COPIES.get(kind, ()):
-        value: Any = event
-        for step in path:
-            value = values.fields(value).get(str(step))
-        if isinstance(value, str if kind in ("exec_command_end", "patch_apply_end") else (list, dict)):
-            yield path, value
-    for file, change in files.items() if kind == "patch_apply_end" else ():
-        for key, value in values.fields(change).items():
+        if isinstance(value := _found(event, path), (str, list, dict)):
+            yield (*before, *path), value
+    changes = values.fields(event.get("changes")) if kind in ("patch_apply_end", "FileChange") else {}
+    for file in changes if at is None else changes.keys() & frozenset(map(str, at)):
+        for key, value in values.fields(changes[file]).items():
             if key in _CHANGE and isinstance(value, str):
-                yield ("changes", file, key), value
+                yield (*before, "changes", file, key), value
+
+
+def _found(holder: Any, path: JsonPath) -> Any:
+    for step in path:
+        holder = values.fields(holder).get(str(step))
+    return holder
 
 
 class Codex(base.Format):
@@ -277,6 +331,8 @@ class Codex(base.Format):
     reader = RolloutReader
     tools = frozenset(_TOOLS.split())
     preamble = items.PREAMBLE
+    of_tasks = frozenset({_COUNT})
+    bare: Mapping[JsonPath, Any] = {("type",): _EVENT, (_PAYLOAD,): _NOTHING}
     answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
     def recognizes(self, head: Head) -> bool:
@@ -316,23 +372,31 @@ class Codex(base.Format):
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload = values.fields(entry.get(_PAYLOAD))
+        if path in self.bare and not _STATES.isdisjoint((values.type_of(entry), values.type_of(payload))):
+            return bool(value == self.bare[path])
         match entry.get("type"), *path:
             case "response_item", "payload", *_:
                 return _may_change_item(payload, path[1:], value, "ordinal" in entry)
             case "response_item", "type":
                 return payload.get("type") == _REASONING and "ordinal" not in entry and bool(value == _EVENT)
-            case "event_msg", "payload", *inner:
-                changes = values.fields(payload.get("changes"))
-                files = {key: changes.get(key) for key in inner[1:2] if isinstance(key, str)}
-                copy = dict(_mirrors(payload, files)).get(path[1:])
+            case "event_msg", "payload", *_:
+                copy = dict(_mirrors(payload, path)).get(path[1:])
                 return copy is not None and type(value) is type(copy) and not value
+            case "session_meta", "payload", *inner:
+                return tuple(inner) in _FIRST_COUNTS and value in ("", [])
+            case "compacted", *_ if path == _GUARDED:
+                return bool(value == [])
             case "compacted", "payload", "replacement_history", int(index), "content", *part:
                 return _may_change_part(payload["replacement_history"][index]["content"], part, value)
         return False
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         """Give an empty one of its type, since Codex reads such a value there."""
-        return type(value)()
+        return self.bare.get(path, type(value)())
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Read also a picture that the model made, which stands there by itself."""
+        return ("", part) if isinstance(part, str) else super().image(part)
 
     def text_part(self, text: str) -> Any:
         return {"type": "input_text", "text": text}
@@ -380,6 +444,8 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordere
         case ("encrypted_content",) | ("id",):
             goes = kind == _REASONING if path == ("encrypted_content",) else kind in _FREE or _is_answer(item)
             return goes and value is REMOVED
+        case ("result",):
+            return kind == "image_generation_call" and bool(value == "")
         case ("output",) | ("output", "output") if kind in items.RESULTS:
             is_wrapped = items.wrapped(values.text(item.get("output"))) is not None
             return isinstance(value, str) and isinstance(item.get("output"), str) and is_wrapped is (len(path) > 1)

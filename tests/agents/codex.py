@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +110,35 @@ def migrate(there: Placed) -> None:
         raise ResumeError(f"Codex: exit {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
 
 
+def fork(there: Placed, turn: int, most: int = 9_000_000) -> tuple[list[Request], Any]:
+    """Fork a rollout behind one of its turns, and prompt the fork; return the requests, and the turns that it shows.
+
+    From `most` tokens on Codex compacts the fork.
+    """
+    with StandIn() as stand_in:
+        _configure(there, stand_in.url, most)
+        with _served(there) as ask:
+            # Before that its index says nothing of the rollout.
+            ask("thread/resume", threadId=there.name)
+            turns = ask("thread/read", threadId=there.name, includeTurns=True)["thread"]["turns"]
+            made = ask("thread/fork", threadId=there.name, lastTurnId=turns[turn]["id"])["thread"]["id"]
+            ask("turn/start", threadId=made, input=[{"type": "text", "text": PROMPT}])
+            ask("")
+        return stand_in.requests, turns
+
+
 def trust_hooks(there: Placed) -> None:
     """Trust all hooks, as a user does with `/hooks`."""
+    with _served(there) as ask:
+        (found,) = ask("hooks/list", cwds=[str(there.cwd)])["data"]
+        state = {each["key"]: {"trusted_hash": each["currentHash"]} for each in found["hooks"]}
+        edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
+        ask("config/batchWrite", edits=[edit])
+
+
+@contextmanager
+def _served(there: Placed) -> Iterator[Callable[..., Any]]:
+    """Start Codex's server for IDEs; yield what asks it for something, or without a method awaits the turn's end."""
     start = [str(program()), "app-server"]
     own = {"PATH": os.defpath, "HOME": str(there.home), "CODEX_HOME": str(there.home)}
     hidden = subprocess.DEVNULL
@@ -117,19 +146,23 @@ def trust_hooks(there: Placed) -> None:
         given_to, said = server.stdin, server.stdout
         assert given_to is not None
         assert said is not None
+        numbers = count(1)
 
-        def answer(number: int, method: str, **given: Any) -> Any:
-            asked = {"id": number, "method": method, "params": given}
-            given_to.write(json.dumps(asked).encode() + b"\n")
-            given_to.flush()
-            return next(each["result"] for each in map(json.loads, said) if each.get("id") == number)
+        def ask(method: str, **given: Any) -> Any:
+            number = next(numbers)
+            if method:
+                given_to.write(json.dumps({"id": number, "method": method, "params": given}).encode() + b"\n")
+                given_to.flush()
+            heard = map(json.loads, said)
+            if not method:
+                return next(each for each in heard if each.get("method") == "turn/completed")
+            return next(each["result"] for each in heard if each.get("id") == number and "method" not in each)
 
-        answer(1, "initialize", clientInfo={"name": "tests", "version": "1"})
-        (found,) = answer(2, "hooks/list", cwds=[str(there.cwd)])["data"]
-        state = {each["key"]: {"trusted_hash": each["currentHash"]} for each in found["hooks"]}
-        edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
-        answer(3, "config/batchWrite", edits=[edit])
-        server.kill()
+        ask("initialize", clientInfo={"name": "tests", "version": "1"}, capabilities={"experimentalApi": True})
+        try:
+            yield ask
+        finally:
+            server.kill()
 
 
 def _payloads(session: Path, kind: str) -> Iterator[Mapping[str, Any]]:
