@@ -30,14 +30,18 @@ def propose(view: View) -> Iterator[Change]:
 
 
 def render_image(change: Change, part: Any, context: Context) -> Iterator[Replacement]:
-    """Put a text part in the image's place; the reference names its data, as base64 as it was."""
+    """Put a text part in the image's place; the reference names its data, as base64 as it was.
+
+    What stands there without a part around it leaves an empty text: no word would be taken for one.
+    """
     form = context.view.form
     media, data = form.image(part)
     if not data:
         return
     content = data.encode()
     what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
-    new = form.text_part(marker.marker(what, context.refer(content)))
+    named = marker.marker(what, context.refer(content))
+    new = form.text_part(named) if isinstance(part, dict) else ""
     size = change.block.size if change.block else 0
     yield Replacement(change.path, new, change, size, literal(new), content)
 
@@ -46,6 +50,4 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     """Put the reference in an attachment's place, with what it repeats."""
     content = text.encode()
     new = reference(text, Wording(context.refer(content)), change.note)
-    if (frame := context.view.form.frame) and (framed := frame.fullmatch(text)):
-        new = f"{framed[1]}{new}{framed[2]}"
     yield Replacement(change.path, new, change, len(literal(text)), literal(new), content)

@@ -271,7 +271,7 @@ class View(Struct, dict=True, eq=False):
         if block.tool and block.tool.lower() in self._protected_tools:
             return True
         line = self.lines[number]
-        if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD:
+        if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD and not block.unseen:
             return True
         if block.kind not in _READ or self.policy.at_rest:
             return False

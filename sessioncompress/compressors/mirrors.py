@@ -8,22 +8,26 @@ from typing import Any
 from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.preview import Wording, reference
-from sessioncompress.core.model import Change, Kind, Replacement, Treatment
+from sessioncompress.core.model import Change, Kind, Replacement, Role, Treatment
 from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, literal
 
 
 def propose(view: View) -> Iterator[Change]:
     """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
-    newest: dict[str, tuple[int, object]] = {}
+    newest: dict[tuple[str, int], tuple[int, object]] = {}
+    task = 0
     for number in sorted(view.survey.shape.live):
-        for block in view.lines[number].blocks:
+        line = view.lines[number]
+        task += line.facts.task or line.role is Role.USER
+        for block in line.blocks:
             if block.kind is Kind.MIRROR and block.tool and block.tool.lower() not in view.form.tools:
-                newest[block.tool] = (number, block.path)
+                newest[block.tool, task if block.tool in view.form.of_tasks else 0] = (number, block.path)
+    stay = frozenset(newest.values())
     loosened = thinking.loosened_lines(view)
     for number, block in view.blocks(Kind.MIRROR):
         bound = view.lines.facts[number].bound
-        if newest.get(block.tool) == (number, block.path) or (bound and number not in loosened):
+        if (number, block.path) in stay or (bound and number not in loosened):
             continue
         group = thinking.group_of(number) if bound else 0
         yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
@@ -39,3 +43,7 @@ def render(change: Change, value: Any, context: Context) -> Iterator[Replacement
         # Nobody meets it again: no word is needed there.
         new = "" if unseen else reference(value, Wording(context.refer(content)))
     yield Replacement(change.path, new, change, was, b"" if new is REMOVED else literal(new), content)
+    bare = context.view.form.bare
+    for path, other in bare.items() if change.path in bare else ():
+        if path != change.path:
+            yield Replacement(path, other, change._replace(block=None), change.saves, literal(other))

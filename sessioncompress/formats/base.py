@@ -168,8 +168,11 @@ class Format(ABC):
     preamble: re.Pattern[str] | None = None
     """What the agent writes above a result's own text: a preview has it beside its share of that text."""
 
-    frame: re.Pattern[str] | None = None
-    """What the agent knows its own lists by: the two groups stay before and behind the reference to a list."""
+    of_tasks: frozenset[str] = frozenset()
+    """The mirrors, by their blocks' tool, of which the newest one of each task stays: a fork may begin behind it."""
+
+    bare: Mapping[JsonPath, Any] = MappingProxyType({})
+    """What becomes of an entry that is a mirror as a whole: the values at these paths, one of them that mirror's."""
 
     answer_marks: tuple[bytes, ...] = ()
     """Bytes of which one stands in every entry that answer() says something of."""

@@ -23,23 +23,29 @@ if TYPE_CHECKING:
 
 _PAYLOAD = "payload"
 _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
+_GUARDED: JsonPath = (_PAYLOAD, "guardian_history")
+"""What a compaction replaced, once more."""
+
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = (
     "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
-    "mcp_tool_call"
+    "mcp_tool_call image_generation"
 )
 _REASONING = "reasoning"
+_EVENT, _COUNT = "event_msg", "token_count"
+_NOTHING = {"type": _COUNT, "info": None, "rate_limits": None}
+"""An event that says nothing."""
+
 _SEALED = Facts(sealed=True)
 _THINKS = Facts(thinks=True)
 _GOES = Facts(ties=(Tie((_PAYLOAD, "type"), items.PASSED_OVER, 0),), thinks=True)
 """Reasoning with a seal: it loses its type with it."""
 
+_GOES_WITHOUT_ORDINAL = Facts(ties=(Tie(("type",), _EVENT, 0), Tie((_PAYLOAD, "type"), _COUNT, 0)), thinks=True)
+"""In a rollout that Codex may yet migrate: it refuses one with an item of an unknown type, and takes any event."""
+
 _FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 """The calls that may stand without their item's id, as in all rollouts of before 2026."""
-
-_SKILLS = "skills_instructions"
-FRAME = re.compile(rf"(<{_SKILLS}>).*(</{_SKILLS}>)\s*", re.DOTALL)
-"""The list of skills that Codex puts into a message of its own. By its tags it finds at a resume that there is one."""
 
 _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.MULTILINE)
 """What says of two equal outputs only when they came."""
@@ -54,6 +60,8 @@ class RolloutReader(base.Reader):
         super().__init__()
         self._said: set[int] = set()
         """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
+        self._header: Mapping[str, Any] = {}
+        """The first one, of which Codex reads what it begins a request with."""
         self._responses = 0
         self._response = ""
         """What goes from one input, or output of a tool, to the next is one response: how many, and the last."""
@@ -62,17 +70,28 @@ class RolloutReader(base.Reader):
         payload = values.fields(entry.get(_PAYLOAD))
         match entry.get("type"):
             case "session_meta":
-                return line_of(raw, Role.HEADER)
+                blocks: list[Block] = []
+                for path in _FIRST_COUNTS if self._header else ():
+                    value = _found(payload, path)
+                    if isinstance(value, (str, list)) and value == _found(self._header, path):
+                        blocks += _unseen((_PAYLOAD, *path), value)
+                self._header = self._header or payload
+                return line_of(raw, Role.HEADER, blocks)
             case "response_item" if payload:
-                return self._item(raw, payload)
+                return self._item(raw, payload, "ordinal" in entry)
+            case "event_msg" if payload.get("type") == _COUNT and "summary" in payload:
+                # It was reasoning.
+                return self._item(raw, payload, ordered=False)
             case "event_msg":
                 return _event(raw, payload)
+            case "token_usage_record":
+                return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), payload, "token_usage_record"))
             case "compacted":
                 history = payload.get("replacement_history")
                 # Codex passes over a line that is not as it expects.
                 is_whole = isinstance(history, list) and all(isinstance(item, dict) for item in history)
                 if is_whole and isinstance(payload.get("message"), str):
-                    return self._checkpoint(raw, values.items(history))
+                    return self._checkpoint(raw, payload, values.items(history))
         return line_of(raw, Role.OTHER)
 
     def said(self, entry: Entry) -> Iterable[Said]:
@@ -80,7 +99,7 @@ class RolloutReader(base.Reader):
 
         return codex_checkpoint.said(entry)
 
-    def _item(self, raw: bytes, item: Mapping[str, Any]) -> Line:
+    def _item(self, raw: bytes, item: Mapping[str, Any], ordered: bool) -> Line:
         kind = values.text(item.get("type"))
         is_answer = _is_answer(item)
         if kind in ("message", "agent_message"):
@@ -94,13 +113,18 @@ class RolloutReader(base.Reader):
         if not self._response:
             self._responses += 1
             self._response = f"response {self._responses}"
-        if kind in (_REASONING, items.PASSED_OVER):
-            return _reasoning(raw, item, kind, self._response)
+        if kind in (_REASONING, items.PASSED_OVER, _COUNT):
+            return _reasoning(raw, item, kind, self._response, ordered)
         facts = PLAIN
         # The id names the item to the API, which then wants the reasoning before it.
         if isinstance(name := item.get("id"), str):
             tie = Tie((_PAYLOAD, "id"), None, len(name) + len('"id":"",'))
             facts = Facts(ties=(tie,)) if kind in _FREE or is_answer else _SEALED
+        if kind == "image_generation_call":
+            # Its id is needed. Without the picture it is as Codex itself sends it to a model that sees none.
+            blocks = values.whole(Kind.IMAGE, (_PAYLOAD, "result"), values.text(item.get("result")), "", "")
+            facts, name = _THINKS if facts.sealed else facts, self._response
+            return line_of(raw, Role.OTHER, blocks, reads=values.pictures(blocks), facts=facts, response=name)
         if kind in items.CALLS:
             return self._call(raw, item, items.CALLS[kind], facts)
         if is_answer:
@@ -145,13 +169,14 @@ class RolloutReader(base.Reader):
         reads = io + values.pictures(blocks) + values.RESULT
         return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=reads)
 
-    def _checkpoint(self, raw: bytes, history: Sequence[Any]) -> Line:
+    def _checkpoint(self, raw: bytes, payload: Mapping[str, Any], history: Sequence[Any]) -> Line:
         """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
 
         Then it may still be gone back to, so only such texts go that stand in full before it. In one of ours these are
         also results: those of what was kept.
         """
-        blocks, reads = list[Block](), 0
+        guarded, reads = _found(payload, _GUARDED[1:]), 0
+        blocks = _unseen(_GUARDED, guarded) if isinstance(guarded, list) else []
         for index, item in enumerate(history):
             path: JsonPath = (*_HISTORY, index, "content")
             parts = values.items(item.get("content"))
@@ -160,7 +185,7 @@ class RolloutReader(base.Reader):
                 text = values.part_text(part)
                 if values.type_of(part) in items.TEXT_PARTS and (hash(text) in self._said or marker.is_one(text)):
                     blocks += _result_text((*path, step, "text"), text, "", "")
-            copy = self._item(b"", item)
+            copy = self._item(b"", item, ordered=True)
             reads += copy.reads
             if copy.role is Role.RESULT:
                 blocks += [each._replace(path=(*_HISTORY, index, *each.path[1:])) for each in copy.blocks]
@@ -168,13 +193,15 @@ class RolloutReader(base.Reader):
         return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
 
 
-def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str) -> Line:
+def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str, ordered: bool) -> Line:
     seal = item.get("encrypted_content")
     blocks, facts = [], PLAIN
     if kind == _REASONING:
         # Without a seal of some length it stays, and all that hangs on it.
         blocks = values.whole(Kind.THINKING, (_PAYLOAD, "encrypted_content"), values.text(seal), "", "")
-        facts = _GOES if isinstance(seal, str) else _THINKS
+        facts = _THINKS
+        if isinstance(seal, str) and "summary" in item:
+            facts = _GOES if ordered else _GOES_WITHOUT_ORDINAL
     return line_of(raw, Role.ASSISTANT, blocks, reads=values.thought("", seal), facts=facts, response=response)
 
 
@@ -184,11 +211,6 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
         return line_of(raw, Role.ASSISTANT, reads=reads)
     parts = values.items(item.get("content"))
     blocks = _images_in((_PAYLOAD, "content"), parts)
-    for index, part in enumerate(parts if role == "developer" else ()):
-        # The lists of skills among the texts that Codex itself puts in.
-        text = values.part_text(part)
-        if FRAME.fullmatch(text):
-            blocks += values.long_text(Kind.ATTACHMENT, (_PAYLOAD, "content", index, "text"), text, _SKILLS, "")
     blocks += values.marked_images(raw, (_PAYLOAD, "content"), parts)
     facts = Facts(prompt=True) if role == "user" else PLAIN
     return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
@@ -200,11 +222,23 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
         return line_of(raw, Role.OTHER, facts=Facts(back=max(back, 0)))
     if kind in ("task_started", "turn_started"):
         return line_of(raw, Role.OTHER, facts=Facts(task=True))
+    if kind in _STATES:
+        # A count without its numbers is never gone back to.
+        newest_stays = kind if kind != _COUNT or values.fields(event.get("info")) else ""
+        return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), event, newest_stays))
     blocks: list[Block] = []
     tool, call = kind.removesuffix("_end") if kind.endswith("_end") else "", values.text(event.get("call_id"))
-    for path, value in _mirrors(event, values.fields(event.get("changes"))):
-        blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, call)
+    for path, value in _mirrors(event):
+        if kind == "task_complete":
+            blocks += _unseen((_PAYLOAD, *path), value)
+        else:
+            blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, call)
     return line_of(raw, Role.USER if kind == "user_message" else Role.OTHER, blocks)
+
+
+def _unseen(path: JsonPath, value: Any, tool: str = "") -> list[Block]:
+    """Make the block of what no screen shows again; of a `tool` the newest one stays."""
+    return [block._replace(unseen=True) for block in values.whole(Kind.MIRROR, path, value, tool, "")]
 
 
 def _is_item(lines: Lines, number: int) -> bool:
@@ -241,6 +275,9 @@ def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> li
     return found
 
 
+_STATES = frozenset({_COUNT, "thread_settings_applied", "token_usage_record"})
+"""What Codex reads only the newest one of."""
+
 _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
     "exec_command_end": (("stdout",), ("stderr",), ("aggregated_output",), ("formatted_output",)),
     "patch_apply_end": (("stdout",), ("stderr",)),
@@ -249,27 +286,45 @@ _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
         ("result", "Ok", "content"),
         ("result", "Ok", "structuredContent"),
     ),
+    "image_generation_end": (("result",),),
     "user_message": (("images",),),
+    "task_complete": (("last_agent_message",),),
+    # The items of paginated rollouts, which Codex shows from its index. If it makes that anew, what was said is there.
+    "CommandExecution": (("aggregated_output",), ("command",), ("parsed_cmd",)),
+    "FileChange": (("stdout",), ("stderr",)),
+    "ImageGeneration": (("result",),),
+    "McpToolCall": (("arguments",), ("result", "content"), ("result", "structuredContent")),
+    "Reasoning": (("summary_text",), ("raw_content",)),
 }
 """The copies for the screen in events. Codex itself empties the outputs of most commands when it writes one."""
 
 _CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
 """The texts of a change to a file."""
 
+_FIRST_COUNTS: tuple[JsonPath, ...] = (("base_instructions", "text"), ("dynamic_tools",))
+"""What later headers repeat, and Codex reads in the first one alone."""
 
-def _mirrors(event: Mapping[str, Any], files: Mapping[str, Any]) -> Iterator[tuple[JsonPath, Any]]:
-    """Find the copies for the screen in an event, and in the changes to these of its files."""
-    kind = values.text(event.get("type"))
+
+def _mirrors(event: Mapping[str, Any], at: JsonPath | None = None) -> Iterator[tuple[JsonPath, Any]]:
+    """Find the copies for the screen in an event; of the changes to files all, or only those that may stand `at`."""
+    kind, before = values.type_of(event), tuple[str, ...]()
+    if kind == "item_completed":
+        before, event = ("item",), values.fields(event.get("item"))
+        kind = values.type_of(event)
     for path in _COPIES.get(kind, ()):
-        value: Any = event
-        for step in path:
-            value = values.fields(value).get(str(step))
-        if isinstance(value, str if kind in ("exec_command_end", "patch_apply_end") else (list, dict)):
-            yield path, value
-    for file, change in files.items() if kind == "patch_apply_end" else ():
-        for key, value in values.fields(change).items():
+        if isinstance(value := _found(event, path), (str, list, dict)):
+            yield (*before, *path), value
+    changes = values.fields(event.get("changes")) if kind in ("patch_apply_end", "FileChange") else {}
+    for file in changes if at is None else changes.keys() & frozenset(map(str, at)):
+        for key, value in values.fields(changes[file]).items():
             if key in _CHANGE and isinstance(value, str):
-                yield ("changes", file, key), value
+                yield (*before, "changes", file, key), value
+
+
+def _found(holder: Any, path: JsonPath) -> Any:
+    for step in path:
+        holder = values.fields(holder).get(str(step))
+    return holder
 
 
 class Codex(base.Format):
@@ -278,9 +333,9 @@ class Codex(base.Format):
     name = "codex"
     reader = RolloutReader
     tools = frozenset(_TOOLS.split())
-    listings = frozenset({_SKILLS})
     preamble = items.PREAMBLE
-    frame: re.Pattern[str] | None = FRAME
+    of_tasks = frozenset({_COUNT})
+    bare: Mapping[JsonPath, Any] = {("type",): _EVENT, (_PAYLOAD,): _NOTHING}
     answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
     def recognizes(self, head: Head) -> bool:
@@ -329,23 +384,33 @@ class Codex(base.Format):
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         payload = values.fields(entry.get(_PAYLOAD))
+        if path in self.bare and not _STATES.isdisjoint((values.type_of(entry), values.type_of(payload))):
+            return bool(value == self.bare[path])
         match entry.get("type"), *path:
             case "response_item", "payload", *_:
-                return _may_change_item(payload, path[1:], value)
-            case "event_msg", "payload", *inner:
-                changes = values.fields(payload.get("changes"))
-                files = {key: changes.get(key) for key in inner[1:2] if isinstance(key, str)}
-                copy = dict(_mirrors(payload, files)).get(path[1:])
+                return _may_change_item(payload, path[1:], value, "ordinal" in entry)
+            case "response_item", "type":
+                return payload.get("type") == _REASONING and "ordinal" not in entry and bool(value == _EVENT)
+            case "event_msg", "payload", *_:
+                copy = dict(_mirrors(payload, path)).get(path[1:])
                 return copy is not None and type(value) is type(copy) and not value
             case "compacted", "payload", "replacement_history", int(index), "output", *_:
-                return _may_change_item(payload["replacement_history"][index], path[3:], value)
+                return _may_change_item(payload["replacement_history"][index], path[3:], value, ordered=True)
+            case "session_meta", "payload", *inner:
+                return tuple(inner) in _FIRST_COUNTS and value in ("", [])
+            case "compacted", *_ if path == _GUARDED:
+                return bool(value == [])
             case "compacted", "payload", "replacement_history", int(index), "content", *part:
                 return _may_change_part(payload["replacement_history"][index]["content"], part, value)
         return False
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         """Give an empty one of its type, since Codex reads such a value there."""
-        return type(value)()
+        return self.bare.get(path, type(value)())
+
+    def image(self, part: Any) -> tuple[str, str]:
+        """Read also a picture that the model made, which stands there by itself."""
+        return ("", part) if isinstance(part, str) else super().image(part)
 
     def text_part(self, text: str) -> Any:
         return {"type": "input_text", "text": text}
@@ -362,7 +427,7 @@ class Codex(base.Format):
                 found = Answer(window=model.tokens(payload.get("model_context_window")) or 0)
             case "event_msg", "error":
                 found = Answer(error=values.text(payload.get("message")) or "error")
-            case "event_msg", "token_count":
+            case "event_msg", "token_count" if payload.get("info"):
                 # It stands behind the results of the calls of its response, and may be written again. Behind a
                 # compaction it is no count but an estimate, in its total alone: that is no usage.
                 info = values.fields(payload.get("info"))
@@ -376,7 +441,7 @@ class Codex(base.Format):
         return found._replace(at=base.moment(entry.get("timestamp")))
 
 
-def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> bool:
+def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordered: bool) -> bool:
     kind = values.text(item.get("type"))
     place = items.CALLS.get(kind)
     if place is not None and path[: len(place)] == place:
@@ -389,19 +454,17 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any) -> boo
     match path:
         # For reasoning to go, it loses its seal and its type, and the items of its response lose their ids.
         case ("type",):
-            return kind == _REASONING and bool(value == items.PASSED_OVER)
+            return kind == _REASONING and bool(value == (items.PASSED_OVER if ordered else _COUNT))
         case ("encrypted_content",) | ("id",):
             goes = kind == _REASONING if path == ("encrypted_content",) else kind in _FREE or _is_answer(item)
             return goes and value is REMOVED
+        case ("result",):
+            return kind == "image_generation_call" and bool(value == "")
         case ("output",) | ("output", "output") if kind in items.RESULTS:
             is_wrapped = items.wrapped(values.text(item.get("output"))) is not None
             return isinstance(value, str) and isinstance(item.get("output"), str) and is_wrapped is (len(path) > 1)
         case ("output", *part) if kind in items.RESULTS:
             return _may_change_part(item.get("output"), part, value)
-        case ("content", int(index), "text") if kind == "message" and item.get("role") == "developer":
-            # A list of skills stays one, in its tags.
-            frames = FRAME.fullmatch(values.part_text(values.items(item.get("content"))[index])) is not None
-            return frames and isinstance(value, str) and FRAME.fullmatch(value) is not None
         case ("content", int(index)) if kind == "message":
             return _may_change_part(item.get("content"), [index], value)
     return False

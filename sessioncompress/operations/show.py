@@ -49,9 +49,14 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
 
 
 def identity(entry: Entry | None) -> int:
-    """Hash the parts of an entry that no run rewrites: all values but objects, arrays, and long or replaced texts."""
+    """Hash the parts of an entry that no run rewrites: all values but objects, arrays, and long or replaced texts.
+
+    An entry's type is none of them: it may have become one that says nothing.
+    """
     kept = []
     for key, value in (entry or {}).items():
+        if key == "type":
+            continue
         if isinstance(value, str):
             may_change = len(value) >= SMALLEST_BLOCK or PREFIX in value or CLEARED.fullmatch(value) is not None
         else:

@@ -23,6 +23,7 @@ from sessioncompress.core.model import (
     Origin,
     Purpose,
     Replacement,
+    Role,
     Treatment,
     make_line,
 )
@@ -305,6 +306,10 @@ class Applied:
         if not all(block.tool for block in blocks):
             tools = {block.call: block.tool for block in was.blocks}
             blocks = tuple(block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in blocks)
+        if was.role is Role.CHECKPOINT:
+            # What it repeats of the lines before it, only who read these knows.
+            known = {block.path for block in blocks}.union(each.path for each in rewritten.replacements)
+            blocks += tuple(block for block in was.blocks if block.path not in known)
         if was.facts.first:
             # What stands before a message says so, not the message.
             facts = facts._replace(first=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from sessioncompress import Policy
 from sessioncompress.store.originals import zstd
-from tests.agents import codex
+from tests.agents import codex, replies
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.rules import reasoned_ids
@@ -26,7 +27,7 @@ from tests.agents.sessions import (
     grown,
     of_corpus,
 )
-from tests.agents.standin import Request
+from tests.agents.standin import Reply, Request
 
 FIXTURE_RUNS = [
     ("codex", NO_THRESHOLDS),
@@ -130,6 +131,51 @@ def test_reasoning_goes_with_the_ids_of_its_response(tmp_path: Path) -> None:
     calls = [len(kinds(each, "function_call", "custom_tool_call")) for each in (before, after)]
     assert calls[0] == calls[1]
     assert reasoned_ids(after.body) < reasoned_ids(before.body)
+
+
+@pytest.mark.parametrize("name", ["codex", "codex-older"])
+def test_a_compressed_rollout_is_migrated(name: str, tmp_path: Path) -> None:
+    """As without us: with all its lines in their places, whose items the next request holds."""
+    need(codex.program(), "Codex CLI")
+    original = codex.ours(FIXTURES / f"{name}.jsonl", tmp_path / f"{name}.jsonl")
+    migrated = []
+    for folder, session in (("one", original), ("two", compressed(original, LITTLE_PROTECTED))):
+        there = codex.placed(session, tmp_path / folder)
+        codex.migrate(there)
+        lines = [json.loads(line) for line in there.rollout.read_bytes().splitlines()]
+        assert [line["ordinal"] for line in lines] == list(range(len(lines)))
+        migrated.append((len(lines), codex.go_on(there)))
+    (before, (asked,)), (after, (asks,)) = migrated
+    assert after == before
+    assert len(kinds(asks, "reasoning")) < len(kinds(asked, "reasoning"))
+    assert differences(asked.body, asks.body) == []
+
+
+def used(tokens: int) -> Reply:
+    """Return what answers with this usage."""
+    return lambda model, _: replies.responses(model, tokens)
+
+
+def test_a_migrated_rollout_is_resumed_and_forked(tmp_path: Path) -> None:
+    """Also behind an earlier turn, and where the newest count of tokens in that makes Codex compact at once."""
+    need(codex.program(), "Codex CLI")
+    there = codex.placed(codex.ours(FIXTURES / "codex.jsonl", tmp_path / "codex.jsonl"), tmp_path)
+    codex.migrate(there)
+    for usage in (90_000, 1000, 1000):
+        codex.go_on(there, first=used(usage))
+    original = Path(shutil.copyfile(there.rollout, tmp_path / "ordered.jsonl"))
+    rewritten = compressed(original, LITTLE_PROTECTED)
+    assert rewritten.read_bytes().count(b'"info":null,"rate_limits":null') > original.read_bytes().count(b'"info":null')
+    before, after = resumed(original, rewritten, tmp_path)
+    assert differences(before.body, after.body) == []
+    for turn, requests in ((-2, 1), (-3, 2)):
+        (asked, shown), (asks, shows) = (
+            codex.fork(codex.placed(session, tmp_path / folder), turn, 50_000)
+            for folder, session in (("one", original), ("two", rewritten))
+        )
+        assert [each["id"] for each in shows] == [each["id"] for each in shown]
+        assert len(asks) == len(asked) == requests
+        assert differences(asked[-1].body, asks[-1].body) == []
 
 
 def test_damage_to_a_rollout_is_seen(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
     ("Codex's recent list of skills", lambda: codex(said("developer", SKILLS))),
     ("the project's own instructions", lambda: codex(said("developer", "<project>\n" + LONG), recent=False)),
     ("a prompt that looks like a list", lambda: codex(said("user", SKILLS), recent=False)),
-    ("a list and more", lambda: codex(said("developer", SKILLS + "\nAnd do this."), recent=False)),
+    ("Codex's old list of skills, which it would say again", lambda: codex(said("developer", SKILLS), recent=False)),
 ]
 
 
@@ -91,10 +91,9 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
 def test_left_alone(scene: Scene) -> None:
     """What a model reads of the recent context, what the user said, and what nobody makes anew."""
     data = scene()
-    thinks = {"reasoning", "other"}
     for before, now in zip(entries(data), after(data, ARCHIVE), strict=True):
         # The reasoning of earlier turns goes as ever, with the ids of its response.
-        if before.get("payload", {}).get("type") not in thinks and "id" not in before.get("payload", {}):
+        if before.get("payload", {}).get("type") != "reasoning" and "id" not in before.get("payload", {}):
             assert now == before
 
 
@@ -202,19 +201,6 @@ def test_arguments_without_previews() -> None:
     assert is_one(call["arguments"]["content"])
 
 
-def test_a_list_of_codex_keeps_its_tags() -> None:
-    """By them Codex finds at a resume that it has told of skills."""
-    text = next(
-        part["text"]
-        for entry in after(codex(said("developer", SKILLS), recent=False), ARCHIVE)
-        if value_at(entry, ("payload", "role")) == "developer"
-        for part in entry["payload"]["content"]
-        if "skills" in part["text"]
-    )
-    assert text.startswith("<skills_instructions>[[sessioncompress: ")
-    assert text.endswith("]]</skills_instructions>")
-
-
 def compressed_before() -> list[bytes]:
     """Return sessions of which another policy takes something, and this one more."""
     made = _step("bash", {"command": "make"}, LONG * 3)
@@ -223,7 +209,7 @@ def compressed_before() -> list[bytes]:
     rollout = Rollout().user("Before.")
     rollout.run("ls", LONG * 3)
     rollout.end("Yes.")
-    said("developer", SKILLS)(rollout)
+    rollout.run("cat x/SKILL.md", LONG * 3)
     return [made.bytes(), rollout.user("Go.").end("Done.").bytes()]
 
 

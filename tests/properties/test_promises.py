@@ -87,7 +87,7 @@ def skeleton(entry: Any) -> Any:
     if not isinstance(entry, dict):
         return entry
     if "payload" in entry:
-        return {**entry, "payload": rollout.skeleton(entry["type"], entry["payload"], outline)}
+        return rollout.skeleton(entry, outline)
     message = entry.get("message")
     rest = {key: value for key, value in entry.items() if key not in ("message", "data")}
     if not isinstance(message, dict):

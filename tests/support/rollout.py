@@ -379,18 +379,36 @@ PREFIX = (
 """What Codex puts before a summary."""
 
 
-def skeleton(kind: str, payload: Any, outline: Callable[[Any], Any]) -> Any:
-    """Return what of a line's payload no run may change: all but outputs, long arguments, images and copies.
+STATES = frozenset({"token_count", "thread_settings_applied", "token_usage_record"})
+"""What may become an event that says nothing."""
+
+
+def skeleton(entry: Block, outline: Callable[[Any], Any]) -> Block:
+    """Return what of an entry no run may change: all but outputs, long arguments, images, copies and old states.
 
     Reasoning may go with the ids of its response: that nothing of it is parted, `parted` checks.
     """
+    kind = entry["payload"].get("type")
+    if kind == "reasoning" or lost_its_seal(entry):
+        payload = {key: value for key, value in entry["payload"].items() if key not in ("type", "encrypted_content")}
+        return {**entry, "type": "", "payload": payload}
+    if not STATES.isdisjoint((entry["type"], kind)):
+        return {**entry, "type": "", "payload": ""}
+    return {**entry, "payload": _skeleton(entry["type"], entry["payload"], outline)}
+
+
+def lost_its_seal(entry: Block) -> bool:
+    """Say whether an entry was reasoning: an item that Codex leaves out, or before it knew ordinals an empty event."""
+    kind = entry["payload"].get("type")
+    return kind == "other" or (kind == "token_count" and "summary" in entry["payload"])
+
+
+def _skeleton(kind: str, payload: Any, outline: Callable[[Any], Any]) -> Any:
     if kind == "event_msg" and payload["type"].endswith("_end"):
         return kinds(payload)
     if kind == "compacted":
         return [{**item, "content": kinds(item.get("content"))} for item in payload["replacement_history"]]
-    if payload.get("type") in ("reasoning", "other"):
-        return {key: value for key, value in payload.items() if key not in ("type", "encrypted_content")}
-    changed: Block = {}
+    changed: Block = {"last_agent_message": str} if "last_agent_message" in payload else {}
     if kind == "response_item":
         payload = {key: value for key, value in payload.items() if key != "id" or payload.get("role") == "user"}
     if "images" in payload:
@@ -420,7 +438,7 @@ def parted(before: Sequence[Any], after: Sequence[Any]) -> list[int]:
         if item["type"] == "reasoning":
             thinks.add(first)
             gone.setdefault(first, []).append(now["type"] != "reasoning")
-            assert now["type"] == "other" or now == item
+            assert lost_its_seal(new) or now == item
         elif "id" in item:
             gone.setdefault(first, []).append("id" not in now)
     return [number for number, each in gone.items() if any(each) and not (all(each) and number in thinks)]

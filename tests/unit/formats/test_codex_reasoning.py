@@ -15,7 +15,7 @@ from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex import Codex
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
-from tests.support.rollout import Rollout, parted
+from tests.support.rollout import Rollout, lost_its_seal, parted
 from tests.support.runs import EAGER, compress, entries, fixture, survey_of, write
 from tests.unit.formats.test_codex import LONG, OTHER, Change, after, line, old, part, payloads
 
@@ -65,7 +65,7 @@ def test_stays(change: Change) -> None:
     data = made.bytes()
     done = entries(after(data))
     assert done[:size] == entries(data)[:size]
-    assert any(each["payload"].get("type") == "other" for each in done[size:])
+    assert any(map(lost_its_seal, done[size:]))
 
 
 GOES: list[tuple[str, Change]] = [
@@ -78,19 +78,40 @@ GOES: list[tuple[str, Change]] = [
 ]
 
 
+@pytest.mark.parametrize("ordinals", [False, True], ids=["plain", "ordinals"])
 @pytest.mark.parametrize("change", [case[1] for case in GOES], ids=[case[0] for case in GOES])
-def test_goes_with_the_ids(change: Change) -> None:
-    """The line stays in its place, under a type that Codex leaves out, with all but its seal."""
-    data = old(change)
+def test_goes_with_the_ids(change: Change, ordinals: bool) -> None:
+    """The line stays in its place, under a type that Codex leaves out, with all but its seal.
+
+    Codex does not migrate a rollout without ordinals with an item of an unknown type: there it is an event.
+    """
+    data = old(change, Rollout(ordinals=ordinals))
     new = after(data)
     assert parted(entries(data), entries(new)) == []
-    before, now = payloads(data, "reasoning"), payloads(new, "other")
+    before, now = payloads(data, "reasoning"), [entry for entry in entries(new) if lost_its_seal(entry)]
     assert len(now) == len(before) - 1
+    where, kind = ("response_item", "other") if ordinals else ("event_msg", "token_count")
     for was, found in zip(before, now, strict=False):
-        assert found == {key: value for key, value in was.items() if key != "encrypted_content"} | {"type": "other"}
+        left = {key: value for key, value in was.items() if key != "encrypted_content"} | {"type": kind}
+        assert (found["type"], found["payload"]) == (where, left)
     assert payloads(new, "reasoning") == before[-1:]
     kept = [each["id"] for each in payloads(new, *IDS) if each.get("role") in (None, "assistant") and "id" in each]
     assert kept == [payloads(data, "message")[-1]["id"]]
+
+
+def test_what_an_older_version_left_counts_as_before() -> None:
+    """It had an unknown type in rollouts without ordinals as well."""
+    data = old(lambda made: made.run("ls", "a\n"))
+    new = after(data)
+    left = b'"type":"event_msg","payload":{"type":"token_count","id"'
+    assert left in new
+    before = new.replace(left, b'"type":"response_item","payload":{"type":"other","id"')
+    assert after(before) == before
+
+    def shown(data: bytes) -> list[tuple[object, ...]]:
+        return [(line.role, line.response, line.facts, line.calls) for line in survey_of(data).lines]
+
+    assert shown(before) == shown(new)
 
 
 def test_it_comes_back(tmp_path: Path) -> None:
@@ -146,6 +167,7 @@ def test_the_check_sees_a_response_that_is_parted() -> None:
 
 
 SEALED = line("response_item", {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": OTHER})
+ORDERED = {**SEALED, "ordinal": 7}
 ANSWER = line("response_item", {"type": "message", "role": "assistant", "id": "msg_1", "content": []})
 ASKED = line("response_item", {"type": "message", "role": "user", "id": "msg_2", "content": []})
 SEARCH = line("response_item", {"type": "web_search_call", "id": "ws_1"})
@@ -157,7 +179,14 @@ CALL = line("response_item", {"type": "function_call", "id": "fc_1", "arguments"
     [
         (SEALED, ("payload", "encrypted_content"), REMOVED, True),
         (SEALED, ("payload", "encrypted_content"), "", False),
-        (SEALED, ("payload", "type"), "other", True),
+        (SEALED, ("payload", "type"), "token_count", True),
+        (SEALED, ("payload", "type"), "other", False),
+        (SEALED, ("type",), "event_msg", True),
+        (SEALED, ("type",), "compacted", False),
+        (ORDERED, ("payload", "type"), "other", True),
+        (ORDERED, ("payload", "type"), "token_count", False),
+        (ORDERED, ("type",), "event_msg", False),
+        (ANSWER, ("type",), "event_msg", False),
         (SEALED, ("payload", "type"), "message", False),
         (SEALED, ("payload", "type"), REMOVED, False),
         (SEALED, ("payload", "id"), REMOVED, False),
