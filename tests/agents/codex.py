@@ -6,15 +6,19 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES
+from tests.agents.replies import Reply
 from tests.agents.sessions import ROOT
-from tests.agents.standin import Reply, Request, StandIn
+from tests.agents.standin import Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 60
@@ -27,9 +31,9 @@ class ResumeError(RuntimeError):
 
 
 @cache
-def program() -> Path | None:
+def program(modules: Path = MODULES) -> Path | None:
     """Return Codex's own program, which npm brings in a package for each platform."""
-    found = (path for path in sorted(MODULES.glob("@openai/codex-*/vendor/*/*/codex")) if os.access(path, os.X_OK))
+    found = (path for path in sorted(modules.glob("@openai/codex-*/vendor/*/*/codex")) if os.access(path, os.X_OK))
     return next(found, None)
 
 
@@ -89,7 +93,7 @@ def go_on(
     `first` answers the first request.
     """
     with StandIn(first=first) as stand_in:
-        _configure(there, stand_in.url, most)
+        configure(there, stand_in.url, most)
         arguments = ["exec", *options, "resume", "--skip-git-repo-check", there.name, PROMPT]
         done = _start(arguments, there.home, there.cwd, stand_in.url)
     if not stand_in.requests or done.returncode:
@@ -102,26 +106,45 @@ def go_on(
 
 def trust_hooks(there: Placed) -> None:
     """Trust all hooks, as a user does with `/hooks`."""
-    start = [str(program()), "app-server"]
+    with app_server(there) as ask:
+        (found,) = ask("hooks/list", cwds=[str(there.cwd)])["data"]
+        state = {each["key"]: {"trusted_hash": each["currentHash"]} for each in found["hooks"]}
+        edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
+        ask("config/batchWrite", edits=[edit])
+
+
+@contextmanager
+def app_server(there: Placed, started: Path | None = None) -> Iterator[Callable[..., Any]]:
+    """Start Codex's server for editors, of another program with `started`; yield what asks it by a method."""
+    start = [str(started or program()), "app-server"]
     own = {"PATH": os.defpath, "HOME": str(there.home), "CODEX_HOME": str(there.home)}
     hidden = subprocess.DEVNULL
     with subprocess.Popen(start, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=hidden) as server:
-        given_to, said = server.stdin, server.stdout
+        given_to, said, numbers = server.stdin, server.stdout, count(1)
         assert given_to is not None
         assert said is not None
 
-        def answer(number: int, method: str, **given: Any) -> Any:
-            asked = {"id": number, "method": method, "params": given}
-            given_to.write(json.dumps(asked).encode() + b"\n")
+        def ask(method: str, **given: Any) -> Any:
+            number = next(numbers)
+            given_to.write(json.dumps({"id": number, "method": method, "params": given}).encode() + b"\n")
             given_to.flush()
-            return next(each["result"] for each in map(json.loads, said) if each.get("id") == number)
+            heard = (each for each in map(json.loads, said) if each.get("id") == number and "method" not in each)
+            answer = next(heard, {"error": {"message": "no answer"}})
+            if "error" in answer:
+                raise ResumeError(f"{method}: {answer['error']['message']}")
+            return answer["result"]
 
-        answer(1, "initialize", clientInfo={"name": "tests", "version": "1"})
-        (found,) = answer(2, "hooks/list", cwds=[str(there.cwd)])["data"]
-        state = {each["key"]: {"trusted_hash": each["currentHash"]} for each in found["hooks"]}
-        edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
-        answer(3, "config/batchWrite", edits=[edit])
-        server.kill()
+        stop = threading.Timer(SECONDS, server.kill)
+        stop.start()
+        try:
+            ask("initialize", clientInfo={"name": "tests", "version": "1"}, capabilities={"experimentalApi": True})
+            yield ask
+            # So it closes its databases.
+            given_to.close()
+            server.wait()
+        finally:
+            stop.cancel()
+            server.kill()
 
 
 def _payloads(session: Path, kind: str) -> Iterator[Mapping[str, Any]]:
@@ -136,7 +159,8 @@ def _model(session: Path) -> str:
     return str([turn["model"] for turn in _payloads(session, "turn_context")][-1])
 
 
-def _configure(there: Placed, url: str, most: int) -> None:
+def configure(there: Placed, url: str, most: int, sandbox: str = "read-only") -> None:
+    """Write the settings of a home: the model, from how many tokens on Codex compacts, and what it may do."""
     (there.home / "config.toml").write_text(
         f"""\
 model = "{there.model}"
@@ -144,7 +168,7 @@ model_provider = "{PROVIDER}"
 model_context_window = 10000000
 model_auto_compact_token_limit = {most}
 approval_policy = "never"
-sandbox_mode = "read-only"
+sandbox_mode = "{sandbox}"
 check_for_update_on_startup = false
 web_search = "disabled"
 
