@@ -396,10 +396,8 @@ class Codex(base.Format):
                 return copy is not None and type(value) is type(copy) and not value
             case "compacted", "payload", "replacement_history", int(index), "output", *_:
                 return _may_change_item(payload["replacement_history"][index], path[3:], value, ordered=True)
-            case "session_meta", "payload", *inner:
-                return tuple(inner) in _FIRST_COUNTS and value in ("", [])
-            case "compacted", *_ if path == _GUARDED:
-                return bool(value == [])
+            case (("session_meta" | "compacted"), "payload", *inner) if tuple(inner) in (*_FIRST_COUNTS, _GUARDED[1:]):
+                return value in ("", [])
             case "compacted", "payload", "replacement_history", int(index), "content", *part:
                 return _may_change_part(payload["replacement_history"][index]["content"], part, value)
         return False

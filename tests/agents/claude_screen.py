@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,12 +35,17 @@ def drawn(version: str, session: Path, folder: Path, last: str) -> str:
     Raises ResumeError where it never does. The folder is emptied first.
     """
     there = claude.placed(session, folder)
-    (there.home / ".claude.json").write_text(json.dumps(_settings(version, there.cwd)))
+    (there.home / ".claude.json").write_text(json.dumps(settings(version, there.cwd)))
     start = (*claude.command(version), *there.resuming)
     with StandIn() as stand_in:
-        settings = {**environment_of(there.home, stand_in.url), **claude.environment(stand_in.url)}
-        with _terminal(start, there.cwd, settings) as screen:
-            return _read(screen, bare(last))
+        environment = {**environment_of(there.home, stand_in.url), **claude.environment(stand_in.url)}
+        return shown(start, there.cwd, environment, last)
+
+
+def shown(start: Sequence[str], cwd: Path, environment: dict[str, str], last: str) -> str:
+    """Run a command, and return what it draws, as `drawn` does."""
+    with _terminal(start, cwd, environment) as screen:
+        return _read(screen, bare(last))
 
 
 def bare(text: str) -> str:
@@ -48,7 +53,7 @@ def bare(text: str) -> str:
     return "".join(text.split())
 
 
-def _settings(version: str, cwd: Path) -> dict[str, object]:
+def settings(version: str, cwd: Path) -> dict[str, object]:
     """Answer the questions that the agent asks at its first start."""
     return {
         "hasCompletedOnboarding": True,
@@ -60,7 +65,7 @@ def _settings(version: str, cwd: Path) -> dict[str, object]:
 
 
 @contextmanager
-def _terminal(start: tuple[str, ...], cwd: Path, settings: dict[str, str]) -> Iterator[int]:
+def _terminal(start: Sequence[str], cwd: Path, settings: dict[str, str]) -> Iterator[int]:
     """Run a command in a terminal, and yield the descriptor of what it draws; it is ended with the block."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))

@@ -11,10 +11,11 @@ from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
 from sessioncompress.core.model import Role
+from sessioncompress.formats.gemini_checkpoint import THANKS
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.policy.model import BALANCED, Compact, CutRule, Policy
 from tests.agents.bodies import Body, Kind, Part, messages
-from tests.agents.compare import UNSAID
+from tests.agents.compare import UNSAID, counted
 from tests.agents.rules import problems
 from tests.support.runs import form_of, survey_of, units
 
@@ -50,9 +51,14 @@ def compacted(session: Path, folder: Path, policy: Policy = DEFAULT) -> Compacte
     folder.mkdir()
     copy = folder / session.name
     copy.write_bytes(session.read_bytes().rstrip(b"\n") + b"\n")
-    stats = compact_session(copy, policy, named=False)
+    return compacted_here(copy, policy)
+
+
+def compacted_here(session: Path, policy: Policy = DEFAULT) -> Compacted:
+    """Compact a session where it is."""
+    stats = compact_session(session, policy, named=False)
     assert stats.is_compacted, stats.reason
-    data = copy.read_bytes()
+    data = session.read_bytes()
     found, reader, lines = survey_of(data), form_of(data).reader(), units(data)
     live = frozenset(for_the_model(found))
     calls: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
@@ -60,8 +66,9 @@ def compacted(session: Path, folder: Path, policy: Policy = DEFAULT) -> Compacte
         for said in reader.said(parse(raw) or {}):
             # What the user ran was no call of the model.
             if said.say is Say.CALL and found.lines.roles[number] in (Role.ASSISTANT, Role.CHECKPOINT):
-                calls[number in live][said.call] += 1
-    return Compacted(copy, stats, calls[True], frozenset(calls[False] - calls[True]))
+                # Gemini CLI sends it without the tool that it names it with.
+                calls[number in live][said.call.removeprefix(f"{said.tool}__")] += 1
+    return Compacted(session, stats, calls[True], frozenset(calls[False].keys() - calls[True].keys()))
 
 
 def differences(made: Compacted, before: Body, after: Body) -> list[str]:
@@ -71,7 +78,8 @@ def differences(made: Compacted, before: Body, after: Body) -> list[str]:
     if len(places) != 1:
         return [f"the summary stands at {places}"]
     found = [] if new[: places[0]] == old[: places[0]] else ["something else stands before the summary"]
-    kept = new[places[0] + 1 :]
+    # Gemini CLI has the model thank for a summary.
+    kept = [part for part in new[places[0] + 1 :] if part[1].value != THANKS]
     if kept != old[len(old) - len(kept) :]:
         found.append(_first_difference(old, kept))
     calls = Counter(part.call for _, part in kept if part.kind is Kind.CALL)
@@ -79,8 +87,7 @@ def differences(made: Compacted, before: Body, after: Body) -> list[str]:
         found.append(f"calls: missing {list(made.calls - calls)}, more {list(calls - made.calls)}")
     if gone := [name for name in made.gone if f'"{name}"' in json.dumps(after)]:
         found.append(f"dead calls are there: {gone}")
-    broken = Counter(problems(after)) - Counter(problems(before))
-    return [*found, *broken]
+    return [*found, *(counted(problems(after)) - counted(problems(before)))]
 
 
 def parts_of(body: Body) -> list[tuple[str, Part]]:

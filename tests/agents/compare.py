@@ -159,7 +159,8 @@ def _result(where: str, old: Part, new: Part) -> Iterator[str]:
     if old.value == new.value:
         return
     before, after = _joined(old.value), _joined(new.value)
-    kept = _FORM.sub("", after)  # a marker may stand for a picture, and so be longer than all the text
+    # A marker may stand for a picture, and so be longer than all the text, and be a line of its own before it.
+    kept = _FORM.sub("", after).strip("\n")
     if MARKER not in after:
         yield f"{where}: result {old.call} changed and does not say so: {_short(after)}"
     elif len(kept) > len(before):

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES, node, program
+from tests.agents.replies import Reply
 from tests.agents.resuming import PROMPT, request_of, requests_of
-from tests.agents.standin import Reply, Request
+from tests.agents.standin import Request
 
 VERSION = "0.61.0"
 PLACEHOLDER = "skip_thought_signature_validator"
 """The signature that the agent gives a call which has none of its own."""
 
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
     "privacy": {"usageStatisticsEnabled": False},
     "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -37,7 +38,7 @@ def resume(session: Path, folder: Path) -> Request:
 
     The folder is the same for every session that is compared: the agent tells the model where it is.
     """
-    return request_of(f"Gemini CLI {VERSION}", *_started(session, folder, {}), _environment)
+    return request_of(f"Gemini CLI {VERSION}", *_started(session, folder, {}), environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,13 @@ def placed(session: Path, folder: Path) -> Placed:
 
 def go_on(there: Placed, first: Reply) -> list[Request]:
     """Go on with a session where it was placed, and return the requests; `first` answers the first one."""
-    return requests_of(f"Gemini CLI {VERSION}", there.command, there.home, there.cwd, _environment, first)
+    return requests_of(f"Gemini CLI {VERSION}", there.command, there.home, there.cwd, environment, first)
 
 
 def resume_compressing(session: Path, folder: Path, threshold: float) -> list[Request]:
     """Resume a session whose history the agent sums up where it takes such a share of the model's window."""
     settings = {"model": {"compressionThreshold": threshold}}
-    return requests_of(f"Gemini CLI {VERSION}", *_started(session, folder, settings), _environment)
+    return requests_of(f"Gemini CLI {VERSION}", *_started(session, folder, settings), environment)
 
 
 def _started(session: Path, folder: Path, settings: dict[str, Any]) -> tuple[tuple[str, ...], Path, Path]:
@@ -76,7 +77,7 @@ def _started(session: Path, folder: Path, settings: dict[str, Any]) -> tuple[tup
     kept.parent.mkdir(parents=True)
     (kept.parents[1] / ".project_root").write_text(str(cwd))
     (home / ".gemini" / "projects.json").write_text(json.dumps({"projects": {str(cwd): _PROJECT}}))
-    (home / ".gemini" / "settings.json").write_text(json.dumps({**_SETTINGS, **settings}))
+    (home / ".gemini" / "settings.json").write_text(json.dumps({**SETTINGS, **settings}))
     shutil.copyfile(session, kept)
     script = program(MODULES / "@google" / "gemini-cli", "gemini")
     return (str(node()), str(script), "--model", model_of(session), "--resume", "latest", "-p", PROMPT), home, cwd
@@ -102,7 +103,7 @@ def model_of(session: Path) -> str:
     return next(str(message["model"]) for message in reversed(found) if message.get("model"))
 
 
-def _environment(url: str) -> dict[str, str]:
+def environment(url: str) -> dict[str, str]:
     return {
         "GOOGLE_GEMINI_BASE_URL": url,
         "GEMINI_API_KEY": "no-key",

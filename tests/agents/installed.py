@@ -15,17 +15,17 @@ HOW = "npm install --prefix tests/agents --no-package-lock"
 
 
 @cache
-def node() -> Path | None:
+def node(modules: Path = MODULES) -> Path | None:
     """Return the Node that was installed with the agents, or else the one on the path."""
-    own = (path for path in sorted(MODULES.glob("node-*/bin/node")) if os.access(path, os.X_OK))
+    own = (path for path in sorted(modules.glob("node-*/bin/node")) if os.access(path, os.X_OK))
     found = next(own, None) or shutil.which("node")
     return Path(found) if found else None
 
 
 @cache
-def bun() -> Path | None:
+def bun(modules: Path = MODULES) -> Path | None:
     """Return the bun that was installed with the agents, or else the one on the path."""
-    own = (path for path in sorted(MODULES.glob("@oven/bun-*/bin/bun")) if os.access(path, os.X_OK))
+    own = (path for path in sorted(modules.glob("@oven/bun-*/bin/bun")) if os.access(path, os.X_OK))
     found = next(own, None) or shutil.which("bun")
     return Path(found) if found else None
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES
-from tests.agents.standin import Reply, Request, StandIn
+from tests.agents.replies import Reply
+from tests.agents.standin import Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 180
@@ -29,9 +30,9 @@ EXPORTED = "exported.json"
 
 
 @cache
-def program() -> Path | None:
+def program(modules: Path = MODULES) -> Path | None:
     """Return OpenCode's own program, which npm brings in a package for each platform."""
-    found = (path for path in sorted(MODULES.glob("opencode-*/bin/opencode")) if os.access(path, os.X_OK))
+    found = (path for path in sorted(modules.glob("opencode-*/bin/opencode")) if os.access(path, os.X_OK))
     return next((path for path in found if path.parent.parent.name != "opencode-ai"), None)
 
 
@@ -58,12 +59,12 @@ def resume_often(
     document = json.loads(session.read_bytes())
     provider, model = _model(document)
     with StandIn(first=first) as stand_in:
-        home = _home(workdir / "opencode-home")
+        home = make_home(workdir / "opencode-home")
         prepare(home)
-        config = _config(document, provider, model, stand_in.url)
+        config = config_for(_client(document), provider, model, stand_in.url)
         config["compaction"]["auto"] = auto
         config["provider"][provider]["models"][model]["limit"]["context"] = window
-        environment = _environment(home, stand_in.url, config)
+        environment = environment_of(home, stand_in.url, config)
         name = document["info"]["id"]
         imported = _start(["import", str(session.absolute())], home, environment)
         if imported.returncode or f"Imported session: {name}" not in imported.stdout:
@@ -101,10 +102,13 @@ def _model(document: Mapping[str, Any]) -> tuple[str, str]:
     return last["providerID"], last["modelID"]
 
 
-def _config(document: Mapping[str, Any], provider: str, model: str, url: str) -> dict[str, Any]:
-    """Put the session's own model at the stand-in: what it thought is sent again to a model of the same name."""
+def _client(document: Mapping[str, Any]) -> str:
     keys = {key for part in _parts(document) for key in part.get("metadata") or ()}
-    client = next((client for key, client in _CLIENTS.items() if key in keys), "@ai-sdk/openai-compatible")
+    return next((client for key, client in _CLIENTS.items() if key in keys), "@ai-sdk/openai-compatible")
+
+
+def config_for(client: str, provider: str, model: str, url: str) -> dict[str, Any]:
+    """Put the session's own model at the stand-in: what it thought is sent again to a model of the same name."""
     return {
         "share": "disabled",
         "autoupdate": False,
@@ -131,7 +135,7 @@ def _config(document: Mapping[str, Any], provider: str, model: str, url: str) ->
     }
 
 
-def _home(home: Path) -> Path:
+def make_home(home: Path) -> Path:
     """Make a home folder: with no models but those of the session, and the package for plugins as if it were there."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "work").mkdir(parents=True)
@@ -143,7 +147,7 @@ def _home(home: Path) -> Path:
     return home
 
 
-def _environment(home: Path, url: str, config: Mapping[str, Any]) -> dict[str, str]:
+def environment_of(home: Path, url: str, config: Mapping[str, Any]) -> dict[str, str]:
     """Return a fresh environment; whatever would leave the machine goes to the stand-in, which notes it."""
     quiet = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE", "CLAUDE_CODE", "EXTERNAL_SKILLS")
     return {

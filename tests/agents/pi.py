@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.installed import MODULES, node, program
+from tests.agents.replies import Reply
 from tests.agents.sessions import ROOT
-from tests.agents.standin import Reply, Request, StandIn
+from tests.agents.standin import Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 60
@@ -114,7 +115,7 @@ def run(
     """
     models = tuple(dict.fromkeys(_models(like or session)))
     with StandIn(usage=usage) as stand_in:
-        agent = _agent_folder(workdir / f"agent-{version}", models, stand_in.url, context_window, settings or {})
+        agent = agent_folder(workdir / f"agent-{version}", models, stand_in.url, context_window, settings or {})
         copy = Path(shutil.copyfile(session, agent / "sessions" / session.name))
         arguments = ["--session", str(copy), *_choice(models), "-p", PROMPT]
         done = _start(version, arguments, agent, stand_in.url)
@@ -132,16 +133,16 @@ def compact(version: str, session: Path, workdir: Path, *, keep: int) -> Run:
     models = tuple(dict.fromkeys(_models(session)))
     with StandIn() as stand_in:
         settings = {"compaction": {"enabled": False, "keepRecentTokens": keep}}
-        agent = _agent_folder(workdir / f"compact-{version}", models, stand_in.url, 10_000_000, settings)
+        agent = agent_folder(workdir / f"compact-{version}", models, stand_in.url, 10_000_000, settings)
         copy = Path(shutil.copyfile(session, agent / "sessions" / session.name))
         arguments = ["--mode", "rpc", "--session", str(copy), *_choice(models)]
-        output, code = _asked(_command(version, arguments), agent, stand_in.url, {"type": "compact"})
+        output, code = asked(_command(version, arguments), agent, stand_in.url, {"type": "compact"})
         return Run(tuple(stand_in.requests), tuple(stand_in.strangers), copy.read_bytes(), code, output)
 
 
-def _asked(command: list[str], agent: Path, url: str, asks: Mapping[str, Any]) -> tuple[str, int]:
+def asked(command: list[str], agent: Path, url: str, asks: Mapping[str, Any]) -> tuple[str, int]:
     """Ask pi one thing, and return what it says up to its answer, and how it ended."""
-    environment = _environment(agent, url, Path(command[0]))
+    environment = environment_of(agent, url, Path(command[0]))
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=agent, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdin
@@ -172,7 +173,7 @@ class Home:
     def go_on(self, version: str, first: Reply) -> list[Request]:
         """Go on with the session; `first` answers the first request. Returns the requests."""
         with StandIn(first=first) as stand_in:
-            place = _providers(self.models, stand_in.url, 10_000_000)
+            place = providers(self.models, stand_in.url, 10_000_000)
             (self.agent / "models.json").write_text(json.dumps({"providers": place}))
             arguments = ["--session", str(self.session), *_choice(self.models), "-p", PROMPT]
             done = _start(version, arguments, self.agent, stand_in.url)
@@ -184,13 +185,13 @@ class Home:
 def home(session: Path, folder: Path) -> Home:
     """Make such a folder, which is also the session's project; the session is copied."""
     models = tuple(dict.fromkeys(_models(session)))
-    agent = _agent_folder(folder, models, "", 10_000_000, {})
+    agent = agent_folder(folder, models, "", 10_000_000, {})
     return Home(agent, with_cwd(session, agent, agent / "sessions" / session.name), models)
 
 
 def export_html(version: str, session: Path, workdir: Path) -> str:
     """Return the page that pi draws of a session."""
-    agent = _agent_folder(workdir / f"export-{version}", (), "http://127.0.0.1:9", 100_000, {})
+    agent = agent_folder(workdir / f"export-{version}", (), "http://127.0.0.1:9", 100_000, {})
     page = agent / "page.html"
     copy = Path(shutil.copyfile(session, agent / "sessions" / session.name))
     done = _start(version, ["--export", str(copy), str(page)], agent, "http://127.0.0.1:9")
@@ -239,7 +240,7 @@ def _choice(models: tuple[Model, ...]) -> list[str]:
     return ["--provider", models[-1].provider, "--model", models[-1].id] if models else []
 
 
-def _agent_folder(
+def agent_folder(
     folder: Path, models: tuple[Model, ...], url: str, context_window: int, settings: Mapping[str, Any]
 ) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
@@ -252,15 +253,15 @@ def _agent_folder(
         "transport": "sse",
     }
     (folder / "settings.json").write_text(json.dumps(quiet | dict(settings)))
-    (folder / "models.json").write_text(json.dumps({"providers": _providers(models, url, context_window)}))
+    (folder / "models.json").write_text(json.dumps({"providers": providers(models, url, context_window)}))
     return folder
 
 
-def _providers(models: tuple[Model, ...], url: str, context_window: int) -> dict[str, Any]:
+def providers(models: tuple[Model, ...], url: str, context_window: int) -> dict[str, Any]:
     """Put the session's own models at the stand-in: pi compares provider, api and id, never the address."""
-    providers: dict[str, Any] = {}
+    made: dict[str, Any] = {}
     for model in models:
-        provider = providers.setdefault(
+        provider = made.setdefault(
             model.provider,
             {"baseUrl": url + _PLACES[model.api], "api": model.api, "apiKey": _key(model.api), "models": []},
         )
@@ -275,7 +276,7 @@ def _providers(models: tuple[Model, ...], url: str, context_window: int) -> dict
                 "maxTokens": 16_000,
             }
         )
-    return providers
+    return made
 
 
 def _key(api: str) -> str:
@@ -291,7 +292,7 @@ def _start(version: str, arguments: list[str], agent: Path, url: str) -> subproc
     return subprocess.run(
         command,
         cwd=agent,
-        env=_environment(agent, url, Path(command[0])),
+        env=environment_of(agent, url, Path(command[0])),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -307,7 +308,7 @@ def _command(version: str, arguments: list[str]) -> list[str]:
     return [str(runtime), str(program(MODULES / f"pi-{version}", "pi")), *arguments]
 
 
-def _environment(agent: Path, url: str, runtime: Path) -> dict[str, str]:
+def environment_of(agent: Path, url: str, runtime: Path) -> dict[str, str]:
     """Return a fresh environment; whatever would leave the machine goes to the stand-in, which notes it."""
     return {
         "PATH": os.pathsep.join([str(runtime.parent), os.defpath]),

@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 TEXT = "Understood. Here is the next step."
 
+Reply = Callable[[str, int], Iterator[bytes]]
+"""Answers a request, given the model that it names and the tokens that it is to count."""
+
+
+Block = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]
+"""A block of Anthropic's as it begins, and what is added to it."""
+
 
 def anthropic(model: str, usage: int) -> Iterator[bytes]:
     """Answer `POST /v1/messages`."""
-    delta = {"type": "text_delta", "text": TEXT}
-    return _anthropic(model, usage, {"type": "text", "text": ""}, delta, "end_turn")
+    return anthropic_blocks([anthropic_text(TEXT)], "msg_end_turn")(model, usage)
 
 
-def anthropic_call(
-    name: str, given: Mapping[str, Any], call: str = "toolu_standin"
-) -> Callable[[str, int], Iterator[bytes]]:
+def anthropic_text(text: str) -> Block:
+    """Return a text as it is answered."""
+    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": text}]
+
+
+def anthropic_call(name: str, given: Mapping[str, Any], call: str = "toolu_standin") -> Reply:
     """Return what answers `POST /v1/messages` with a call."""
+    return anthropic_blocks([anthropic_use(name, given, call)], "msg_tool_use")
+
+
+def anthropic_use(name: str, given: Mapping[str, Any], call: str) -> Block:
+    """Return a call as it is answered."""
     block = {"type": "tool_use", "id": call, "name": name, "input": {}}
-    delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
-    return lambda model, usage: _anthropic(model, usage, block, delta, "tool_use")
+    return block, [{"type": "input_json_delta", "partial_json": json.dumps(given)}]
 
 
-def _anthropic(
-    model: str, usage: int, block: Mapping[str, Any], delta: Mapping[str, Any], reason: str
-) -> Iterator[bytes]:
-    start = {"id": f"msg_{reason}", "type": "message", "role": "assistant", "model": model, "content": []}
-    counts = {"input_tokens": usage, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-    yield _named({"type": "message_start", "message": start | {"stop_reason": None, "usage": counts}})
-    yield _named({"type": "content_block_start", "index": 0, "content_block": block})
-    yield _named({"type": "content_block_delta", "index": 0, "delta": delta})
-    yield _named({"type": "content_block_stop", "index": 0})
-    end = {"stop_reason": reason, "stop_sequence": None}
-    yield _named({"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}})
-    yield _named({"type": "message_stop"})
+def anthropic_blocks(blocks: Sequence[Block], name: str) -> Reply:
+    """Return what answers `POST /v1/messages` with these blocks, in a message of that name."""
+    reason = "tool_use" if any(block["type"] == "tool_use" for block, _ in blocks) else "end_turn"
+
+    def reply(model: str, usage: int) -> Iterator[bytes]:
+        start = {"id": name, "type": "message", "role": "assistant", "model": model, "content": []}
+        counts = {
+            "input_tokens": usage,
+            "output_tokens": 1,
+            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": 0,
+        }
+        yield _named({"type": "message_start", "message": start | {"stop_reason": None, "usage": counts}})
+        for index, (block, deltas) in enumerate(blocks):
+            yield _named({"type": "content_block_start", "index": index, "content_block": block})
+            for delta in deltas:
+                yield _named({"type": "content_block_delta", "index": index, "delta": delta})
+            yield _named({"type": "content_block_stop", "index": index})
+        end = {"stop_reason": reason, "stop_sequence": None}
+        yield _named({"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}})
+        yield _named({"type": "message_stop"})
+
+    return reply
 
 
 def responses(model: str, usage: int) -> Iterator[bytes]:
@@ -63,18 +87,28 @@ def responses(model: str, usage: int) -> Iterator[bytes]:
     yield from (_named(event | {"sequence_number": number}) for number, event in enumerate(events))
 
 
-def responses_call(item: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+def responses_call(item: Mapping[str, Any]) -> Reply:
     """Return what answers `POST /responses` with a call: an item of type `function_call` or `custom_tool_call`."""
-    whole = {"id": "fc_standin", "status": "completed", "call_id": "call_standin", **item}
+    return responses_items([{"id": "fc_standin", "status": "completed", "call_id": "call_standin", **item}])
+
+
+def responses_items(items: Sequence[Mapping[str, Any]]) -> Reply:
+    """Return what answers `POST /responses` with these items."""
 
     def reply(model: str, usage: int) -> Iterator[bytes]:
         response = {"id": "resp_call", "object": "response", "model": model, "status": "in_progress", "output": []}
         counts = {"input_tokens": usage, "output_tokens": 9, "total_tokens": usage + 9}
         details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-        done = response | {"status": "completed", "output": [whole], "usage": counts | details}
-        yield _named({"type": "response.created", "response": response, "sequence_number": 0})
-        yield _named({"type": "response.output_item.done", "output_index": 0, "item": whole, "sequence_number": 1})
-        yield _named({"type": "response.completed", "response": done, "sequence_number": 2})
+        done = response | {"status": "completed", "output": items, "usage": counts | details}
+        events: list[dict[str, Any]] = [
+            {"type": "response.created", "response": response},
+            *(
+                {"type": "response.output_item.done", "output_index": index, "item": item}
+                for index, item in enumerate(items)
+            ),
+            {"type": "response.completed", "response": done},
+        ]
+        yield from (_named(event | {"sequence_number": number}) for number, event in enumerate(events))
 
     return reply
 
@@ -90,7 +124,7 @@ def chat(model: str, usage: int) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def chat_call(name: str, given: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+def chat_call(name: str, given: Mapping[str, Any]) -> Reply:
     """Return what answers `POST /chat/completions` with a call."""
     function = {"name": name, "arguments": json.dumps(given)}
     delta = {
@@ -112,10 +146,14 @@ def gemini(model: str, usage: int) -> Iterator[bytes]:
     yield _data(_gemini(model, usage))
 
 
-def gemini_call(name: str, given: Mapping[str, Any]) -> Callable[[str, int], Iterator[bytes]]:
+def gemini_call(name: str, given: Mapping[str, Any]) -> Reply:
     """Return what answers `POST /models/...:streamGenerateContent` with a call."""
-    part = {"functionCall": {"name": name, "args": given}}
-    return lambda model, usage: iter([_data(_gemini(model, usage, part))])
+    return gemini_parts([{"functionCall": {"name": name, "args": given}}])
+
+
+def gemini_parts(parts: Sequence[Mapping[str, Any]]) -> Reply:
+    """Return what answers `POST /models/...:streamGenerateContent` with these parts."""
+    return lambda model, usage: iter([_data(_gemini(model, usage, parts))])
 
 
 def gemini_whole(model: str, usage: int) -> Iterator[bytes]:
@@ -128,8 +166,8 @@ def code_assist(model: str, usage: int) -> Iterator[bytes]:
     yield _data({"response": _gemini(model, usage)})
 
 
-def _gemini(model: str, usage: int, part: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    content = {"role": "model", "parts": [part or {"text": TEXT}]}
+def _gemini(model: str, usage: int, parts: Sequence[Mapping[str, Any]] = ({"text": TEXT},)) -> dict[str, Any]:
+    content = {"role": "model", "parts": parts}
     counts = {"promptTokenCount": usage, "candidatesTokenCount": 9, "totalTokenCount": usage + 9}
     candidate = {"content": content, "finishReason": "STOP", "index": 0}
     return {"candidates": [candidate], "usageMetadata": counts, "modelVersion": model, "responseId": "standin"}

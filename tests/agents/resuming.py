@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.agents.installed import MODULES
+from tests.agents.replies import Reply
 from tests.agents.sessions import ROOT
-from tests.agents.standin import Reply, Request, StandIn
+from tests.agents.standin import Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 120

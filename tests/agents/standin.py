@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -15,9 +15,8 @@ from typing import Any, Self
 from sessioncompress.store.originals import zstd
 from tests.agents import replies
 from tests.agents.bodies import Body
+from tests.agents.replies import Reply
 from tests.agents.rules import problems
-
-Reply = Callable[[str, int], Iterator[bytes]]
 
 _REPLIES: tuple[tuple[str, Reply], ...] = (
     (r"/messages$", replies.anthropic),
@@ -38,6 +37,11 @@ class Request:
     body: Body
     problems: tuple[str, ...] = ()
 
+    @property
+    def offers_tools(self) -> bool:
+        """Tell whether it is the agent's own work; without tools it asks for a title, say."""
+        return bool(self.body.get("tools"))
+
 
 @dataclass(slots=True)
 class StandIn:
@@ -47,6 +51,9 @@ class StandIn:
     reasoned: frozenset[str] = frozenset()
     first: Reply | None = None
     """What answers the first request, where that is to be something else."""
+
+    script: list[Reply] = field(default_factory=list)
+    """What answers the requests that offer tools, in their order, as long as there is any of it."""
 
     requests: list[Request] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
@@ -87,6 +94,11 @@ class StandIn:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of an agent that ended before it was answered."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -105,6 +117,8 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             if stand_in.first and not stand_in.requests:
                 reply = stand_in.first
             request = stand_in.record(path, raw)
+            if stand_in.script and request.offers_tools:
+                reply = stand_in.script.pop(0)
             model = str(request.body.get("model") or path.rpartition("/")[2].partition(":")[0])
             self._send(200, "text/event-stream", b"".join(reply(model, stand_in.usage)))
 

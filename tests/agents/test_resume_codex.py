@@ -16,6 +16,7 @@ from sessioncompress.store.originals import zstd
 from tests.agents import codex, replies
 from tests.agents.compare import differences
 from tests.agents.installed import need
+from tests.agents.replies import Reply
 from tests.agents.rules import reasoned_ids
 from tests.agents.sessions import (
     ARCHIVE,
@@ -27,7 +28,7 @@ from tests.agents.sessions import (
     grown,
     of_corpus,
 )
-from tests.agents.standin import Reply, Request
+from tests.agents.standin import Request
 
 FIXTURE_RUNS = [
     ("codex", NO_THRESHOLDS),

@@ -63,10 +63,10 @@ def test_pi_writes_it(tmp_path: Path) -> None:
     need(version in pi.versions(), f"pi {version}")
     there = pi.home(FIXTURES / "pi-anthropic.jsonl", tmp_path / "agent")
     with StandIn() as stand_in:
-        providers = pi._providers(there.models, stand_in.url, 10_000_000)
+        providers = pi.providers(there.models, stand_in.url, 10_000_000)
         (there.agent / "models.json").write_text(json.dumps({"providers": providers}))
         agent = pi._command(version, [*pi._choice(there.models), "-p", "--no-session", "--no-tools"])
-        environment = pi._environment(there.agent, stand_in.url, Path(agent[0]))
+        environment = pi.environment_of(there.agent, stand_in.url, Path(agent[0]))
         (tmp_path / "work").mkdir()
         assert (
             summed_up(tmp_path / "work", agent, environment | {"TMPDIR": os.environ.get("TMPDIR", "/tmp")}, stand_in)
