@@ -22,6 +22,7 @@ from tests.agents.standin import Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 60
+_NOWHERE = "http://127.0.0.1:9"
 PROVIDER = "standin"
 """A resume needs a provider of the session's own name, and those that Codex has itself cannot be sent elsewhere."""
 
@@ -115,9 +116,8 @@ def trust_hooks(there: Placed) -> None:
 
 def migrate(there: Placed) -> None:
     """Have Codex give a rollout ordinals, as it does with all that lie in its home. Raises if it refuses one."""
-    nowhere = "http://127.0.0.1:9"
-    configure(there, nowhere, 9_000_000)
-    done = _start(["migrate-rollouts", "--apply"], there.home, there.cwd, nowhere)
+    configure(there, _NOWHERE, 9_000_000)
+    done = _start(["migrate-rollouts", "--apply"], there.home, there.cwd, _NOWHERE)
     if done.returncode:
         raise ResumeError(f"Codex: exit {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
 
@@ -127,6 +127,7 @@ def fork(there: Placed, turn: int, most: int = 9_000_000) -> tuple[list[Request]
 
     From `most` tokens on Codex compacts the fork.
     """
+    configure(there, _NOWHERE, most)
     with app_server(there) as ask:
         # Before that its index says nothing of the rollout.
         ask("thread/resume", threadId=there.name)
