@@ -63,12 +63,18 @@ def story(tools: Tools, folder: Path) -> list[tuple[str, list[Step]]]:
     return [
         ("Write a module.", [_do(tools.write(gauges, module)), _do(tools.run("wc -l *")), Step("It stands.")]),
         ("Read it.", [_do(tools.read(gauges)), Step("I have read it.")]),
-        ("Change it.", [_do(tools.edit(gauges, seventh, f"{seventh} (changed)")), Step("It is changed.")]),
+        (
+            "Change it.",
+            [_do(tools.edit(gauges, seventh, f"{seventh} (changed)")), _do(tools.read(gauges)), Step("It is.")],
+        ),
         ("What is in the log?", [_do(tools.run("cat gauge.log"), tools.run("grep ERROR gauge.log")), Step("Errors.")]),
         ("Run the tests.", [_do(tools.run("false")), _do(tools.run(failing)), Step("All fail.")]),
         ("Look at the plot.", [_do((tools.look or tools.read)(plot)), Step("It is noise.")]),
         ("Ask a helper.", [_do(tools.ask("Look at gauge.log.")), *helped] if tools.ask else [Step("There is none.")]),
-        ("Write notes.", [_do((tools.patch or tools.write)(other, notes)), Step("Here: " + _lines(_PROSE, 10, 6))]),
+        (
+            "Write notes.",
+            [_do((tools.patch or tools.write)(other, notes)), _do(tools.read(other)), Step("Here they are.")],
+        ),
         ("And the log's end?", [_do(tools.run("tail -130 gauge.log")), Step("The same, later.")]),
         ("Check the module again.", [_do(tools.read(gauges)), Step("It is as it was.")]),
         ("Fine. What is next?", [Step("Next is the release.")]),
