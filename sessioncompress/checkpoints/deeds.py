@@ -27,7 +27,6 @@ _COMMAND, _ITEM = 120, 120
 SHOWN_FILES = 60
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
-_FOLDER_KEYS = ("workdir", "cwd")
 _NAME_KEYS = frozenset(map(str.lower, _PATH_KEYS))
 _OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring"})
 _CHANGING = ("edit", "write", "patch", "replace", "create_file")
@@ -101,7 +100,8 @@ class Deeds:
         if tool in _PLANS or tool in (_TASK_MADE, _TASK_SET):
             self._plan(tool, said.given)
             return ()
-        written = list(_written(said.given))
+        # Names are no text, and what is replaced was not written.
+        written = [text for key, text in _strings(said.given) if key not in _OLD_KEYS and key not in _NAME_KEYS]
         replaced = "\n".join(text for key, text in _strings(said.given) if key in _OLD_KEYS)
         scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
         touched, texts = self._patches(written)
@@ -113,7 +113,7 @@ class Deeds:
                 texts = [Wrote(self.paths.key(path), "\n".join(written), replaced, whole)]
             elif said.purpose is Purpose.READ or tool in _READING:
                 self.note_read(path)
-        folder = next((said.given[key] for key in _FOLDER_KEYS if isinstance(said.given.get(key), str)), "")
+        folder = next((said.given[key] for key in ("workdir", "cwd") if isinstance(said.given.get(key), str)), "")
         shell = [each for script in scripts for each in self._shell(script, folder)]
         touched += [path for path, how in shell if how != REVERTED]
         texts += [Wrote(path, "", whole=True) for path, how in shell if how in ("deleted", REVERTED)]
@@ -239,11 +239,9 @@ class Deeds:
         return self.todo or [each for each in self.tasks.values() if each[0] != "deleted"]
 
 
-_TITLES = ("content", "step", "subject", "title", "text", "description", "task", "name")
-
-
 def _item(item: Mapping[str, Any]) -> str:
-    return next((item[key] for key in _TITLES if isinstance(item.get(key), str)), "")
+    titles = ("content", "step", "subject", "title", "text", "description", "task", "name")
+    return next((item[key] for key in titles if isinstance(item.get(key), str)), "")
 
 
 def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -261,11 +259,6 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield status, words
             else:
                 waiting += reversed([each for each in value.values() if isinstance(each, (list, Mapping))])
-
-
-def _written(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the strings that a call was given, but for what they replace and for names."""
-    return (text for key, text in _strings(given) if key not in _OLD_KEYS and key not in _NAME_KEYS)
 
 
 def _strings(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
