@@ -7,7 +7,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.policy.sources import Policies
 
 GOAL = click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
-_OPTIONS = (
+said = options.all_of(
     click.option(
         "--goal",
         metavar="TEXT",
@@ -59,13 +59,6 @@ _OPTIONS = (
 _AUTO, _OTHER, _LESS, _NEVER = "a", "o", "l", "n"
 
 
-def said(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 def wanted(goal: str | None, goal_from: str | None, instructions: str | None, *, ask: bool) -> Goal:
     """Put together what the options say. Raises click's UsageError where they say it in two ways."""
     if sum((goal is not None, goal_from is not None, ask)) > 1:
@@ -95,7 +88,7 @@ class Terminal:
 
     def is_there(self) -> bool:
         """Tell whether somebody sees a question and can answer."""
-        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        return options.may_be_asked()
 
     def now(self) -> float:
         """Tell the time in seconds."""

@@ -66,6 +66,22 @@ class ReadOnly(Command):
             sys.exit(0)
 
 
+def all_of(*given: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Put options together: a command gets them in this order."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def may_be_asked() -> bool:
+    """Tell whether somebody at a terminal sees a question and can answer."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
 ANY_PATH = PathKind(path_type=Path)
 PATH_OR_URL = PathOrUrl(path_type=Path)
 EXISTING_OR_URL = PathOrUrl(path_type=Path, exists=True, readable=False)
