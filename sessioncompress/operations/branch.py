@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -85,14 +84,6 @@ class Place(Struct, frozen=True, rename="camel"):
     words: str = ""
 
 
-class _Left(NamedTuple):
-    """The lines of a branch that is left, as the model reads them, and the path to the entry where it goes on."""
-
-    old: Sequence[int]
-    path: Survey
-    fork: str
-
-
 def summarize_branch(
     path: Path | str,
     policy: Policy = BALANCED,
@@ -160,18 +151,20 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
             stats, reason="nothing was said since the last branch summary; --to ENTRY leaves this branch too"
         )
     target = _target(session, leaves, to)
-    left = _left(read, target)
-    stats = replace(stats, to=lines.ids[target], fork=left.fork)
-    if not any(lines.roles[number] in SPOKEN for number in left.old):
+    path = Survey(lines, tree_shape(lines, target), read.size)
+    stays = frozenset(path.shape.live)
+    left = [number for number in for_the_model(read) if number not in stays]
+    shared = [number for number in live if number in stays]
+    stats = replace(stats, to=lines.ids[target], fork=lines.ids[shared[-1]] if shared else "")
+    if not any(lines.roles[number] in SPOKEN for number in left):
         return replace(stats, reason=f"nothing was said after {lines.ids[target]} that would be left behind")
-    _refuse_inside_step(session, left.path, target)
-    stays = frozenset(left.path.shape.live)
-    old = OldPart(session, left.old, budget=session.budget(left.old), apart=stays)
-    cut = Cut(left.old, for_the_model(left.path), splits=False)
+    _refuse_inside_step(session, path, target)
+    old = OldPart(session, left, budget=session.budget(left), apart=stays)
+    cut = Cut(left, for_the_model(path), splits=False)
 
     def made(summary: Summary) -> Checkpoint:
         with session.refusing():
-            return form.branch_summary(session.written, left.old, target, summary)
+            return form.branch_summary(session.written, left, target, summary)
 
     if is_used(session.policy.summarizer):
         # Nothing is sent of a session that is refused.
@@ -190,7 +183,7 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
             tokens_after=tokens_of(draft.read, session.each),
             tokens_summary=text.estimate(len(summary.text), session.each),
             tokens_sent=told.sent,
-            messages_left=messages_of(read, frozenset(left.old)),
+            messages_left=messages_of(read, frozenset(left)),
             by=summary.by,
             model=summary.model,
             model_failure=told.failure,
@@ -218,15 +211,6 @@ def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
         remedy = "Name an entry before it, or one on another branch; --list shows the leaves."
         raise _refused(session, f"{to} is its last entry, so there is no branch to leave", remedy)
     return found[-1]
-
-
-def _left(read: Survey, target: int) -> _Left:
-    lines, shape = read.lines, tree_shape(read.lines, target)
-    there = frozenset(shape.live)
-    old = [number for number in for_the_model(read) if number not in there]
-    shared = [number for number in read.shape.live if number in there]
-    fork = lines.ids[shared[-1]] if shared else ""
-    return _Left(old, Survey(lines, shape, read.size), fork)
 
 
 def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
