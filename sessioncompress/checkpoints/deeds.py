@@ -16,7 +16,6 @@ _MOST_FILES = 2_000
 _MOST_COMMANDS = 600
 _MOST_WAITING = 1_000
 _MOST_FAILURES = 60
-_SHOWN_FAILURES = 12
 _MOST_ITEMS = 60
 _MOST_ALIKE = 50
 """Files of one name among which a path is looked for."""
@@ -108,9 +107,12 @@ class Deeds:
         path = next((said.given[key] for key in _PATH_KEYS if isinstance(said.given.get(key), str)), "")
         if path and not touched:
             if said.purpose is Purpose.WRITE or any(word in tool for word in _CHANGING) or tool == "create":
-                touched = self._change(path, tool, written)
-                whole = tool in _WRITING
-                texts = [Wrote(self.paths.key(path), "\n".join(written), replaced, whole)]
+                whole, newest_text = tool in _WRITING, written[-1] if written else ""
+                lines = newest_text.count("\n") + 1 if whole and newest_text else 0
+                ref = reference(newest_text) if newest_text else ""
+                self.note_change(path, "written" if whole else "edited", ref, lines)
+                touched = [self.paths.key(path)]
+                texts = [Wrote(touched[0], "\n".join(written), replaced, whole)]
             elif said.purpose is Purpose.READ or tool in _READING:
                 self.note_read(path)
         folder = next((said.given[key] for key in ("workdir", "cwd") if isinstance(said.given.get(key), str)), "")
@@ -189,13 +191,6 @@ class Deeds:
                 replaced = "\n".join(line[1:] for line in part.split("\n") if line.startswith("-"))
                 texts.append(Wrote(touched[-1], part, replaced, how in ("written", "deleted")))
         return touched, texts
-
-    def _change(self, path: str, tool: str, written: Sequence[str]) -> list[str]:
-        newest_text = written[-1] if written else ""
-        whole = tool in _WRITING
-        lines = newest_text.count("\n") + 1 if whole and newest_text else 0
-        self.note_change(path, "written" if whole else "edited", reference(newest_text) if newest_text else "", lines)
-        return [self.paths.key(path)]
 
     def _shell(self, ran: Script, folder: str) -> list[tuple[str, str]]:
         touched = script(ran.text, folder)
@@ -378,7 +373,7 @@ def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
     """Write the last failures behind which the same call did not succeed, but for commands that are shown."""
     listed = {row.partition("` ")[0].removeprefix("- ") + "`" for row in shown}
     open_ones = [each for each in deeds.failures.values() if code(each[0]) not in listed]
-    rows = [f"- {code(words)} {ended.written()}" for words, ended in open_ones[-_SHOWN_FAILURES:]]
+    rows = [f"- {code(words)} {ended.written()}" for words, ended in open_ones[-12:]]
     return newest(rows, room)
 
 

@@ -16,9 +16,6 @@ from sessioncompress.checkpoints.quote import clip, excerpt, more, newest, one_l
 from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
-_FINER = 40
-"""Characters by which a quote is made shorter until it fits."""
-
 
 class Draft(NamedTuple):
     """What a section is written from: the notes, the characters it may take, and what was written of the others."""
@@ -52,7 +49,8 @@ def _quoted(text: str, room: int) -> str:
     """Quote a text as far as newest() takes it; what stands before each line counts, too."""
     most = room - len(more(10**6)) - 1
     lines, row = excerpt(text, room), ""
-    for size in range(most, 0, -_FINER):
+    # Made shorter by a few characters until it fits.
+    for size in range(most, 0, -40):
         row = quoted("-", clip(lines, size))
         if len(row) <= most:
             break
@@ -69,14 +67,6 @@ def _foreign(draft: Draft) -> Sequence[str]:
     carried, gone = _carried(draft, Title.BEFORE)
     new = (_quoted(each, draft.room) for each in draft.notes.foreign)
     return newest([*carried, *new], draft.room, gone)
-
-
-def _progress(draft: Draft) -> Sequence[str]:
-    return told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()
-
-
-def _so_far(draft: Draft) -> Sequence[str]:
-    return _with_last_call(draft, in_progress=True) if draft.notes.splits else ()
 
 
 def _reports(draft: Draft) -> Sequence[str]:
@@ -133,14 +123,12 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
 _SECTIONS = (
     Shown(Title.GOAL, 0.15, _goal),
     Shown(Title.BEFORE, 0.30, _foreign),
-    Shown(
-        Title.REQUESTS,
-        0.25,
-        lambda draft: told.requests(draft.notes.story, draft.room, splits=draft.notes.splits),
-    ),
+    Shown(Title.REQUESTS, 0.25, lambda draft: told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)),
     Shown(Title.CONSTRAINTS, 0.30, lambda draft: told.constraints(draft.notes.story, draft.written, draft.room)),
-    Shown(Title.PROGRESS, 0.25, _progress),
-    Shown(Title.SO_FAR, 0.10, _so_far),
+    Shown(
+        Title.PROGRESS, 0.25, lambda draft: told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()
+    ),
+    Shown(Title.SO_FAR, 0.10, lambda draft: _with_last_call(draft, in_progress=True) if draft.notes.splits else ()),
     Shown(Title.REPORTS, 0.24, _reports),
     Shown(Title.DECISIONS, 0.10, _decisions),
     Shown(Title.CONTEXT, 0.15, _context),
@@ -162,10 +150,8 @@ _ORDER = (
 """In the order in which they get their room: what no model can find out again before all others."""
 _REST = (Title.REPORTS, Title.WROTE, Title.READ)
 """They get what the others leave."""
-_RESERVED = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
-"""And so much at least."""
 _FOR_BEFORE = 0.15
-"""So much at least a summary of somebody else gets where there is one: nothing else has what it says."""
+"""And so much at least a summary of somebody else gets where there is one: nothing else has what it says."""
 _FACTS = (
     *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
     Title.PROGRESS,
@@ -189,7 +175,8 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool, beside
 def extract(notes: Notes, budget: int) -> Summary:
     """Write the summary from the session's own words alone."""
     page = _Page(notes, budget)
-    reserved = dict(_RESERVED)
+    # Of those that get what the others leave, these get so much at least.
+    reserved: dict[str, float] = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
     if notes.foreign or notes.carried.get(Title.BEFORE, merge.Section()).rows:
         reserved[Title.BEFORE] = _FOR_BEFORE
     for title in _ORDER:

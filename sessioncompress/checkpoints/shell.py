@@ -16,8 +16,7 @@ _LINE = 200
 _KEYS = ("command", "cmd", "script")
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "powershell", "pwsh"})
 _LITERAL = re.compile(
-    r"\bcmd[\"']?\s{0,8}:\s{0,8}(?:\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'|`((?:[^`\\$]|\\.)*+)`)",
-    re.DOTALL,
+    r"\bcmd[\"']?\s{0,8}:\s{0,8}(?:\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'|`((?:[^`\\$]|\\.)*+)`)", re.DOTALL
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANT = {"n": "\n", "t": "\t", "r": "\r"}

@@ -168,13 +168,7 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
 
 
 def _refuse_unfit(
-    chosen: Chosen,
-    listed: Sequence[Found],
-    overrides: Mapping[str, Any],
-    *,
-    prints: bool,
-    if_due: bool,
-    ask: bool,
+    chosen: Chosen, listed: Sequence[Found], overrides: Mapping[str, Any], *, prints: bool, if_due: bool, ask: bool
 ) -> None:
     """Raise click's UsageError where options do not go together."""
     is_one = len(listed) == 1 and chosen.paths == (listed[0].path,)

@@ -41,9 +41,7 @@ said = options.all_of(
         help="What the summary should focus on: lines that share words with it come first.",
     ),
     click.option(
-        "--ask",
-        is_flag=True,
-        help="Ask what matters next; without a terminal the newest share of the session stays.",
+        "--ask", is_flag=True, help="Ask what matters next; without a terminal the newest share of the session stays."
     ),
     click.option(
         "--before-command",

@@ -60,14 +60,10 @@ def alone(root: Path) -> Iterator[None]:
                 _settle_moved(root)
                 yield
             finally:
-                _leave(folder)
-
-
-def _leave(folder: Path) -> None:
-    """Remove the folder of packs, and ours, where nothing is in them."""
-    tidy(folder)
-    if not folder.exists():
-        tidy(folder.parent)
+                # The folder of packs, and ours, go where nothing is in them.
+                tidy(folder)
+                if not folder.exists():
+                    tidy(folder.parent)
 
 
 def _settle(root: Path) -> None:
