@@ -151,7 +151,7 @@ _ORDER = (
 _REST = (Title.REPORTS, Title.WROTE, Title.READ)
 """They get what the others leave."""
 _FOR_BEFORE = 0.15
-"""And so much at least a summary of somebody else gets where there is one: nothing else has what it says."""
+"""So much at least a summary of somebody else gets where there is one: nothing else has what it says."""
 _FACTS = (
     *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
     Title.PROGRESS,

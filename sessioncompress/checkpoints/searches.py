@@ -16,8 +16,6 @@ from sessioncompress.core.text import counted
 _MOST_SEARCHES, _MOST_WAITING = 400, 1_000
 _PATTERN, _PLACE = 60, 50
 """Characters of what is looked for, and of where, in a row."""
-_LOOKED_AT = 256 * 1024
-"""Characters of a result in which lines are counted."""
 
 _TOOLS = frozenset(
     {
@@ -62,7 +60,7 @@ class Searches:
         """Take a result: how much was found."""
         search = self._waiting.pop(said.call, None)
         if search is not None:
-            self.note(search, _hits(said.text[:_LOOKED_AT]))
+            self.note(search, _hits(said.text[: 256 * 1024]))
 
     def note(self, search: Search, found: str) -> None:
         """Remember a search as the newest."""

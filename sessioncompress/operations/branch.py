@@ -25,11 +25,6 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.records import Command
 
-_RULE = "branch"
-"""What stands in the journal where a compaction names its rule."""
-
-_TOLD = (Say.PROMPT, Say.ANSWER)
-_WORDS = 60
 _LOOKS_BACK = 16
 """Entries above one that says nothing, among which its words are looked for."""
 
@@ -192,7 +187,8 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
         )
         if dry_run:
             return stats
-        size = session.commit(draft, summary, _RULE, (before, after), Command.BRANCH)
+        # A compaction names its rule there.
+        size = session.commit(draft, summary, "branch", (before, after), Command.BRANCH)
         return replace(stats, size_after=size, run=session.run_id)
 
 
@@ -239,9 +235,9 @@ def _words(session: Opened, number: int, numbers: Mapping[str, int]) -> str:
     for _ in range(_LOOKS_BACK):
         if step is None:
             break
-        said = (each.text for each in reader.said(session.entry(step)) if each.say in _TOLD)
+        said = (each.text for each in reader.said(session.entry(step)) if each.say in (Say.PROMPT, Say.ANSWER))
         if words := next(filter(None, said), ""):
-            return one_line(words, _WORDS)
+            return one_line(words, 60)
         step = numbers.get(parents[step])
     return ""
 

@@ -30,7 +30,6 @@ from sessioncompress.store.packing import (
 )
 
 _LOCK_SECONDS: Final = 5.0
-_POLL_SECONDS: Final = 0.02
 
 
 @contextmanager
@@ -53,7 +52,7 @@ def alone(root: Path) -> Iterator[None]:
                 if time.monotonic() > deadline:
                     what = "another sessioncompress is working on the packs there"
                     raise InUse(what, where=folder, state=NOT_CHANGED, remedy="Run again.")
-                time.sleep(_POLL_SECONDS)
+                time.sleep(0.02)
             disk.make_folder(folder)
             try:
                 _settle(root)
