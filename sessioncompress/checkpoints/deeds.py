@@ -16,7 +16,6 @@ _MOST_FILES = 2_000
 _MOST_COMMANDS = 600
 _MOST_WAITING = 1_000
 _MOST_FAILURES = 60
-_SHOWN_FAILURES = 12
 _MOST_ITEMS = 60
 _MOST_ALIKE = 50
 """Files of one name among which a path is looked for."""
@@ -27,7 +26,6 @@ _COMMAND, _ITEM = 120, 120
 SHOWN_FILES = 60
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
-_FOLDER_KEYS = ("workdir", "cwd")
 _NAME_KEYS = frozenset(map(str.lower, _PATH_KEYS))
 _OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring"})
 _CHANGING = ("edit", "write", "patch", "replace", "create_file")
@@ -101,19 +99,23 @@ class Deeds:
         if tool in _PLANS or tool in (_TASK_MADE, _TASK_SET):
             self._plan(tool, said.given)
             return ()
-        written = list(_written(said.given))
+        # Names are no text, and what is replaced was not written.
+        written = [text for key, text in _strings(said.given) if key not in _OLD_KEYS and key not in _NAME_KEYS]
         replaced = "\n".join(text for key, text in _strings(said.given) if key in _OLD_KEYS)
         scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
         touched, texts = self._patches(written)
         path = next((said.given[key] for key in _PATH_KEYS if isinstance(said.given.get(key), str)), "")
         if path and not touched:
             if said.purpose is Purpose.WRITE or any(word in tool for word in _CHANGING) or tool == "create":
-                touched = self._change(path, tool, written)
-                whole = tool in _WRITING
-                texts = [Wrote(self.paths.key(path), "\n".join(written), replaced, whole)]
+                whole, newest_text = tool in _WRITING, written[-1] if written else ""
+                lines = newest_text.count("\n") + 1 if whole and newest_text else 0
+                ref = reference(newest_text) if newest_text else ""
+                self.note_change(path, "written" if whole else "edited", ref, lines)
+                touched = [self.paths.key(path)]
+                texts = [Wrote(touched[0], "\n".join(written), replaced, whole)]
             elif said.purpose is Purpose.READ or tool in _READING:
                 self.note_read(path)
-        folder = next((said.given[key] for key in _FOLDER_KEYS if isinstance(said.given.get(key), str)), "")
+        folder = next((said.given[key] for key in ("workdir", "cwd") if isinstance(said.given.get(key), str)), "")
         shell = [each for script in scripts for each in self._shell(script, folder)]
         touched += [path for path, how in shell if how != REVERTED]
         texts += [Wrote(path, "", whole=True) for path, how in shell if how in ("deleted", REVERTED)]
@@ -190,13 +192,6 @@ class Deeds:
                 texts.append(Wrote(touched[-1], part, replaced, how in ("written", "deleted")))
         return touched, texts
 
-    def _change(self, path: str, tool: str, written: Sequence[str]) -> list[str]:
-        newest_text = written[-1] if written else ""
-        whole = tool in _WRITING
-        lines = newest_text.count("\n") + 1 if whole and newest_text else 0
-        self.note_change(path, "written" if whole else "edited", reference(newest_text) if newest_text else "", lines)
-        return [self.paths.key(path)]
-
     def _shell(self, ran: Script, folder: str) -> list[tuple[str, str]]:
         touched = script(ran.text, folder)
         for path, how in touched.changed:
@@ -239,11 +234,9 @@ class Deeds:
         return self.todo or [each for each in self.tasks.values() if each[0] != "deleted"]
 
 
-_TITLES = ("content", "step", "subject", "title", "text", "description", "task", "name")
-
-
 def _item(item: Mapping[str, Any]) -> str:
-    return next((item[key] for key in _TITLES if isinstance(item.get(key), str)), "")
+    titles = ("content", "step", "subject", "title", "text", "description", "task", "name")
+    return next((item[key] for key in titles if isinstance(item.get(key), str)), "")
 
 
 def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -261,11 +254,6 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield status, words
             else:
                 waiting += reversed([each for each in value.values() if isinstance(each, (list, Mapping))])
-
-
-def _written(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the strings that a call was given, but for what they replace and for names."""
-    return (text for key, text in _strings(given) if key not in _OLD_KEYS and key not in _NAME_KEYS)
 
 
 def _strings(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -385,7 +373,7 @@ def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
     """Write the last failures behind which the same call did not succeed, but for commands that are shown."""
     listed = {row.partition("` ")[0].removeprefix("- ") + "`" for row in shown}
     open_ones = [each for each in deeds.failures.values() if code(each[0]) not in listed]
-    rows = [f"- {code(words)} {ended.written()}" for words, ended in open_ones[-_SHOWN_FAILURES:]]
+    rows = [f"- {code(words)} {ended.written()}" for words, ended in open_ones[-12:]]
     return newest(rows, room)
 
 

@@ -16,10 +16,6 @@ from sessioncompress.checkpoints.quote import clip, excerpt, more, newest, one_l
 from sessioncompress.core.checkpoint import Said, Summary
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
-_SHORT = 120
-_FINER = 40
-"""Characters by which a quote is made shorter until it fits."""
-
 
 class Draft(NamedTuple):
     """What a section is written from: the notes, the characters it may take, and what was written of the others."""
@@ -53,7 +49,8 @@ def _quoted(text: str, room: int) -> str:
     """Quote a text as far as newest() takes it; what stands before each line counts, too."""
     most = room - len(more(10**6)) - 1
     lines, row = excerpt(text, room), ""
-    for size in range(most, 0, -_FINER):
+    # Made shorter by a few characters until it fits.
+    for size in range(most, 0, -40):
         row = quoted("-", clip(lines, size))
         if len(row) <= most:
             break
@@ -70,22 +67,6 @@ def _foreign(draft: Draft) -> Sequence[str]:
     carried, gone = _carried(draft, Title.BEFORE)
     new = (_quoted(each, draft.room) for each in draft.notes.foreign)
     return newest([*carried, *new], draft.room, gone)
-
-
-def _requests(draft: Draft) -> Sequence[str]:
-    return told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)
-
-
-def _constraints(draft: Draft) -> Sequence[str]:
-    return told.constraints(draft.notes.story, draft.written, draft.room)
-
-
-def _progress(draft: Draft) -> Sequence[str]:
-    return told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()
-
-
-def _so_far(draft: Draft) -> Sequence[str]:
-    return _with_last_call(draft, in_progress=True) if draft.notes.splits else ()
 
 
 def _reports(draft: Draft) -> Sequence[str]:
@@ -110,31 +91,11 @@ def _decisions(draft: Draft) -> Sequence[str]:
     return told.decisions(draft.notes.story, draft.room, lambda words: not wanted.isdisjoint(stems_in(words)))
 
 
-def _todo(draft: Draft) -> Sequence[str]:
-    return done.todo(draft.notes.deeds, draft.room)
-
-
-def _changed(draft: Draft) -> Sequence[str]:
-    return done.files(draft.notes.deeds, draft.notes.root, draft.room)
-
-
-def _read_files(draft: Draft) -> Sequence[str]:
-    return done.read_files(draft.notes.deeds, draft.notes.root, draft.room)
-
-
 def _searches(draft: Draft) -> Sequence[str]:
     """Write what was looked for, where a session did that more often than it changed files."""
     found, changes = draft.notes.searches, draft.notes.deeds.changed.values()
     is_research = len(found.found) > sum(change.times for change in changes)
     return searches.rows(found, draft.notes.root, draft.room) if is_research else ()
-
-
-def _commands(draft: Draft) -> Sequence[str]:
-    return done.commands(draft.notes.deeds, draft.notes.root, draft.room)
-
-
-def _failures(draft: Draft) -> Sequence[str]:
-    return done.failures(draft.notes.deeds, draft.written.split("\n"), draft.room)
 
 
 def _wrote(draft: Draft) -> Sequence[str]:
@@ -162,19 +123,21 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
 _SECTIONS = (
     Shown(Title.GOAL, 0.15, _goal),
     Shown(Title.BEFORE, 0.30, _foreign),
-    Shown(Title.REQUESTS, 0.25, _requests),
-    Shown(Title.CONSTRAINTS, 0.30, _constraints),
-    Shown(Title.PROGRESS, 0.25, _progress),
-    Shown(Title.SO_FAR, 0.10, _so_far),
+    Shown(Title.REQUESTS, 0.25, lambda draft: told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)),
+    Shown(Title.CONSTRAINTS, 0.30, lambda draft: told.constraints(draft.notes.story, draft.written, draft.room)),
+    Shown(
+        Title.PROGRESS, 0.25, lambda draft: told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()
+    ),
+    Shown(Title.SO_FAR, 0.10, lambda draft: _with_last_call(draft, in_progress=True) if draft.notes.splits else ()),
     Shown(Title.REPORTS, 0.24, _reports),
     Shown(Title.DECISIONS, 0.10, _decisions),
     Shown(Title.CONTEXT, 0.15, _context),
-    Shown(Title.TODO, 0.07, _todo),
-    Shown(Title.CHANGED, 0.14, _changed),
-    Shown(Title.READ_FILES, 0.05, _read_files),
+    Shown(Title.TODO, 0.07, lambda draft: done.todo(draft.notes.deeds, draft.room)),
+    Shown(Title.CHANGED, 0.14, lambda draft: done.files(draft.notes.deeds, draft.notes.root, draft.room)),
+    Shown(Title.READ_FILES, 0.05, lambda draft: done.read_files(draft.notes.deeds, draft.notes.root, draft.room)),
     Shown(Title.SEARCHES, 0.10, _searches),
-    Shown(Title.COMMANDS, 0.14, _commands),
-    Shown(Title.FAILURES, 0.05, _failures),
+    Shown(Title.COMMANDS, 0.14, lambda draft: done.commands(draft.notes.deeds, draft.notes.root, draft.room)),
+    Shown(Title.FAILURES, 0.05, lambda draft: done.failures(draft.notes.deeds, draft.written.split("\n"), draft.room)),
     Shown(Title.WROTE, 1.0, _wrote),
     Shown(Title.READ, 1.0, _read),
 )
@@ -187,8 +150,6 @@ _ORDER = (
 """In the order in which they get their room: what no model can find out again before all others."""
 _REST = (Title.REPORTS, Title.WROTE, Title.READ)
 """They get what the others leave."""
-_RESERVED = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
-"""And so much at least."""
 _FOR_BEFORE = 0.15
 """So much at least a summary of somebody else gets where there is one: nothing else has what it says."""
 _FACTS = (
@@ -214,7 +175,8 @@ def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool, beside
 def extract(notes: Notes, budget: int) -> Summary:
     """Write the summary from the session's own words alone."""
     page = _Page(notes, budget)
-    reserved = dict(_RESERVED)
+    # Of those that get what the others leave, these get so much at least.
+    reserved: dict[str, float] = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
     if notes.foreign or notes.carried.get(Title.BEFORE, merge.Section()).rows:
         reserved[Title.BEFORE] = _FOR_BEFORE
     for title in _ORDER:
@@ -289,22 +251,13 @@ class _Page:
 
     def summary(self, most: int) -> Summary:
         """Put the sections in their order."""
-        notes = self._notes
+        notes, story = self._notes, self._notes.story
         text = "\n\n".join([self._head, *(self._blocks[title] for title in Title if title in self._blocks)])[:most]
         known = done.merged(notes.deeds, "")
         changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
-        return Summary(text, _short(notes, len(changed)), read, changed, tuple(_references(notes, text)))
-
-
-def _references(notes: Notes, text: str) -> list[str]:
-    """Find the references that stand in the text: those given out, not what a quote says."""
-    story = notes.story
-    given = [each.ref for each in (story.first, *story.asked, *story.reported) if each]
-    given += [change.ref for change in notes.deeds.changed.values()]
-    return [ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text]
-
-
-def _short(notes: Notes, changed: int) -> str:
-    words = one_line(notes.story.newest, _SHORT)
-    files = f"({counted(changed, 'file', 'files')} changed)"
-    return f"{words} {files}".strip()
+        short = f"{one_line(story.newest, 120)} ({counted(len(changed), 'file', 'files')} changed)".strip()
+        # Only references that were given out count, not what a quote says.
+        given = [each.ref for each in (story.first, *story.asked, *story.reported) if each]
+        given += [change.ref for change in notes.deeds.changed.values()]
+        references = tuple(ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text)
+        return Summary(text, short, read, changed, references)

@@ -13,8 +13,6 @@ from sessioncompress.checkpoints.quote import clean, code, decoded, left_out_bef
 from sessioncompress.checkpoints.story import BELOW
 
 HEAD = "[Extracted by sessioncompress from "
-_HEAD_WITHIN = 1_500
-"""Characters within which our head stands: an agent may put words of its own before a summary."""
 _COUNTS = re.compile(r"([0-9]{1,12}) (?:entr(?:y|ies)|messages?) of this session, ([0-9]{1,12}) of the user")
 _ROOT, _ROOT_ENDS = " Paths are below ", "; those with ./ are of the working folder.]"
 _NUMBERED = re.compile(r"(?:([0-9]{1,9})\.|-) > ")
@@ -104,7 +102,8 @@ def looks_ours(text: str, titles: Iterable[str]) -> bool:
 
 def _head(text: str) -> int:
     """Find where a summary of ours begins; -1 where it is none. A quoted head has something else before it."""
-    at = text.find(HEAD, 0, _HEAD_WITHIN)
+    # An agent may put words of its own before a summary.
+    at = text.find(HEAD, 0, 1_500)
     return at if at == 0 or (at > 0 and text[at - 1] in "\n>") else -1
 
 

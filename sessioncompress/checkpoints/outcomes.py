@@ -8,7 +8,6 @@ from typing import NamedTuple
 from sessioncompress.checkpoints.quote import clean, one_line
 from sessioncompress.compressors import preview
 
-_LINE = 150
 _HEAD, _TAIL = 2_000, 6_000
 """Characters of a result in which its line is looked for."""
 _LONGEST = 400
@@ -59,7 +58,7 @@ class Outcome(NamedTuple):
             lines = [line for line in lines if not _BARE.fullmatch(line) or _FAILURE.search(line)]
         if self.failed and not best:
             best = next((line for line in lines if _FAILURE.search(line)), "")
-        return one_line(best or (lines[-1] if lines else ""), _LINE)
+        return one_line(best or (lines[-1] if lines else ""), 150)
 
     def written(self) -> str:
         """Write it behind a call."""

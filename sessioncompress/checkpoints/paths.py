@@ -11,7 +11,6 @@ from sessioncompress.checkpoints.quote import code, one_line
 _PART = re.compile(r":[0-9]{1,9}(?:[-+][0-9]{1,9})?\Z")
 """The lines that some agents write behind a file's name."""
 _MOST_FOLDERS = 4_000
-_LONGEST = 400
 _MOST = 0.6
 _DEEP = 2
 _SHORTEST = 10
@@ -44,7 +43,7 @@ class Paths:
 
     def key(self, path: str) -> str:
         """Write a path as it is remembered."""
-        path = _PART.sub("", one_line(path, _LONGEST))
+        path = _PART.sub("", one_line(path, 400))
         if "\\" in path and path[1:2] == ":":
             path = path.replace("\\", "/")
         while path.startswith(HERE):

@@ -14,9 +14,6 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 _RESULT = 800
 """Characters of a result that are sent, half of them from its end."""
-_CALL = 400
-_GIVEN = 8
-"""Strings of a call's arguments that are shown, in one line."""
 _FOR_BEFORE = 0.25
 """The share of the room that a previous summary takes at most."""
 _FOR_WORDS = 0.05
@@ -57,8 +54,9 @@ class Conversation:
             self._before = f"{self._before}\n\n{before}"[-int(self._room * _FOR_BEFORE) :].lstrip()
             return
         if said.say is Say.CALL:
-            given = map(self._harmless, islice(said.contents(), _GIVEN))
-            text = f"[call] {one_line(said.tool, 60)}: {one_line(' | '.join(given), _CALL)}"
+            # Of a call's arguments the first strings are shown, in one line.
+            given = map(self._harmless, islice(said.contents(), 8))
+            text = f"[call] {one_line(said.tool, 60)}: {one_line(' | '.join(given), 400)}"
         elif said.say is Say.RESULT:
             failed = ", failed" if said.failed else ""
             text = f"[result{failed}] {self._ends(said.text)}"

@@ -23,8 +23,6 @@ CUT = " [...]"
 _LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,9}) lines? left out\]")
 _PART_OF_LINE, _LEAST_OF_LINE = 120, 40
 """Characters for which a line is begun that does not fit; and of the only line at least."""
-_SLACK = 3
-"""The head of a text gets so many times the characters of its tail."""
 
 
 def reference(content: str) -> str:
@@ -41,23 +39,15 @@ def clean(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = "\n".join(line if line.isprintable() else _plain(line) for line in text.split("\n"))
     if marker.PREFIX.rstrip() in text:
-        text = _unmarked(text)
+        names = [", ".join(marker.references(form)) or "nothing kept" for form in marker.whole_in(text)]
+        first, *others = marker.around(text)
+        joined = first + "".join(f"(left out before: {name}){piece}" for name, piece in zip(names, others, strict=True))
+        text = joined.replace(marker.PREFIX.rstrip(), marker.PREFIX.strip("[ "))
     return _TAG.sub(_OPENS, text) if "<" in text else text
 
 
 def _plain(line: str) -> str:
     return "".join(each if each.isprintable() else " " if each.isspace() else "" for each in line)
-
-
-def _unmarked(text: str) -> str:
-    stand_ins = [_named(form) for form in marker.whole_in(text)]
-    pieces = marker.around(text)
-    joined = pieces[0] + "".join(name + piece for name, piece in zip(stand_ins, pieces[1:], strict=True))
-    return joined.replace(marker.PREFIX.rstrip(), marker.PREFIX.strip("[ "))
-
-
-def _named(form: str) -> str:
-    return f"(left out before: {', '.join(marker.references(form)) or 'nothing kept'})"
 
 
 def one_line(text: str, most: int) -> str:
@@ -89,7 +79,8 @@ def clip(lines: Sequence[str], room: int, *, tail: bool = True) -> list[str]:
     room -= len(lines_left_out(10**6))
     first, last = 0, len(lines)
     while first < last:
-        takes_head = not tail or used_head <= _SLACK * used_tail or not head
+        # The head of a text gets three times the characters of its tail.
+        takes_head = not tail or used_head <= 3 * used_tail or not head
         left = room - used_head - used_tail
         if tail and len(lines[first if takes_head else last - 1]) >= left:
             takes_head = not takes_head

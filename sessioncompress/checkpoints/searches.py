@@ -16,9 +16,6 @@ from sessioncompress.core.text import counted
 _MOST_SEARCHES, _MOST_WAITING = 400, 1_000
 _PATTERN, _PLACE = 60, 50
 """Characters of what is looked for, and of where, in a row."""
-_HELD = 400
-_LOOKED_AT = 256 * 1024
-"""Characters of a result in which lines are counted."""
 
 _TOOLS = frozenset(
     {
@@ -26,8 +23,6 @@ _TOOLS = frozenset(
         *("file_search", "find_files", "search_files", "codebase_search", "glob_search"),
     }
 )
-_PATTERN_KEYS = ("pattern", "patterns", "query", "regex", "glob")
-_PLACE_KEYS = ("path", "dir_path", "directory", "include")
 _COMMAND = re.compile(r"\s{0,8}(?:[ef]?grep|rg|find|fd|ag|git (?:-C \S{1,200} )?grep)\s")
 _TOLD = re.compile(r"[Ff]ound ([0-9]{1,9}) (?:match|file|result|line)")
 _NOTHING = re.compile(r"No (?:files|matches|results)(?: were)? found", re.IGNORECASE)
@@ -65,7 +60,7 @@ class Searches:
         """Take a result: how much was found."""
         search = self._waiting.pop(said.call, None)
         if search is not None:
-            self.note(search, _hits(said.text[:_LOOKED_AT]))
+            self.note(search, _hits(said.text[: 256 * 1024]))
 
     def note(self, search: Search, found: str) -> None:
         """Remember a search as the newest."""
@@ -77,8 +72,8 @@ class Searches:
 
 
 def _search(tool: str, given: Mapping[str, Any]) -> Search:
-    pattern = next((words for key in _PATTERN_KEYS if (words := _words(given.get(key)))), "")
-    place = next((words for key in _PLACE_KEYS if (words := _words(given.get(key)))), "")[:_HELD]
+    pattern = _first(given, "pattern", "patterns", "query", "regex", "glob")
+    place = _first(given, "path", "dir_path", "directory", "include")[:400]
     if not pattern and not place:
         return Search("")
     return Search(
@@ -86,10 +81,15 @@ def _search(tool: str, given: Mapping[str, Any]) -> Search:
     )
 
 
-def _words(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(each for each in value[:20] if isinstance(each, str))
-    return value if isinstance(value, str) else ""
+def _first(given: Mapping[str, Any], *keys: str) -> str:
+    """Return the first words under one of some keys."""
+    for key in keys:
+        value = given.get(key)
+        if isinstance(value, list):
+            value = " ".join(each for each in value[:20] if isinstance(each, str))
+        if value and isinstance(value, str):
+            return value
+    return ""
 
 
 def _hits(text: str) -> str:

@@ -12,12 +12,9 @@ from sessioncompress.formats.values import text as text_of
 
 _LOOKED_AT = 6_000
 """Characters of a command that are read."""
-_LINE = 200
-_KEYS = ("command", "cmd", "script")
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "powershell", "pwsh"})
 _LITERAL = re.compile(
-    r"\bcmd[\"']?\s{0,8}:\s{0,8}(?:\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'|`((?:[^`\\$]|\\.)*+)`)",
-    re.DOTALL,
+    r"\bcmd[\"']?\s{0,8}:\s{0,8}(?:\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'|`((?:[^`\\$]|\\.)*+)`)", re.DOTALL
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANT = {"n": "\n", "t": "\t", "r": "\r"}
@@ -85,7 +82,7 @@ def alike(line: str) -> str:
 def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:
     """Find the commands that a call runs, also those in a program that calls tools."""
     found: list[Script] = []
-    for key in _KEYS:
+    for key in ("command", "cmd", "script"):
         value = given.get(key)
         if isinstance(value, list):
             words = [text_of(each) for each in value[:200]]
@@ -110,7 +107,7 @@ def _script(text: str, *, hides: bool = False) -> Script:
     command = without_cd(text[:_LOOKED_AT])
     lines = [line for line in command.split("\n") if line.strip() and not line.lstrip().startswith("#")]
     first = lines[0] if lines else command
-    line = one_line(first, _LINE) + (" [...]" if len(lines) > 1 else "")
+    line = one_line(first, 200) + (" [...]" if len(lines) > 1 else "")
     plain = _TOKEN.findall(command)
     return Script(text, line, hides or "|" in plain or "||" in plain)
 

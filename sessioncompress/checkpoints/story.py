@@ -136,7 +136,8 @@ class Story:
     def _note_constraints(self, lines: Sequence[str]) -> None:
         is_one = len(lines) == 1 and len(lines[0]) <= _LINE
         for sentence in lines if is_one else _sentences("\n".join(lines)):
-            if _CONSTRAINT.search(sentence) or _LABEL.match(sentence) or _is_fact(sentence):
+            is_fact = _STATES.search(sentence) and _VALUE.search(sentence)
+            if is_fact or _CONSTRAINT.search(sentence) or _LABEL.match(sentence):
                 self.constraints.append(one_line(sentence, _LINE))
 
     def _ask(self, told: Told) -> None:
@@ -185,7 +186,9 @@ class Story:
             if _BEGINS.match(sentence) and not _STATUS.match(sentence) and not sentence.endswith((":", "?")):
                 sure = _DECIDED.search(sentence) is not None
                 if sure or (_REASON.search(sentence) and not _ADVICE.search(sentence)):
-                    self.decide(_unmarked(sentence), sure=sure)
+                    # Taken out of a list; a bold mark of which one half is left goes.
+                    line = one_line(_BULLET.sub("", sentence), _LINE)
+                    self.decide(line.replace("**", "") if line.count("**") % 2 else line, sure=sure)
 
     def decide(self, sentence: str, *, sure: bool) -> None:
         """Remember a sentence as the newest; of too many, the oldest goes."""
@@ -298,10 +301,6 @@ def _chosen(rows: Sequence[str], rank: Callable[[str], int], room: int) -> set[s
     return chosen
 
 
-def _is_fact(sentence: str) -> bool:
-    return _STATES.search(sentence) is not None and _VALUE.search(sentence) is not None
-
-
 def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list[str]:
     """Write what the agent said at the end of each request; the last two longest.
 
@@ -347,12 +346,6 @@ def _sentences(text: str) -> Iterator[str]:
         sentence = each.strip()
         if _SHORTEST <= len(sentence) <= _LONGEST:
             yield sentence
-
-
-def _unmarked(sentence: str) -> str:
-    """Take a sentence out of a list; a bold mark of which one half is left goes."""
-    line = one_line(_BULLET.sub("", sentence), _LINE)
-    return line.replace("**", "") if line.count("**") % 2 else line
 
 
 def _report_lines(text: str) -> list[str]:

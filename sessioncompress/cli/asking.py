@@ -18,7 +18,6 @@ from sessioncompress.pipeline.discover import Found
 
 _COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "due", "their size")))
 STATE = "No session was changed."
-_HINT = "The others are left alone. --dry-run shows what each would become."
 
 
 class _Row(NamedTuple):
@@ -46,7 +45,7 @@ def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *
     if not total.due:
         return True
     echo_table(_COLUMNS, [row.cells() for row in (*rows, total)], err=True)
-    click.echo(_HINT, err=True)
+    click.echo("The others are left alone. --dry-run shows what each would become.", err=True)
     # How many of them are worth it, only reading them would tell: that is the run itself.
     undo = "You can undo this." if can_undo else "You cannot undo this."
     question = f"{verb} up to {counted(total.due, 'session', 'sessions')}? {undo}"

@@ -9,12 +9,11 @@ import click
 
 from sessioncompress.cli import options, output, summarizing
 from sessioncompress.core.text import counted, kb, printable, written_time
-from sessioncompress.operations.branch import BranchStats, Place, places, summarize_branch
+from sessioncompress.operations.branch import BranchStats, places, summarize_branch
 from sessioncompress.operations.wording import author, sending
 from sessioncompress.pipeline.summary import Status, to_json
 
 SCHEMA = "sessioncompress.branch-summary/1"
-_NO_TIME = "-"
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress branch-summary session.jsonl --list")
@@ -52,7 +51,9 @@ def branch_summary(
     options.tell_of_two_stores(session, policy)
     if lists:
         for place in places(session, policy, form=form):
-            click.echo(_row(place))
+            kind = place.kind + (", live" if place.is_live else "")
+            time = written_time(place.time / 1000) if place.time else "-"
+            click.echo(printable(f"{place.id}  {kind:<10}  {time:<20}  {place.words}".rstrip()))
         return
     if not summarizing.asked([policy], overrides, sends=not dry_run, yes=yes):
         return
@@ -66,12 +67,6 @@ def branch_summary(
     else:
         click.echo(f"{printable(str(session))}: {_said(stats)}")
     output.tell_of_undo([stats.run], [session], overrides["backup_dir"])
-
-
-def _row(place: Place) -> str:
-    kind = place.kind + (", live" if place.is_live else "")
-    time = written_time(place.time / 1000) if place.time else _NO_TIME
-    return printable(f"{place.id}  {kind:<10}  {time:<20}  {place.words}".rstrip())
 
 
 def _said(stats: BranchStats) -> str:

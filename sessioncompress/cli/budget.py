@@ -60,12 +60,7 @@ def line(stats: BudgetStats) -> str:
 @options.FORMAT
 @cluster.ENGINE
 def budget(
-    chosen: Chosen,
-    rule: str | None,
-    config: Path | None,
-    preset: str | None,
-    backup_dir: Path | None,
-    form: str | None,
+    chosen: Chosen, rule: str | None, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
 ) -> None:
     """Show how full the model's context window is; exit 1 if something is due. Change nothing."""
     policies = options.policies_of(config, preset, backup_dir=backup_dir, rule=rule)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -80,8 +79,7 @@ class Chosen(NamedTuple):
     @property
     def may_ask(self) -> bool:
         """Whether somebody at a terminal can answer a question before something is changed."""
-        is_seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-        return is_seen and not (self.yes or self.rehearses)
+        return options.may_be_asked() and not (self.yes or self.rehearses)
 
     def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
         """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
@@ -223,22 +221,8 @@ def choosing(
         else:
             kind = options.EXISTING_OR_URL if urls else options.EXISTING
         paths = click.argument("paths", nargs=-1, type=kind)
-        given: Callable[..., None] = with_chosen
-        for option in reversed(
-            (
-                paths,
-                options.ALL,
-                options.AGENT,
-                options.PROJECT,
-                older_than,
-                *more,
-                options.INCLUDE,
-                options.EXCLUDE,
-                options.COLOR,
-            )
-        ):
-            given = option(given)
-        return given
+        choice = (paths, options.ALL, options.AGENT, options.PROJECT, older_than)
+        return options.all_of(*choice, *more, options.INCLUDE, options.EXCLUDE, options.COLOR)(with_chosen)
 
     return decorate
 

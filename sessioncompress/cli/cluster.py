@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from sessioncompress.cli import options
 from sessioncompress.cli.choosing import Chosen
 from sessioncompress.cli.kinds import WholeNumber
 
-_OPTIONS = (
+_OPTIONS = options.all_of(
     click.option(
         "--engine",
         "of",
@@ -54,7 +55,4 @@ def ENGINE(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 -
             raise click.UsageError("--scheduler and --workers need --engine dask")
         command(chosen, **values)
 
-    given: Callable[..., None] = with_engine
-    for option in reversed(_OPTIONS):
-        given = option(given)
-    return given
+    return _OPTIONS(with_engine)

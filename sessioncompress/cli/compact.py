@@ -24,8 +24,6 @@ from sessioncompress.operations.compact import CompactStats, compact_session, re
 from sessioncompress.operations.wording import author, compact_line, sending, status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.sources import Policies
 
 SCHEMA = "sessioncompress.compact/1"
 
@@ -95,9 +93,8 @@ def compact(
             refuse_size(each.path, policy)
 
     sends = not chosen.rehearses
-    if not summarizing.asked(
-        _governing(listed, policies), overrides, sends=sends, yes=chosen.yes, engine=chosen.engine
-    ):
+    governing = [options.policy_of(each, policies) for each in listed if each.error is None]
+    if not summarizing.asked(governing, overrides, sends=sends, yes=chosen.yes, engine=chosen.engine):
         return
     if ask and not (rehearse or chosen.yes):
         wanted = goals.ask(goals.Asked(listed[0].path, policies), wanted, if_due=if_due, form=form)
@@ -170,18 +167,8 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
         click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
 
 
-def _governing(listed: Sequence[Found], policies: Policies) -> list[Policy]:
-    return [options.policy_of(each, policies) for each in listed if each.error is None]
-
-
 def _refuse_unfit(
-    chosen: Chosen,
-    listed: Sequence[Found],
-    overrides: Mapping[str, Any],
-    *,
-    prints: bool,
-    if_due: bool,
-    ask: bool,
+    chosen: Chosen, listed: Sequence[Found], overrides: Mapping[str, Any], *, prints: bool, if_due: bool, ask: bool
 ) -> None:
     """Raise click's UsageError where options do not go together."""
     is_one = len(listed) == 1 and chosen.paths == (listed[0].path,)

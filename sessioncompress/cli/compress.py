@@ -60,12 +60,7 @@ if TYPE_CHECKING:
 @options.FORMAT
 @cluster.ENGINE
 def compress(
-    chosen: Chosen,
-    config: Path | None,
-    preset: str | None,
-    force: bool,
-    form: str | None,
-    **overrides: Any,
+    chosen: Chosen, config: Path | None, preset: str | None, force: bool, form: str | None, **overrides: Any
 ) -> None:
     """Make sessions smaller, in place."""
     from sessioncompress.cli.tables import echo_wrapped

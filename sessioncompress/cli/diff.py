@@ -20,8 +20,6 @@ _FIRST_LINES = 12
 """So many lines of a text are shown."""
 _BESIDE = 120
 """Columns from which on the two texts stand beside each other."""
-_LONGEST_LINE = 500
-"""Characters of a line that are looked at; no terminal shows more."""
 _CUT = "..."
 
 
@@ -128,7 +126,8 @@ def _first_lines(text: str) -> list[str]:
     lines = text.removesuffix("\n").split("\n", _FIRST_LINES)
     rest = "".join(lines[_FIRST_LINES:])
     more = rest.count("\n") + 1
-    shown = [printable(each[:_LONGEST_LINE].expandtabs(4)) for each in lines[:_FIRST_LINES]]
+    # No terminal shows more of a line.
+    shown = [printable(each[:500].expandtabs(4)) for each in lines[:_FIRST_LINES]]
     return [*shown, f"... {counted(more, 'more line', 'more lines')}"] if rest else shown
 
 

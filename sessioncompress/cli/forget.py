@@ -28,9 +28,6 @@ DELETED = "deleted"
 KEPT = "kept"
 NO_STORE = "without a store"
 
-_KEPT_ALL = "Nothing was deleted."
-_CHOICES = " [y/N]: "
-"""What stands behind a question."""
 _VERIFY = "'sessioncompress verify' says whether the store of another session here has them"
 
 
@@ -123,19 +120,17 @@ def _name(stats: ForgetStats) -> str:
 def _agreed(asked: Sequence[ForgetStats], *, one: bool) -> bool:
     """Ask whether to delete the stores of sessions, once; of `one` with all that is known. Raises UsageError."""
     if one:
-        question, where, state = f"{_name(asked[0])}: delete {at_stake(asked[0])}?", Path(asked[0].path), _KEPT_ALL
+        question, where = f"{_name(asked[0])}: delete {at_stake(asked[0])}?", Path(asked[0].path)
     else:
         size, originals, lost = (
             sum(getattr(each, name) for each in asked) for name in ("bytes_deleted", "originals", "originals_lost")
         )
-        echo_wrapped(f"Total: {kb(size)}, {counted(originals, 'original', 'originals')}. {_lost(lost)}")
-        question = f"Delete {counted(len(asked), 'store', 'stores')}?"
-        where, state = None, "Nothing was deleted."
-    return output.confirmed(wrapped(question, len(_CHOICES)) if is_seen() else question, where, state)
-
-
-def _lost(number: int) -> str:
-    return f"After that, {number:,} of them can't be restored." if number else "The sessions have their original bytes."
+        loss = f"After that, {lost:,} of them can't be restored." if lost else "The sessions have their original bytes."
+        echo_wrapped(f"Total: {kb(size)}, {counted(originals, 'original', 'originals')}. {loss}")
+        question, where = f"Delete {counted(len(asked), 'store', 'stores')}?", None
+    # Behind a question click writes what may be answered.
+    question = wrapped(question, len(" [y/N]: ")) if is_seen() else question
+    return output.confirmed(question, where, "Nothing was deleted.")
 
 
 def _unknown(stats: ForgetStats) -> str:

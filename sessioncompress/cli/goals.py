@@ -7,7 +7,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from sessioncompress.policy.model import Policy, Rule
 from sessioncompress.policy.sources import Policies
 
 GOAL = click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
-_OPTIONS = (
+said = options.all_of(
     click.option(
         "--goal",
         metavar="TEXT",
@@ -41,9 +41,7 @@ _OPTIONS = (
         help="What the summary should focus on: lines that share words with it come first.",
     ),
     click.option(
-        "--ask",
-        is_flag=True,
-        help="Ask what matters next; without a terminal the newest share of the session stays.",
+        "--ask", is_flag=True, help="Ask what matters next; without a terminal the newest share of the session stays."
     ),
     click.option(
         "--before-command",
@@ -57,13 +55,6 @@ _OPTIONS = (
     ),
 )
 _AUTO, _OTHER, _LESS, _NEVER = "a", "o", "l", "n"
-
-
-def said(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def wanted(goal: str | None, goal_from: str | None, instructions: str | None, *, ask: bool) -> Goal:
@@ -95,7 +86,7 @@ class Terminal:
 
     def is_there(self) -> bool:
         """Tell whether somebody sees a question and can answer."""
-        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        return options.may_be_asked()
 
     def now(self) -> float:
         """Tell the time in seconds."""

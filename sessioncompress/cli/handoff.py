@@ -10,7 +10,7 @@ import click
 from sessioncompress.cli import goals, options, summarizing
 from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core.text import counted, printable, utf8
-from sessioncompress.operations.handoff import Handoff, handoff_session, refuse_taken, write_new
+from sessioncompress.operations.handoff import handoff_session, refuse_taken, write_new
 from sessioncompress.operations.wording import author
 
 
@@ -52,12 +52,8 @@ def handoff(
     if output is not None:
         write_new(output, utf8(made.text).encode())
     if output is not None or new:
-        click.echo(_said(made, session, made.begun or str(output)))
+        said = f"{counted(made.messages, 'message', 'messages')}, {made.tokens_before:,} tokens for the model"
+        said += f" -> {made.tokens_summary:,} tokens in {made.begun or output}"
+        click.echo(printable(f"{session}: {said}{author(made.by, made.model)}"))
     else:
         click.echo("\n".join(map(printable, made.text.removesuffix("\n").split("\n"))))
-
-
-def _said(made: Handoff, session: Path, target: str) -> str:
-    of = counted(made.messages, "message", "messages")
-    written = f"{of}, {made.tokens_before:,} tokens for the model -> {made.tokens_summary:,} tokens in {target}"
-    return printable(f"{session}: {written}{author(made.by, made.model)}")

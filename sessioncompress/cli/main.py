@@ -17,28 +17,9 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _COMMANDS = (
-    "sessions",
-    "compress",
-    "compact",
-    "restore",
-    "history",
-    "pack",
-    "unpack",
-    "search",
-    "stats",
-    "report",
-    "diff",
-    "show",
-    "verify",
-    "clean",
-    "forget",
-    "budget",
-    "handoff",
-    "branch-summary",
-    "config",
-    "hook",
-    "pre-commit",
-    "completion",
+    *("sessions", "compress", "compact", "restore", "history", "pack", "unpack"),
+    *("search", "stats", "report", "diff", "show", "verify"),
+    *("clean", "forget", "budget", "handoff", "branch-summary", "config", "hook", "pre-commit", "completion"),
 )
 """Each is a module with a function of its name, in the order of their use. Only the one that runs is imported.
 

@@ -66,6 +66,22 @@ class ReadOnly(Command):
             sys.exit(0)
 
 
+def all_of(*given: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Put options together: a command gets them in this order."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def may_be_asked() -> bool:
+    """Tell whether somebody at a terminal sees a question and can answer."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
 ANY_PATH = PathKind(path_type=Path)
 PATH_OR_URL = PathOrUrl(path_type=Path)
 EXISTING_OR_URL = PathOrUrl(path_type=Path, exists=True, readable=False)
@@ -113,10 +129,7 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would change; 
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
 QUIET_SECONDS = click.option(
-    "--quiet-seconds",
-    type=Number(0),
-    metavar="SECONDS",
-    help="Refuse a session that changed within this many seconds.",
+    "--quiet-seconds", type=Number(0), metavar="SECONDS", help="Refuse a session that changed within this many seconds."
 )
 OLDER_THAN = click.option(
     "--older-than",
@@ -128,16 +141,10 @@ INCLUDE = click.option(
     "--include", multiple=True, metavar="GLOB", help="In folders, only files whose path or name matches."
 )
 EXCLUDE = click.option(
-    "--exclude",
-    multiple=True,
-    metavar="GLOB",
-    help="In folders, skip files whose path or name matches.",
+    "--exclude", multiple=True, metavar="GLOB", help="In folders, skip files whose path or name matches."
 )
 JOBS = click.option(
-    "--jobs",
-    type=WholeNumber(1),
-    metavar="N",
-    help="Work on N files at once; by default one per processor.",
+    "--jobs", type=WholeNumber(1), metavar="N", help="Work on N files at once; by default one per processor."
 )
 RULE = click.option(
     "--rule",

@@ -107,7 +107,10 @@ def report(
         for each in overview.sampled(found.sessions)
         for sample in overview.samples(Path(each.path), policies.of(Path(each.path)), form=form)
     ]
-    which = _which(chosen)
+    # What chose the sessions, as the user could type it; nothing for all.
+    which = list(map(str, chosen.paths))
+    which += ["--agent", chosen.agent] if chosen.agent is not None else []
+    which += ["--project", str(chosen.project)] if chosen.project is not None else []
     unused = [Path(each.path) for each in found.sessions if each.unused]
     made = page.page(
         found,
@@ -125,12 +128,6 @@ def report(
     if samples:
         echo_wrapped("The page quotes your sessions: review it before you share it.", err=True)
     sys.exit(batch.worst((done.exit_code, stored.exit_code)))
-
-
-def _which(chosen: Chosen) -> list[str]:
-    """List what chose the sessions, as the user could type it; nothing for all."""
-    options_given = [("--agent", chosen.agent), ("--project", chosen.project)]
-    return [*map(str, chosen.paths), *(str(each) for pair in options_given if pair[1] is not None for each in pair)]
 
 
 def _age(chosen: Chosen) -> list[str]:

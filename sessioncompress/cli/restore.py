@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,6 @@ from sessioncompress.policy.sources import Policies
 from sessioncompress.store.layout import holds, store_at
 
 SCHEMA = "sessioncompress.restore/1"
-_NO_RUN = "none"
-"""The name of no run: what is asked to take it back says whether it could be restored at all, and changes nothing."""
-
-
-def _takes_a_run(values: Mapping[str, Any]) -> bool:
-    return bool(values["last"] or values["run"] is not None)
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
@@ -47,7 +41,7 @@ def _takes_a_run(values: Mapping[str, Any]) -> bool:
     options.VERBOSE,
     gone=True,
     urls=True,
-    or_all=_takes_a_run,
+    or_all=lambda values: bool(values["last"] or values["run"] is not None),
 )
 @click.option("--from-markers", is_flag=True, help="Put originals back wherever there is one of our markers.")
 @click.option("--keep-checkpoints", is_flag=True, help="Keep the summaries that compact wrote.")
@@ -187,7 +181,8 @@ def _taken_back(
         in_runs = {each.path for each in runs} | failed
         unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
         if unlisted and not chosen.by_options:
-            tried.append(("", done_with(unlisted, _NO_RUN)._replace(results=[])))
+            # No run has this name: taking it back says whether that could be done at all, and changes nothing.
+            tried.append(("", done_with(unlisted, "none")._replace(results=[])))
     # A session that had nothing to give back is told of once.
     return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
 

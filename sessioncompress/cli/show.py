@@ -14,8 +14,6 @@ from sessioncompress.cli.tables import is_seen
 from sessioncompress.core.text import kb, printable
 from sessioncompress.errors import UsageError
 
-_SHOWN_BYTES = 20 * 1024
-
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
 @click.argument("ref")
@@ -42,7 +40,7 @@ def show(
             click.echo(printable(f"{record.xxh3}  {where}  {each.journal}"), err=True)
         raise UsageError(f"{ref} matches {len(found)} originals", remedy="Give more digits, or name the session.")
     content = first.content if lines is None else _lines(first.content, lines)
-    rest = 0 if everything or lines is not None else max(0, len(content) - _SHOWN_BYTES)
+    rest = 0 if everything or lines is not None else max(0, len(content) - 20 * 1024)
     content = content[: len(content) - rest]
     if is_seen():
         # The bytes as they are, but for control characters, which are made visible.

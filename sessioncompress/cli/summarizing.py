@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -18,7 +17,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.policy.summarizer import Summarizer
 
 _STATE = "Nothing was sent, and no session was changed."
-_OPTIONS = (
+MODEL = options.all_of(
     click.option(
         "--summarizer",
         metavar="COMMAND",
@@ -58,13 +57,7 @@ _OPTIONS = (
     ),
     click.option("--no-network", is_flag=True, help="Never ask a model, even if your configuration names one."),
 )
-
-
-def MODEL(command: Callable[..., None]) -> Callable[..., None]:  # noqa: N802 - an option to its readers
-    """Give a command the options that say who writes its summary; they go to the policy with its others."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""They say who writes a command's summary, and go to the policy with its others."""
 
 
 def tell(path: str, failure: str, author: str) -> None:
@@ -105,14 +98,9 @@ def asked(
         echo_wrapped(f"{verb} up to {rules.input_tokens:,} tokens of {sessions} to {whom}{models}", err=True)
     if not (used and sends):
         return True
-    if yes or not _is_seen() or not (given.get("summarizer") or given.get("endpoint")):
+    if yes or not options.may_be_asked() or not (given.get("summarizer") or given.get("endpoint")):
         return True
     goes = output.confirmed("Send it?", None, _STATE, err=True)
     if not goes:
         click.echo(_STATE, err=True)
     return goes
-
-
-def _is_seen() -> bool:
-    """Tell whether somebody at a terminal can answer."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))

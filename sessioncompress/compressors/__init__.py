@@ -41,13 +41,7 @@ class OfKind(NamedTuple):
 
 
 KINDS: Mapping[Kind, OfKind] = {
-    Kind.ARGUMENT: OfKind(
-        arguments.render,
-        "call",
-        "calls",
-        "tool_calls_compressed",
-        counts=arguments.counts,
-    ),
+    Kind.ARGUMENT: OfKind(arguments.render, "call", "calls", "tool_calls_compressed", counts=arguments.counts),
     Kind.RESULT: OfKind(results.render, "result", "results", "tool_results_compressed", counts=results.counts),
     Kind.THINKING: OfKind(
         thinking.render, "thinking", "thinking", "thinking_blocks_removed", 140, object, lambda _, by: by.strip_thinking

@@ -82,9 +82,6 @@ _BINARY = 10
 _FILE_WORTH, _NAME_WORTH, _NUMBER_WORTH = 1.2, 1.0, 0.4
 _SHORTEST, _LONGEST = 4, 64
 """Bytes of a name."""
-_AT_LEAST = 8
-"""Bytes that a name takes at least in an index: no more of one result are remembered than fit."""
-_LONGEST_FOLDER = 64
 _LEAST_ENDS = 160
 _LINE = 80
 """Bytes of a first line, about."""
@@ -182,7 +179,9 @@ class Names:
         data = _looked_at(text)
         self._held += len(data)
         is_text = (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY <= len(data)
-        ends = ends_of(len(text), self._policy) if is_text and _is_prose(data) else 0
+        # It has too few symbols for code, a listing or a log: its sentences say it, not its names.
+        is_prose = (len(data) - len(data.translate(None, _SYMBOLS))) * _PROSE < len(data)
+        ends = ends_of(len(text), self._policy) if is_text and is_prose else 0
         self._ends += ends
         number = len(self._results)
         room = min(self._most - ends, len(data) // 2) - len(INDEX)
@@ -206,7 +205,8 @@ class Names:
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in names]
         worths = [(worth / (len(name) + _NEIGHBORS), -number, name) for worth, name in found if worth]
         worths = [each for each in worths if each > self._least]
-        most = self._most // _AT_LEAST
+        # No more of one result than fit: a name takes at least 8 bytes in an index.
+        most = self._most // 8
         self._found += worths if len(worths) <= most else nlargest(most, worths)
         if len(self._found) > 2 * _MOST_FOUND:
             self._found.sort(reverse=True)
@@ -272,11 +272,6 @@ def ends_of(size: int, policy: Policy) -> int:
     return min(max(int(size * policy.preview_share * 2 / 3), _LEAST_ENDS), policy.preview_max_bytes // 3)
 
 
-def _is_prose(data: bytes) -> bool:
-    """Tell whether a text has too few symbols for code, a listing or a log: its sentences say it, not its names."""
-    return (len(data) - len(data.translate(None, _SYMBOLS))) * _PROSE < len(data)
-
-
 def _is_file(word: bytes) -> bool:
     """Tell whether a word with a dot is the name of a file that a project has."""
     stem, _, suffix = word.rpartition(b".")
@@ -326,7 +321,7 @@ def _folder(data: bytes, place: int) -> bytes:
     """Take the name of the folder right before a file's name; empty without one."""
     if data[place - 1 : place] not in (b"/", b"\\"):
         return b""
-    before = data[max(place - _LONGEST_FOLDER, 0) : place - 1]
+    before = data[max(place - 64, 0) : place - 1]
     return before.translate(_IN_FOLDER).rpartition(b" ")[2] + data[place - 1 : place]
 
 

@@ -22,10 +22,8 @@ _FIRST_SHARE = 0.75
 _HEADING = re.compile(
     r"^(?:\*\*\* (?:Add File|Update File|Delete File|Move to): \S.*|--- \S.*\n\+\+\+ \S.*)", re.MULTILINE
 )
-_IN_HEADINGS = ("*** ", "+++ ")
 _TELLING = re.compile(r"(?P<above>(?:[^A-Za-z\n]*+(?:[A-Za-z][^A-Za-z\n]*+){0,11}\n){0,4})[^\n]*[A-Za-z][^\n]*\n?")
 """A line of twelve letters or more, and up to four others above it."""
-_FIRST_WITHIN = 1_000
 LINE = 80
 """Characters of a line at an end of a text of which the rest is named."""
 _PARTING = " \t\n,;|"
@@ -109,7 +107,7 @@ def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool,
     """
     start, end = part.span
     head = tail = 0
-    if first and (found := _TELLING.match(text, start, min(end, start + _FIRST_WITHIN))):
+    if first and (found := _TELLING.match(text, start, min(end, start + 1_000))):
         head = found.end()
         if head - found.end("above") > LINE:
             head = _between_words(text, found.end("above") + LINE, -1)
@@ -242,7 +240,7 @@ def differing(text: str, other: str) -> tuple[Span, Span]:
 
 def headings(text: str, most: int) -> Special | None:
     """Keep the names of the files of a patch, in so many bytes at most; None if there are none."""
-    if not any(words in text for words in _IN_HEADINGS):
+    if not any(words in text for words in ("*** ", "+++ ")):
         return None
     needed = sum(_size(line) + 1 + _LEAST_GAP for line in _HEADING.findall(text))
     return Special((Form(_HEADING),), min(needed, most), _LEAST_GAP) if needed else None
@@ -377,7 +375,6 @@ _IN_REPORTS = (*_IN_TESTS, "passed")
 """Where none of it stands, no runner reports anything."""
 
 
-_IN_MOCHA = " failing"
 _MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
 """Mocha only numbers its failed tests: where it does not sum them up, any list may look so."""
@@ -402,7 +399,7 @@ def lines_of(text: str, flagged: bool) -> Special | None:
         # What was not found is not looked for again.
         left = ((form.pattern, tuple(words for words in form.words if words not in missing)) for form in reports())
         forms = tuple(Form(pattern, words) for pattern, words in left if words)
-    if forms and _IN_MOCHA in text and _MOCHA.search(text):
+    if forms and " failing" in text and _MOCHA.search(text):
         forms = (Form(_MOCHA), Form(_NUMBERED), *forms)
     kept = (*forms, Form(_FAILURE)) if failed(text, flagged) else forms
     return Special(kept, _BUDGET) if kept else None

@@ -21,7 +21,6 @@ from sessioncompress.policy.model import Placeholder
 _LEAST = 50 * CHARACTERS_PER_TOKEN
 """Characters. What gains fewer tokens is not worth a hole in the session."""
 
-_COMPARED = frozenset({Kind.RESULT, Kind.ATTACHMENT})
 
 _SAME = "same text as a later {tool} {what}{of}"
 _FOLLOWS = "repeated in the text that follows"
@@ -203,6 +202,6 @@ def _copies(lines: Lines) -> Sequence[tuple[int, Block]]:
         for block in line.blocks:
             if digest := block.digest:
                 (twice if digest in seen else seen).add(digest)
-                if block.kind in _COMPARED and not block.marked:
+                if block.kind in (Kind.RESULT, Kind.ATTACHMENT) and not block.marked:
                     compared.append((number, block))
     return [each for each in compared if each[1].digest in twice] if twice else ()

@@ -24,8 +24,6 @@ from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement
 from sessioncompress.core.splice import Added, literal
 from sessioncompress.policy.model import Policy
 
-_MOST_LINKS = 8
-
 _CONCLUSIONS = Special(
     (
         Form(re.compile(r"^#{1,6} \S", re.MULTILINE)),
@@ -101,7 +99,7 @@ def _with_links(new: str, text: str, context: Context, index: Index = NOTHING) -
     names = index.line(new)
     if (links := context.view.form.links) is not None:
         lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new + names]
-        new = "\n".join([new, *lost[:_MOST_LINKS]])
+        new = "\n".join([new, *lost[:8]])
     # The index is the last line, by which it is known.
     return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 

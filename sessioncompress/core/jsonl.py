@@ -40,9 +40,6 @@ Piece = tuple[int, bytes, bool]
 GAP = -1
 """The number of what belongs to no line that is looked at, as between a document's messages: it is copied."""
 
-_GAP_BYTES = 1 << 18
-"""Bytes of a gap that are held at once."""
-
 
 def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
     """Yield the lines in the first `size` bytes of the file; a line over the cap comes in several pieces.
@@ -83,7 +80,7 @@ def among(file: BinaryIO, sizes: Iterable[int], wanted: Container[int]) -> Itera
 
 
 def _gaps(file: BinaryIO, size: int) -> Iterator[Piece]:
-    while size and (raw := file.read(min(size, _GAP_BYTES))):
+    while size and (raw := file.read(min(size, 1 << 18))):
         size -= len(raw)
         yield GAP, raw, False
 

@@ -49,8 +49,6 @@ _OPEN = (b"[", b"{")
 _CLOSE = b"]}"
 _COMMA = ord(",")
 _LAST_SPACE = 0x20
-_NEEDLE = 48
-"""Bytes of a value that are searched for; where they stand, the whole value is compared."""
 
 _FEW = 16
 """So many values are looked for one by one, each through the whole line, in as many places; else in one walk."""
@@ -188,9 +186,9 @@ def _unique(
 def _only(raw: bytes, old: bytes) -> int:
     """Find where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole.
 
-    It is also -1 where their first ones stand in too many places to be compared there.
+    So their first ones are looked for. It is also -1 where these stand in too many places to be compared there.
     """
-    start = old[:_NEEDLE]
+    start = old[:48]
     only = -1
     found = raw.find(start)
     for _ in range(_FEW):

@@ -18,8 +18,6 @@ from sessioncompress.store import disk, layout
 LARGEST = 256 * 1024
 """Bytes of the log, and of the previous one, which it replaces."""
 
-_LONGEST = 2000
-
 
 def log_file() -> Path:
     """Locate the log. Raises FileFailed if no home is known."""
@@ -29,7 +27,7 @@ def log_file() -> Path:
 def note_in_log(hook: str, text: str) -> None:
     """Add a line, if possible: a hook never fails."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    line = printable(f"{at} {hook}: {text}")[:_LONGEST] + "\n"
+    line = printable(f"{at} {hook}: {text}")[:2000] + "\n"
     with suppress(OSError, FileFailed):
         path = log_file()
         disk.make_folder(path.parent)

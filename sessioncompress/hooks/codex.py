@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +33,11 @@ class _Codex(Settings):
             return "features.hooks in config.toml is false"
         hooks = config.get("hooks")
         state = hooks.get("state") if isinstance(hooks, dict) else None
-        noted = [self._noted(state if isinstance(state, dict) else {}, place) for place in self._places(text)]
+        places = [f"{_PLACES[event]}:{group}:{number}" for event, group, number in self.ours(text)]
+        noted = [self._noted(state if isinstance(state, dict) else {}, place) for place in places]
         if not all("trusted_hash" in each for each in noted):
             return "Codex does not trust them yet: type /hooks in Codex"
         return "disabled under /hooks in Codex" if any(each.get("enabled") is False for each in noted) else ""
-
-    def _places(self, text: str) -> Iterator[str]:
-        for event, group, number in self.ours(text):
-            yield f"{_PLACES[event]}:{group}:{number}"
 
     def _noted(self, state: dict[str, Any], place: str) -> dict[str, Any]:
         """Find what Codex notes of a hook, by the path of its file, which it may have resolved."""

@@ -14,7 +14,6 @@ from sessioncompress.hooks.base import GUARD, Ending, Piece, command_in, shell_l
 
 _MEMBER = "hooks"
 
-_UNIT = "  "
 _INDENT = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -61,7 +60,7 @@ def _inside(text: str, start: int, values: Mapping[str, Any]) -> Piece:
     # The text indents as its first member is, where that has a line of its own.
     root = _after_space(text, 0) + 1
     begin = text[root : _after_space(text, root)]
-    unit = begin.rpartition("\n")[2] if "\n" in begin and text[root + len(begin)] != "}" else _UNIT
+    unit = begin.rpartition("\n")[2] if "\n" in begin and text[root + len(begin)] != "}" else "  "
     line = newline + (around + unit if empty else gap.rpartition("\n")[2])
     indented = {key: json.dumps(value, indent=unit).replace("\n", line) for key, value in values.items()}
     body = ",".join(line + keys[key] + value for key, value in indented.items())

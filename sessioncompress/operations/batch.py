@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_WORST_FIRST = (130, 5, 3, 4, 2, 1)
 _LITTLE = 4 * 1024 * 1024
 """Bytes. Less than that is done before other processes have started."""
-_IDLE = 0.1
-"""Seconds between two checks for an interrupt and for progress to show."""
 STATE = "The session is either as before or completely rewritten."
 SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -98,7 +95,7 @@ def unless_in_use(work: Callable[[], T], skipped: Callable[..., T]) -> T:
 def worst(codes: Iterable[int]) -> int:
     """Return the most important of several exit codes."""
     present = set(codes)
-    return next((code for code in _WORST_FIRST if code in present), 0)
+    return next((code for code in (130, 5, 3, 4, 2, 1) if code in present), 0)
 
 
 class Settled(NamedTuple, Generic[T]):
@@ -173,8 +170,8 @@ class Archive(Generic[T]):
         with process.deferred() as asked, engine() as (processes, work):
             schedule = Schedule(sizes, processes)
             order = iter(lambda: None if asked() else next(schedule, None), None)
-            # Closed at any end, so that no process outlives it.
-            with closing(work(tasks, order, processes, _IDLE)) as outcomes:
+            # Closed at any end, so that no process outlives it. Ten times a second it yields None.
+            with closing(work(tasks, order, processes, 0.1)) as outcomes:
                 for done in outcomes:
                     if done is not None:
                         number, became = done

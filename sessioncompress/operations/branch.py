@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -26,11 +25,6 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.records import Command
 
-_RULE = "branch"
-"""What stands in the journal where a compaction names its rule."""
-
-_TOLD = (Say.PROMPT, Say.ANSWER)
-_WORDS = 60
 _LOOKS_BACK = 16
 """Entries above one that says nothing, among which its words are looked for."""
 
@@ -83,14 +77,6 @@ class Place(Struct, frozen=True, rename="camel"):
     is_live: bool
     time: int = 0
     words: str = ""
-
-
-class _Left(NamedTuple):
-    """The lines of a branch that is left, as the model reads them, and the path to the entry where it goes on."""
-
-    old: Sequence[int]
-    path: Survey
-    fork: str
 
 
 def summarize_branch(
@@ -160,18 +146,20 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
             stats, reason="nothing was said since the last branch summary; --to ENTRY leaves this branch too"
         )
     target = _target(session, leaves, to)
-    left = _left(read, target)
-    stats = replace(stats, to=lines.ids[target], fork=left.fork)
-    if not any(lines.roles[number] in SPOKEN for number in left.old):
+    path = Survey(lines, tree_shape(lines, target), read.size)
+    stays = frozenset(path.shape.live)
+    left = [number for number in for_the_model(read) if number not in stays]
+    shared = [number for number in live if number in stays]
+    stats = replace(stats, to=lines.ids[target], fork=lines.ids[shared[-1]] if shared else "")
+    if not any(lines.roles[number] in SPOKEN for number in left):
         return replace(stats, reason=f"nothing was said after {lines.ids[target]} that would be left behind")
-    _refuse_inside_step(session, left.path, target)
-    stays = frozenset(left.path.shape.live)
-    old = OldPart(session, left.old, budget=session.budget(left.old), apart=stays)
-    cut = Cut(left.old, for_the_model(left.path), splits=False)
+    _refuse_inside_step(session, path, target)
+    old = OldPart(session, left, budget=session.budget(left), apart=stays)
+    cut = Cut(left, for_the_model(path), splits=False)
 
     def made(summary: Summary) -> Checkpoint:
         with session.refusing():
-            return form.branch_summary(session.written, left.old, target, summary)
+            return form.branch_summary(session.written, left, target, summary)
 
     if is_used(session.policy.summarizer):
         # Nothing is sent of a session that is refused.
@@ -190,7 +178,7 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
             tokens_after=tokens_of(draft.read, session.each),
             tokens_summary=text.estimate(len(summary.text), session.each),
             tokens_sent=told.sent,
-            messages_left=messages_of(read, frozenset(left.old)),
+            messages_left=messages_of(read, frozenset(left)),
             by=summary.by,
             model=summary.model,
             model_failure=told.failure,
@@ -199,7 +187,8 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
         )
         if dry_run:
             return stats
-        size = session.commit(draft, summary, _RULE, (before, after), Command.BRANCH)
+        # A compaction names its rule there.
+        size = session.commit(draft, summary, "branch", (before, after), Command.BRANCH)
         return replace(stats, size_after=size, run=session.run_id)
 
 
@@ -218,15 +207,6 @@ def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
         remedy = "Name an entry before it, or one on another branch; --list shows the leaves."
         raise _refused(session, f"{to} is its last entry, so there is no branch to leave", remedy)
     return found[-1]
-
-
-def _left(read: Survey, target: int) -> _Left:
-    lines, shape = read.lines, tree_shape(read.lines, target)
-    there = frozenset(shape.live)
-    old = [number for number in for_the_model(read) if number not in there]
-    shared = [number for number in read.shape.live if number in there]
-    fork = lines.ids[shared[-1]] if shared else ""
-    return _Left(old, Survey(lines, shape, read.size), fork)
 
 
 def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
@@ -255,9 +235,9 @@ def _words(session: Opened, number: int, numbers: Mapping[str, int]) -> str:
     for _ in range(_LOOKS_BACK):
         if step is None:
             break
-        said = (each.text for each in reader.said(session.entry(step)) if each.say in _TOLD)
+        said = (each.text for each in reader.said(session.entry(step)) if each.say in (Say.PROMPT, Say.ANSWER))
         if words := next(filter(None, said), ""):
-            return one_line(words, _WORDS)
+            return one_line(words, 60)
         step = numbers.get(parents[step])
     return ""
 

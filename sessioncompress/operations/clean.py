@@ -28,12 +28,10 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_of_another
 from sessioncompress.store.layout import Store, sessions_named, size_of, store_of
 
-_HOUR = 3600
 _AS_IT_WAS = "Its store was not changed."
 _DEAD_RUN = "left by a run that ended"
 _NOT_THERE = "the session is missing"
 _FORGET = "'sessioncompress forget' deletes this anyway"
-_MISSING = f"{_NOT_THERE}, but may have been moved; if it is gone for good, name its own path to delete this"
 
 
 class Cause(StrEnum):
@@ -179,7 +177,8 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
     if not holding.exists and holding.named:
         holding = holding._replace(deletes=True, cause=Cause.GONE, reason=f"{_NOT_THERE}, and you named it")
     elif not holding.exists:
-        holding = holding._replace(cause=Cause.MISSING, reason=_MISSING)
+        reason = f"{_NOT_THERE}, but may have been moved; if it is gone for good, name its own path to delete this"
+        holding = holding._replace(cause=Cause.MISSING, reason=reason)
     if not holding.deletes and (not holding.size or limits == Limits()):
         return holding
     try:
@@ -194,7 +193,7 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
     age = time.time() - holding.last_run
     if age <= limits.older_than:
         return holding
-    hours = int(age / _HOUR)
+    hours = int(age / 3600)
     ago = text.counted(hours // 24, "day", "days") if hours // 24 else text.counted(hours, "hour", "hours")
     return _by_limit(holding, Cause.AGE, f"its last run was {ago} ago")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -253,7 +253,11 @@ def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
         answer = orjson.loads(raw)
     except ValueError:
         raise ModelFailed("the endpoint's answer is not JSON") from None
-    spent.extend(_costs(answer))
+    # An endpoint may say what its answer cost, as OpenRouter does.
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_COST:
+        spent.append(float(cost))
     if protocol is Protocol.OMP:
         text = answer.get("summary") if isinstance(answer, dict) else None
     else:
@@ -261,14 +265,6 @@ def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
     if not isinstance(text, str):
         raise ModelFailed("the endpoint's answer does not follow its protocol")
     return text
-
-
-def _costs(answer: Any) -> Iterator[float]:
-    """Find what an endpoint says that its answer cost, as OpenRouter does."""
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    cost = usage.get("cost") if isinstance(usage, dict) else None
-    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_COST:
-        yield float(cost)
 
 
 def _chosen(answer: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -65,7 +64,10 @@ def handoff_session(
         if not any(session.read.lines.roles[number] in {*SPOKEN, Role.CHECKPOINT} for number in order):
             what = "there is nothing in it to hand off"
             raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
-        splits = _is_in_progress(session, order)
+        spoken = (session.read.lines[number] for number in reversed(order))
+        last = next((line for line in spoken if line.role in SPOKEN), None)
+        # In progress is a session whose last message is no answer, or one with calls that wait.
+        splits = last is not None and (last.role is not Role.ASSISTANT or bool(last.calls))
         besides = Besides(found_in(session, Goal(goal)).text)
         old = OldPart(session, order, budget=policy.compact.summary_tokens, splits=splits, besides=besides)
         plain = _document(session, old.extract)
@@ -75,6 +77,11 @@ def handoff_session(
         told = or_extract(old, "handoff")
         summary = told.summary
         document = _document(session, summary)
+        begun = ""
+        if new:
+            made = _made(session, document, plain)
+            begun = str(_beside(session, made))
+            write_new(Path(begun), made.content)
         return Handoff(
             session.where,
             session.form.name,
@@ -82,7 +89,7 @@ def handoff_session(
             messages_of(session.read, frozenset(order)),
             tokens_of(session.read, session.each),
             text.estimate(len(document), session.each),
-            begun=_begin(session, document, plain) if new else "",
+            begun=begun,
             by=summary.by,
             model=summary.model,
             model_failure=told.failure,
@@ -123,18 +130,3 @@ def _made(session: Opened, document: str, seed: str) -> NewSession:
 
 def _beside(session: Opened, made: NewSession) -> Path:
     return session.session.path.parent / made.name
-
-
-def _begin(session: Opened, document: str, seed: str) -> str:
-    """Write the new session beside this one; return its path."""
-    made = _made(session, document, seed)
-    path = _beside(session, made)
-    write_new(path, made.content)
-    return str(path)
-
-
-def _is_in_progress(session: Opened, order: Sequence[int]) -> bool:
-    """Tell whether the last message is no answer, or one with calls that wait."""
-    lines = session.read.lines
-    last = next((lines[number] for number in reversed(order) if lines.roles[number] in SPOKEN), None)
-    return last is not None and (last.role is not Role.ASSISTANT or bool(last.calls))

@@ -54,7 +54,7 @@ def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
     was changed by then.
     """
     if policy.log_file is None or dry_run:
-        yield _note_nothing
+        yield lambda _did, _thresholds: None
         return
     file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - leaves a home that is not there as it is
     as_it_was = f"{session} was not changed."
@@ -82,13 +82,12 @@ def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
 
         def note(did: Mapping[str, Any], thresholds: Iterable[str]) -> None:
             with _failing(file, done):
-                add(_line(did, thresholds, policy))
+                record = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION, **did}
+                record["thresholds"] = thresholds_of(policy, thresholds)
+                # Printable, so that no text in it ends the line, by any reader's idea of a line.
+                add(text.printable_json(orjson.dumps(record).decode()).encode() + b"\n")
 
         yield note
-
-
-def _note_nothing(did: Mapping[str, Any], thresholds: Iterable[str]) -> None:
-    del did, thresholds
 
 
 @contextmanager
@@ -99,10 +98,3 @@ def _failing(file: Path, state: str) -> Iterator[None]:
         what = f"the log cannot be written: {(error.strerror or str(error)).lower()}"
         remedy = "Name a file that can be written, with --log or as logFile."
         raise FileFailed(what, where=file, state=state, remedy=remedy) from error
-
-
-def _line(did: Mapping[str, Any], thresholds: Iterable[str], policy: Policy) -> bytes:
-    record = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION, **did}
-    record["thresholds"] = thresholds_of(policy, thresholds)
-    # Printable, so that no text in it ends the line, by any reader's idea of a line.
-    return text.printable_json(orjson.dumps(record).decode()).encode() + b"\n"

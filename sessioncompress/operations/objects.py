@@ -27,10 +27,6 @@ MB = KB * KB
 NOTHING = "Nothing was done."
 STATE = "The session is either as before or completely rewritten."
 _CHUNK = 8 * MB
-_RETRIES, _RETRY_SECONDS = 6, 60
-_LEFT_ALONE = "It was left alone, and the session was not changed."
-_LONGEST_ERROR = 300
-_ENDPOINTS = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT")
 
 
 class Object:
@@ -67,7 +63,8 @@ class Object:
                 version = _holding(self.url, data)
                 if version is None:
                     what = "somebody else wrote it in the meantime"
-                    raise InUse(what, where=self.url, state=_LEFT_ALONE, remedy="Run again.") from error
+                    state = "It was left alone, and the session was not changed."
+                    raise InUse(what, where=self.url, state=state, remedy="Run again.") from error
             self._mode = _update(version)
 
     def is_overwritten(self) -> bool:
@@ -238,12 +235,12 @@ def place(url: str) -> tuple[ObjectStore, str]:
 def _client(bucket: str) -> ObjectStore:
     from obstore.store import from_url
 
-    for name in _ENDPOINTS:
+    for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT"):
         if (given := os.environ.get(name)) and not given.startswith(("http://", "https://")):
             # The library would not end there, but break off.
             what, remedy = f"{name} is not a URL: {given!r}", "Set it as in http://localhost:9000."
             raise UsageError(what, where=bucket, state=NOTHING, remedy=remedy)
-    retries: Any = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
+    retries: Any = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
     with failing(bucket, NOTHING):
         return from_url(bucket, retry_config=retries)
 
@@ -267,7 +264,7 @@ def failing(url: str, state: str) -> Iterator[None]:
     except (BaseError, FileNotFoundError, ValueError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         # Without the answer's body, which may name the access key.
-        said = lines[0].partition("<")[0][:_LONGEST_ERROR].rstrip(".: ")
+        said = lines[0].partition("<")[0][:300].rstrip(".: ")
         remedy = "Check the bucket, the network, and the credentials and the region in the environment."
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
             remedy = "Check the permissions of the credentials in the environment: list, get and put are needed."

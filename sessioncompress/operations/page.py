@@ -26,8 +26,6 @@ BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report"
 _MILLION = 1_000_000
 _MOST_ROWS, _MOST_BARS, _MOST_LARGEST, _MOST_MONTHS = 12, 8, 15, 24
 _LONGEST_LABEL = 18
-_PLOT_WIDTH = 420
-"""Units, with labels of 16: on a phone of 390 pixels these are over 12 pixels."""
 _KINDS = {
     "argument": "tool arguments",
     "result": "tool results",
@@ -101,7 +99,7 @@ def page(
         failed=failed,
         version=VERSION,
         counted=counted,
-        name_of=_file_name,
+        name_of=lambda path: printable(path.rpartition("/")[2]),
     )
 
 
@@ -214,7 +212,8 @@ def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
         style=_STYLE,
         css=(),
         js=(),
-        width=_PLOT_WIDTH,
+        # Units, with labels of 16: on a phone of 390 pixels these are over 12 pixels.
+        width=420,
         height=34 + 28 * len(rows),
         margin=4,
         margin_right=36,
@@ -268,10 +267,6 @@ def _accessible(root: Any, key: str, title: str, said: str) -> Any:
     root.set("aria-labelledby", f"{key}-title")
     root.set("aria-describedby", f"{key}-desc")
     return root
-
-
-def _file_name(path: str) -> str:
-    return printable(path.rpartition("/")[2])
 
 
 _STATE = "Nothing was written."

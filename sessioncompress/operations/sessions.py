@@ -70,15 +70,13 @@ _TITLE = 200
 """Characters of a session's first prompt that are its title."""
 PROMPT_LINES = 200
 """Among so many of its first lines a session's first prompt is looked for, to find its family."""
-_DIGEST_SHOWN = 12
 _DIGEST_DIGITS = 64
-_HEX = frozenset("0123456789abcdef")
 
 
 def short(project: str) -> str:
     """Shorten a project of which an agent, as Gemini CLI, notes only its folder's digest; others stay."""
-    is_digest = len(project) == _DIGEST_DIGITS and _HEX.issuperset(project)
-    return f"sha256:{project[:_DIGEST_SHOWN]}" if is_digest else project
+    is_digest = len(project) == _DIGEST_DIGITS and frozenset("0123456789abcdef").issuperset(project)
+    return f"sha256:{project[:12]}" if is_digest else project
 
 
 def printed(project: str) -> str:
@@ -202,6 +200,9 @@ def listed(session: Session, policy: Policy) -> ListedSession:
     would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
     saves = would.is_smaller
     journal = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal)
+    with open_session(session.path, writing=False) as opened:
+        head = reading.head_in(opened)
+        title, _ = first_prompt(opened, reading.format_of(opened, head=head), head)
     return ListedSession(
         path=str(session.path),
         agent=session.agent,
@@ -212,14 +213,8 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         compressed=bool(journal.standing.numbers),
         could_save=would.original_size - would.compressed_size - would.store_added if saves else 0,
         reason="" if saves else would.reason,
-        title=_title(session.path),
+        title=title,
     )
-
-
-def _title(path: Path) -> str:
-    with open_session(path, writing=False) as session:
-        head = reading.head_in(session)
-        return first_prompt(session, reading.format_of(session, head=head), head)[0]
 
 
 def pieces(session: OpenSession) -> Iterator[jsonl.Piece]:

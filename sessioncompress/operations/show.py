@@ -100,8 +100,6 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
 
 
 _JOURNALS = "*.refs.jsonl"
-_DIGITS = frozenset("0123456789abcdef")
-_PIECE = 1 << 20
 _MOST_NAMES = 10
 
 
@@ -120,7 +118,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     is not found; Refused if the session's store is elsewhere, or a link or pipe is in the way; NotASession; FileFailed
     if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
-    if len(ref) < FEWEST_DIGITS or not set(ref) <= _DIGITS:
+    if len(ref) < FEWEST_DIGITS or not set(ref) <= set("0123456789abcdef"):
         remedy = "A reference is the 12 or more digits (0-9, a-f) in a marker."
         raise errors.UsageError(f"{ref!r} is not a reference", remedy=_of_packed(ref) or remedy)
     unreadable: list[errors.SessionCompressError] = []
@@ -228,7 +226,7 @@ def mentions(ref: str, journal: Path) -> bool:
     """Search a journal's bytes for a reference without parsing. A line may be of any length."""
     wanted, before = ref.encode(), b""
     with journal.open("rb") as file:
-        while piece := file.read(_PIECE):
+        while piece := file.read(1 << 20):
             if wanted in before + piece:
                 return True
             before = piece[1 - len(wanted) :]

@@ -16,7 +16,6 @@ from sessioncompress.operations.summarizer import LARGEST_PROMPT
 
 SECONDS = 120.0
 """The time limit of a command."""
-_MOST_OUTPUT = 1024 * 1024
 _MOST_PRESERVED = 16 * 1024
 """Bytes of JSON that the journal keeps for a command."""
 
@@ -85,7 +84,7 @@ def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes
     if not words:
         what, remedy = f"the {name} is not a command line{why}", "Correct it; it is not run by a shell."
         raise UsageError(what, where=where, state=NOT_CHANGED, remedy=remedy)
-    ran = process.run(words, orjson.dumps(json_safe(given)) + b"\n", seconds=SECONDS, most=_MOST_OUTPUT)
+    ran = process.run(words, orjson.dumps(json_safe(given)) + b"\n", seconds=SECONDS, most=1024 * 1024)
     if ran.failure:
         raise _failed(command, name, f"failed: {ran.failure}", where)
     return ran.output

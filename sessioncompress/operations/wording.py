@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 SCHEMA = "sessioncompress.compress/1"
 VERIFY_SCHEMA = "sessioncompress.verify/1"
 STATS_SCHEMA = "sessioncompress.stats/1"
-_TOOL_WIDTH = 20
 _MOST_NAMES = 10
-_CUT = "..."
 PASSED_OVER = "passed over (not sessions, or links)"
 
 _NOT_IN_JSON = frozenset(

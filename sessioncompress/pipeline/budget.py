@@ -193,10 +193,6 @@ def decide(situation: Situation, policy: Policy) -> Decision:
     return rules[policy.budget.rule](situation, policy)
 
 
-_MEASURED = frozenset({Rule.OMP, Rule.EUNICE})
-"""The rules that say `prune` only where that is enough."""
-
-
 def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
     """Decide by the policy's rule, but say `compact` as well where a run of `compress` would not be enough.
 
@@ -209,7 +205,8 @@ def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
             return Action.COMPACT, "the newest answer failed because the context was too long"
         if situation.cut_short:
             return Action.COMPACT, "the newest answer was cut off at its length limit"
-    if action in (Action.NONE, Action.COMPACT) or policy.budget.rule in _MEASURED:
+    # These rules say `prune` only where that is enough.
+    if action in (Action.NONE, Action.COMPACT) or policy.budget.rule in (Rule.OMP, Rule.EUNICE):
         return action, reason
     left = replace(situation, tokens=situation.after_pruning)
     reason = f"{reason}; compress leaves about {left.tokens:,}"

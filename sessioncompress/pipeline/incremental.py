@@ -198,13 +198,10 @@ def read_behind(raw: bytes, reader: Reader, ours: Container[str]) -> Line:
     return unchangeable(line) if ours and f"{line.digest:016x}" in ours else line
 
 
-_NO_DIGEST: Final = "0" * 32
 _BEGINNING: Final = re.compile(rb'"[^"\\]*+')
 """A string of a line's JSON, up to what is escaped in it."""
 _MOST_BEHIND: Final = 256
 """So many lines that are ours already may follow what is finished; they are noted one by one."""
-_LONGEST_MODEL: Final = 200
-"""Characters of a model's name that are noted."""
 _SHORT_MEMORY: Final = frozenset({"claude-code", "codex", "oh-my-pi", "openclaw", "pi"})
 """The formats whose readers keep of earlier lines only what _sliced() names."""
 
@@ -255,14 +252,14 @@ def prefix_of(part: Part, view: View, new: Lines, size: int, ours: Container[int
         view.form.name,
         end,
         before.lines + first,
-        _NO_DIGEST,
+        "0" * 32,
         before.turns + sum(position < len(ahead) for position in turns_on(lines, live)),
         before.characters + sum(new[number].reads for number in ahead if number not in view.survey.shape.dead),
         before.strange + new.not_understood(first),
         *markers,
         before.whole or end,
         tuple(f"{new[number].digest:016x}" for number in behind),
-        part.known.newest.model[:_LONGEST_MODEL],
+        part.known.newest.model[:200],
     )
 
 

@@ -146,20 +146,14 @@ def _fits(names: Iterable[str], pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
 
 
-_MOST_READ = 64
-"""Entries, from the newest one back. Behind as many without a model, or without a usage, none is looked for."""
-
 _SILENT = frozenset({Role.USER, Role.RESULT, Role.BLANK, Role.OPAQUE})
 """What says nothing of a request."""
-
-
-_MOST_LOOKED_AT = 256
 
 
 def speaking(read: Survey) -> Iterator[int]:
     """Yield the newest lines of the live path that may say something of a request, from the newest one back."""
     roles = read.lines.roles
-    return islice((number for number in reversed(read.shape.live) if roles[number] not in _SILENT), _MOST_LOOKED_AT)
+    return islice((number for number in reversed(read.shape.live) if roles[number] not in _SILENT), 256)
 
 
 def newest_answer(
@@ -170,7 +164,8 @@ def newest_answer(
     A few lines are parsed, for what answers() finds in all. What was recorded before a compaction is no usage of what
     the next request holds. `noted` is what stands around the messages, where the session is a document.
     """
-    model, usage, at, left = "", None, 0, _MOST_READ
+    # Behind so many entries without a model, or without a usage, none is looked for.
+    model, usage, at, left = "", None, 0, 64
     may_count = True
     for number, raw in lines:
         may_count = may_count and read.lines.roles[number] is not Role.CHECKPOINT
@@ -185,9 +180,6 @@ def newest_answer(
         if not left or (model and (usage or not may_count)):
             break
     return Answer(model=model, usage=usage, at=at)
-
-
-_SPEAKING = frozenset({Role.ASSISTANT, Role.CHECKPOINT})
 
 
 class Answers(Struct, frozen=True):
@@ -275,4 +267,4 @@ def _made(read: Survey, found: Mapping[int, Answer]) -> list[_Made]:
 
 def _name(lines: Lines, number: int) -> str | int | None:
     """What the lines of a response go by: its name, or the number of its only line; None for any other line."""
-    return lines.responses[number] or (number if lines.roles[number] in _SPEAKING else None)
+    return lines.responses[number] or (number if lines.roles[number] in (Role.ASSISTANT, Role.CHECKPOINT) else None)

@@ -209,8 +209,4 @@ def _written(value: Any) -> str:
         text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
         return f"a {type(value).__name__} nested too deep to show"
-    return _shortened(text)
-
-
-def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + " (and more)"

@@ -290,9 +290,6 @@ _OPTIONS = {
 }
 
 
-_OF_COMPACT = ("keep", "keep_tokens", "summary_tokens")
-
-
 def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     """Apply the options of the command line; None means that an option was not given.
 
@@ -305,8 +302,8 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
         changes["prune"] = replace(policy.prune, enabled=True)
     if options.get("rule") is not None:
         changes["budget"] = replace(policy.budget, rule=options["rule"])
-    compact = {name: options[name] for name in _OF_COMPACT if options.get(name) is not None}
-    if compact:
+    of_compact = ("keep", "keep_tokens", "summary_tokens")
+    if compact := {name: options[name] for name in of_compact if options.get(name) is not None}:
         changes["compact"] = replace(policy.compact, **compact)
     changes["summarizer"] = summarizer.with_options(policy.summarizer, options)
     if options.get("no_backup"):

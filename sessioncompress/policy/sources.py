@@ -36,7 +36,6 @@ _CONFIGURATIONS = ("$XDG_CONFIG_HOME", "~/.config", "~/Library/Application Suppo
 LARGEST = 256 * 1024
 """Bytes. A file with every key has two thousand."""
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 """Without waiting for the writer of a pipe."""
 
@@ -165,7 +164,7 @@ class Policies:
     def _user(self) -> tuple[Source, ...]:
         """The user's configuration, if there is one."""
         file = user_file() if _may_have_configuration() else None
-        section = self._trusted(file, forbidden=_WRITABLE_BY_OTHERS, ours=True) if file else None
+        section = self._trusted(file, forbidden=stat.S_IWGRP | stat.S_IWOTH, ours=True) if file else None
         return (Source(file, section),) if file and section is not None else ()
 
     @cached_property

@@ -26,7 +26,6 @@ from sessioncompress.store.runs import Makers, Standing, may_be_run, writes_chec
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
-_CONFLICT = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 ONE_SIDE = (
     "If a git merge combined two sides here, take the session and both files of its store from one side: "
     "'git checkout COMMIT -- FILE ...'."
@@ -35,7 +34,6 @@ ONE_SIDE = (
 _NOTHING: Mapping[str, Any] = {}
 _NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
 _CONTENT = b"xxh3"
-_RUN_BEGINS = b'{"type":"run"'
 
 
 class _Rows:
@@ -401,7 +399,8 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 journal.add(record)
                 seals.record(raw)
         except (ValueError, KeyError, TypeError) as error:
-            why = "git left a conflict marker there" if raw.startswith(_CONFLICT) else str(error)[:_MOST_SAID]
+            is_conflict = raw.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"))
+            why = "git left a conflict marker there" if is_conflict else str(error)[:_MOST_SAID]
             raise Damaged(
                 f"this record of the journal cannot be read ({why})",
                 where=where,
@@ -472,7 +471,7 @@ def clash(files: layout.Store, new: Iterable[bytes]) -> bool:
     seals = records.Seals()
     with open(open_file(files.journal), "rb") as file:
         for number, raw in enumerate(records.raw_records(file), 1):
-            if raw.startswith(_RUN_BEGINS):
+            if raw.startswith(b'{"type":"run"'):
                 with suppress(ValueError, KeyError, TypeError):
                     if isinstance(run := records.decode(raw), RunRecord):
                         seals.run(raw, number, run)

@@ -25,8 +25,6 @@ LOCK_SECONDS = 5.0
 """How long to wait for another run of ours on the same session."""
 APPEND_SECONDS = 0.1
 """How long to wait for a program that opens, appends and closes."""
-_LOCK_POLL_SECONDS = 0.02
-_HELD_POLL_SECONDS = 0.002
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
 """Not through a link, not into child processes, and without waiting for the writer of a pipe."""
 
@@ -166,7 +164,7 @@ def _open_locked(path: Path) -> OpenSession:
         os.close(fd)
         if time.monotonic() > deadline:
             raise InUse("another sessioncompress is working on it", where=path, state=NOT_CHANGED, remedy="Run again.")
-        time.sleep(_LOCK_POLL_SECONDS)
+        time.sleep(0.02)
 
 
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
@@ -219,7 +217,7 @@ def wait_until_free(fd: int, seconds: float) -> Held:
     """Wait for programs that open a file, append and close it at once; return what held() says in the end."""
     deadline = time.monotonic() + seconds
     while (answer := held(fd)) is Held.YES and time.monotonic() < deadline:
-        time.sleep(_HELD_POLL_SECONDS)
+        time.sleep(0.002)
     return answer
 
 

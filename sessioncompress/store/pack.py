@@ -23,18 +23,12 @@ from sessioncompress.store.originals import zstd
 INDEX: Final = ".index"
 VERSION: Final = 1
 
-_LEVEL: Final = 5
 _LARGEST_WINDOW: Final = 27
 """The largest that zstd, and so `tar --zstd`, reads without an option: 128 MiB."""
-_SMALLEST_WINDOW: Final = 19
 _FRAME: Final = 3 << 20
 """Compressed bytes behind which the next session begins a frame; to read one session, its frame is decompressed."""
 _LONGEST_FRAME: Final = 32 << 20
 """Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
-_SHORTEST_REPEAT: Final = 256
-"""Bytes. Shorter ones from far before take the place of longer ones: then forks of one session take far more."""
-_REMEMBERED: Final = 8
-"""Of 2 to that power places one is remembered for such repeats; more take a third of the time, and find no more."""
 _ALIGNED: Final = 1 << 20
 """Bytes of a file from which its blocks are counted from behind its first line, which of a fork is of another length.
 
@@ -253,14 +247,16 @@ class PackWriter:
 
     def __init__(self, fd: int, content: int) -> None:
         parameter = zstd.CompressionParameter
-        window = min(max(content.bit_length(), _SMALLEST_WINDOW), _LARGEST_WINDOW)
+        window = min(max(content.bit_length(), 19), _LARGEST_WINDOW)
         self._compressor = zstd.ZstdCompressor(
             options={
-                int(parameter.compression_level): _LEVEL,
+                int(parameter.compression_level): 5,
                 int(parameter.window_log): window,
                 int(parameter.enable_long_distance_matching): 1,
-                int(parameter.ldm_min_match): _SHORTEST_REPEAT,
-                int(parameter.ldm_hash_rate_log): _REMEMBERED,
+                # Shorter repeats from far before take the place of longer ones: then forks of a session take far more.
+                int(parameter.ldm_min_match): 256,
+                # Of 2 to that power places one is remembered; more take a third of the time, and find no more.
+                int(parameter.ldm_hash_rate_log): 8,
                 int(parameter.checksum_flag): 1,
             }
         )
@@ -296,7 +292,7 @@ class PackWriter:
             if behind:
                 is_begun = True
                 self._write(piece[:behind])
-                self._end_block()
+                self._put(self._compressor.flush(self._compressor.FLUSH_BLOCK))
             self._write(piece[behind:])
         missing = source.size - (self._content - start)
         for _ in range(-(-missing // _PIECE)):
@@ -316,9 +312,6 @@ class PackWriter:
     def _write(self, data: bytes) -> None:
         self._content += len(data)
         self._put(self._compressor.compress(data))
-
-    def _end_block(self) -> None:
-        self._put(self._compressor.flush(self._compressor.FLUSH_BLOCK))
 
     def _end_frame(self) -> None:
         self._put(self._compressor.flush())

@@ -37,8 +37,6 @@ _LONGEST_INDEX = 9
 _LONGEST_SHARED = 256
 """Characters of a path that is held once for all blocks that have it."""
 
-_MOST_RECORD_BYTES = 1024 * 1024
-"""Many times what we write: small values in JSON take thirty times as much memory."""
 LONGEST_RECORD = 64 * 1024
 """Bytes of a record that is written; only a policy's lists, or a name of a tool, a call or a key, make one so long."""
 _COUNTS = range(1 << 62)
@@ -62,8 +60,6 @@ class Command(StrEnum):
     RESTORE_MARKERS = "restore --from-markers"
 
 
-_LONGEST_TIME = 20
-"""Characters of a run's time as we write it."""
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 _NAME = re.compile(r"[0-9]{0,8}-[0-9]{0,6}(?:-[0-9a-f]{4})?")
 _COMMAND = re.compile(r"[a-z -]{1,40}")
@@ -189,7 +185,7 @@ class RunRecord(NamedTuple):
     @property
     def name(self) -> str:
         """What a user calls the run: its id, or its time where an older version gave it none."""
-        digits = "".join(filter("0123456789".__contains__, self.at[:_LONGEST_TIME]))
+        digits = "".join(filter("0123456789".__contains__, self.at[:20]))
         return self.id or f"{digits[:8]}-{digits[8:14]}"
 
     def encode(self) -> bytes:
@@ -295,7 +291,8 @@ Record = LineRecord | BlockRecord | Dropped | CheckpointRecord | RunRecord
 
 def raw_records(file: BinaryIO) -> Iterator[Bytes]:
     """Yield the lines of a journal from where the file stands; none is longer than is good for the memory."""
-    return iter(lambda: file.readline(_MOST_RECORD_BYTES), b"")
+    # Many times what we write: small values in JSON take thirty times as much memory.
+    return iter(lambda: file.readline(1024 * 1024), b"")
 
 
 def decode(raw: bytes) -> Record:

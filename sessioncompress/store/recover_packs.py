@@ -30,7 +30,6 @@ from sessioncompress.store.packing import (
 )
 
 _LOCK_SECONDS: Final = 5.0
-_POLL_SECONDS: Final = 0.02
 
 
 @contextmanager
@@ -53,21 +52,17 @@ def alone(root: Path) -> Iterator[None]:
                 if time.monotonic() > deadline:
                     what = "another sessioncompress is working on the packs there"
                     raise InUse(what, where=folder, state=NOT_CHANGED, remedy="Run again.")
-                time.sleep(_POLL_SECONDS)
+                time.sleep(0.02)
             disk.make_folder(folder)
             try:
                 _settle(root)
                 _settle_moved(root)
                 yield
             finally:
-                _leave(folder)
-
-
-def _leave(folder: Path) -> None:
-    """Remove the folder of packs, and ours, where nothing is in them."""
-    tidy(folder)
-    if not folder.exists():
-        tidy(folder.parent)
+                # The folder of packs, and ours, go where nothing is in them.
+                tidy(folder)
+                if not folder.exists():
+                    tidy(folder.parent)
 
 
 def _settle(root: Path) -> None:

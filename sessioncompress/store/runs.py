@@ -19,7 +19,6 @@ from sessioncompress.store.records import Command, RunRecord
 
 _IS_RUN = re.compile(rb'"type": ?"run"')
 """Also as other programs write JSON: whoever mended a journal by hand may have used one."""
-_CHECKPOINTS = (Command.COMPACT, Command.BRANCH)
 
 
 def may_be_run(raw: bytes) -> bool:
@@ -113,7 +112,7 @@ def _restores(run: RunRecord) -> bool:
 
 def writes_checkpoint(run: RunRecord) -> bool:
     """Tell whether a run wrote a checkpoint, and rewrote no line."""
-    return run.command in _CHECKPOINTS if run.command else run.records == (0, 0)
+    return run.command in (Command.COMPACT, Command.BRANCH) if run.command else run.records == (0, 0)
 
 
 class Run(NamedTuple):

@@ -272,7 +272,7 @@ def test_a_policy_near_a_session_names_no_model(session: Path, here: Path) -> No
 def test_a_policy_of_the_users_own_does_and_is_not_asked_about(
     session: Path, here: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    monkeypatch.setattr("sessioncompress.cli.summarizing._is_seen", lambda: True)
+    monkeypatch.setattr("sessioncompress.cli.options.may_be_asked", lambda: True)
     options: list[str | Path] = []
     if by == "config":
         options = ["--config", policy(here / "own.json", compact=KEEPS_LITTLE, summarizer={"command": COMMAND})]
@@ -394,7 +394,7 @@ def test_it_is_asked_at_a_terminal(session: Path, answer: str) -> None:
 
 
 def test_yes_and_nobody_to_answer(session: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessioncompress.cli.summarizing._is_seen", lambda: True)
+    monkeypatch.setattr("sessioncompress.cli.options.may_be_asked", lambda: True)
     options = ["compact", "--summarizer", COMMAND]
     assert run(*options, session, answer="").exit_code == 2
     assert run(*options, "--yes", session, answer="").exit_code == 0
