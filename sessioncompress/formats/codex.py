@@ -86,6 +86,9 @@ class RolloutReader(base.Reader):
                 return _event(raw, payload)
             case "token_usage_record":
                 return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), payload, "token_usage_record"))
+            case "world_state":
+                # Each stays: a later one may hold only what changed.
+                return line_of(raw, Role.OTHER)
             case "compacted":
                 history = payload.get("replacement_history")
                 # Codex passes over a line that is not as it expects.

@@ -13,7 +13,7 @@ import re
 import stat
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from sessioncompress.core import jsonl
 from sessioncompress.core.pointers import Pointers
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, IsALink, Refused
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused
 from sessioncompress.formats import values
 from sessioncompress.formats.codex_index import Places, Rows, long_texts
 from sessioncompress.formats.table import agent_roots
@@ -96,9 +96,17 @@ class _Header(NamedTuple):
 
 
 def _header(path: Path) -> _Header | None:
-    """Read the header of a numbered rollout, also of one that Codex has packed; None of any other file."""
-    with disk.closing(open_file(path)) as fd:
-        raw = _first_line(fd)
+    """Read the header of a numbered rollout, also of one that Codex has packed; None of any other file.
+
+    Raises ValueError where the first line is not whole yet, or has no end within a line's cap.
+    """
+    with disk.closing(open_file(path)) as fd, disk.reader(fd, 0, os.fstat(fd).st_size) as file:
+        is_packed = os.pread(fd, len(FRAME_MAGIC), 0) == FRAME_MAGIC
+        raw: bytes = b""
+        with suppress(zstd.ZstdError, EOFError):
+            raw = (zstd.ZstdFile(file) if is_packed else file).readline(jsonl.LINE_CAP)
+    if not raw.endswith(b"\n"):
+        raise ValueError
     entry = jsonl.parse(raw) or {}
     payload = values.fields(entry.get("payload"))
     base = values.fields(payload.get("history_base"))
@@ -111,29 +119,48 @@ def _header(path: Path) -> _Header | None:
     return _Header(thread, values.text(base.get("thread_id")), number, int(found[0][1]), found[0].span(1))
 
 
-def _first_line(fd: int) -> bytes:
-    """Read the first line, unless it has no end within a line's cap."""
-    is_packed = os.pread(fd, len(FRAME_MAGIC), 0) == FRAME_MAGIC
-    with disk.reader(fd, 0, os.fstat(fd).st_size) as file, suppress(zstd.ZstdError, EOFError):
-        raw: bytes = (zstd.ZstdFile(file) if is_packed else file).readline(jsonl.LINE_CAP)
-        return raw if raw.endswith(b"\n") else b""
-    return b""
-
-
 @lru_cache(maxsize=1 << 16)
 def _base_of(path: Path, _inode: int) -> str:
-    """Read which rollout one goes on from, which never changes. Raises ValueError where that is not written yet."""
-    with disk.closing(open_file(path)) as fd:
-        if not _first_line(fd):
-            raise ValueError
+    """Read which rollout another one goes on from, which never changes. Raises as _header(): that is not remembered."""
     header = _header(path)
     return header.base if header else ""
 
 
+@lru_cache(maxsize=4)
+def _forks(home: Path, _when: int) -> Mapping[str, list[Path]]:
+    """Find the rollouts of a home that go on from others, by the ids of those."""
+    found: dict[str, list[Path]] = {}
+    for path, inode in _rollouts(home):
+        with suppress(FileNotFoundError, ValueError, Refused):
+            if base := _base_of(path, inode):
+                found.setdefault(base, []).append(path)
+    return found
+
+
+def _rollouts(home: Path) -> Iterator[tuple[Path, int]]:
+    """List a home's rollouts, with their inode numbers."""
+    folders = [home / "sessions"]
+    for _ in ("year", "month", "day"):
+        folders = [Path(each.path) for folder in folders for each in _listed(folder) if each.is_dir()]
+    for folder in (*folders, home / "archived_sessions"):
+        for each in _listed(folder):
+            if each.name.startswith("rollout-") and each.name.endswith((".jsonl", ".jsonl.zst")):
+                yield folder / each.name, each.inode()
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda each: each.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def pointers(path: str) -> Pointers:
     """Find what points into a rollout: nothing into one without numbers, or one that lies in no home of Codex."""
-    session = Path(path)
-    header = _header(session)
+    session, header = Path(path), None
+    with suppress(ValueError):
+        header = _header(session)
     if header is None or not _UUID.search(session.name):
         return Pointers()
     for root in agent_roots("codex"):
@@ -160,19 +187,18 @@ class CodexPointers(Pointers):
     def wrong(self) -> str:
         """Say what does not point to where it should."""
         with ExitStack() as opened:
-            children = self.children()
+            # Listed at most every ten seconds: a run over all sessions asks this of each of them.
+            of_forks = {(header.number, header.offset) for _, header in self.children(int(time.monotonic() / 10))}
             indexes = self._indexes(opened, writing=False)
             fd = opened.enter_context(disk.closing(open_file(self.path)))
-            known = {(header.number, header.offset) for _, header in children}.union(
-                *(each.known() for each in indexes)
-            )
+            known = of_forks.union(*(each.known() for each in indexes))
             if all(_begins(fd, *each) for each in known):
                 return ""
             places = _places(fd, (number for number, _ in known))
+            if any(places.of(number) != offset for number, offset in of_forks):
+                return "a rollout that goes on from it names another place than it has"
             if any(each.changes(places, was_read=True) for each in indexes):
                 return "Codex's index has other places of it than it has"
-            if any(places.of(header.number) != header.offset for _, header in children):
-                return "a rollout that goes on from it names another place than it has"
         return ""
 
     def mend(self) -> None:
@@ -206,6 +232,9 @@ class CodexPointers(Pointers):
             for path, _ in children:
                 opened.enter_context(_locked(path))
             opened.enter_context(self._alone(needed=bool(children or self._databases())))
+            if children != self.children():
+                what, remedy = "a rollout that goes on from it has just begun", "Run again."
+                raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
             indexes = self._indexes(opened, writing=True)
             was, new = self.path.stat(), os.fstat(fd)
             places = _places(fd, _wanted(indexes, children))
@@ -259,36 +288,28 @@ class CodexPointers(Pointers):
         header = _header(self.path)
         if header is None or not header.base:
             return None
-        path = next((each for each, _ in self._rollouts() if each.name.endswith(f"{header.base}.jsonl")), None)
+        path = next((each for each, _ in _rollouts(self._home) if each.name.endswith(f"{header.base}.jsonl")), None)
         there = _header(path) if path else None
         return CodexPointers(path, self._home, there.thread, is_own=self._is_own) if path and there else None
 
-    def children(self) -> list[tuple[Path, _Header]]:
-        """Find the rollouts that go on from a place in this one. Raises Refused where one cannot follow."""
+    def children(self, when: int = 0) -> list[tuple[Path, _Header]]:
+        """Find the rollouts that go on from a place in this one, anew for each value of `when`, and always without one.
+
+        Raises Refused where one cannot follow.
+        """
         found = []
-        for path, inode in self._rollouts():
-            with suppress(FileNotFoundError, ValueError, IsALink):
-                if path != self.path and _base_of(path, inode) == self._id and (header := _header(path)):
-                    if path.name.endswith(".zst"):
-                        what, remedy = "Codex has packed", "Resume that in Codex, which unpacks it, and run again."
-                    elif header.span == (0, 0):
-                        what, remedy = "a Codex that we do not know wrote", "Update sessioncompress."
-                    else:
-                        found.append((path, header))
-                        continue
+        for path in _forks(self._home, when or time.monotonic_ns()).get(self._id, ()):
+            with suppress(FileNotFoundError, ValueError):
+                if path == self.path or (header := _header(path)) is None:
+                    continue
+                if path.name.endswith(".zst") or header.span == (0, 0):
+                    is_packed = path.name.endswith(".zst")
+                    what = "Codex has packed" if is_packed else "a Codex that we do not know wrote"
+                    remedy = "Resume that in Codex, which unpacks it." if is_packed else "Update sessioncompress."
                     what = f"{what} {path.name}, which goes on from it"
                     raise Refused(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+                found.append((path, header))
         return found
-
-    def _rollouts(self) -> Iterator[tuple[Path, int]]:
-        """List the home's rollouts, with their inode numbers."""
-        folders = [self._home / "sessions"]
-        for _ in ("year", "month", "day"):
-            folders = [Path(each.path) for folder in folders for each in _listed(folder) if each.is_dir()]
-        for folder in (*folders, self._home / "archived_sessions"):
-            for each in _listed(folder):
-                if each.name.startswith("rollout-") and each.name.endswith((".jsonl", ".jsonl.zst")):
-                    yield folder / each.name, each.inode()
 
     def _databases(self) -> list[Path]:
         """Find the indexes that may know the rollout. Raises Refused where one is not this user's to change."""
@@ -329,16 +350,15 @@ class CodexPointers(Pointers):
         disk.make_folder(folder)
         with disk.closing(disk.create(folder / ".coordination.lock", exclusive=False)) as fd:
             _wait(fd, self.path, "another Codex is starting or ending a thread")
-            self.refuse_if_loaded()
+            with suppress(FileNotFoundError), disk.closing(open_file(folder / f"{self._thread}.lock")) as own:
+                if not lock(own):
+                    what, remedy = "a running Codex has it loaded", "Close it there, and run again."
+                    raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
             yield
 
     def refuse_if_loaded(self) -> None:
-        """See Pointers: Codex keeps the lock of a thread that it has loaded."""
-        path = self._home / _LOCKS / f"{self._thread}.lock"
-        with suppress(FileNotFoundError), disk.closing(open_file(path)) as fd:
-            if not lock(fd):
-                what, remedy = "a running Codex has it loaded", "Close it there, and run again."
-                raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+        with self._alone(needed=False):
+            pass
 
     def _make_room(self, fd: int) -> None:
         """Write the headers of forks anew that have too few digits for their places in the file open as `fd`.
@@ -377,14 +397,6 @@ def _widen(session: OpenSession, file: BinaryIO, span: tuple[int, int]) -> None:
             sink.write(piece)
         sink.finish()
         sink.commit([])
-
-
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda each: each.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from sessioncompress.store import disk, folder, git, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_of_another
 from sessioncompress.store.layout import Store, sessions_named, size_of, store_of
+from sessioncompress.store.lock import open_session
 
 _AS_IT_WAS = "Its store was not changed."
 _DEAD_RUN = "left by a run that ended"
@@ -289,7 +290,7 @@ def _again(holding: Holding) -> Holding:
 def _tidy(holding: Holding, *, dry_run: bool) -> CleanStats | None:
     """Delete what dead runs left of a session that is there; None if they left nothing that may go."""
     store = holding.store
-    with reading.opened(holding.session, writing=True) as session:
+    with (open_session if dry_run else reading.opened)(holding.session, writing=True) as session:
         lengths = journals.load(store.journal).lengths
         recover.check(session, store, lengths)
         cut = reading.size_of_store(store) - lengths.originals - lengths.journal

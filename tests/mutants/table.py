@@ -1205,8 +1205,8 @@ MUTANTS = (
     Mutant(
         "a session is rewritten that its agent has loaded",
         "formats/codex_places.py",
-        '            if not lock(fd):\n                what, remedy = "a running',
-        '            if False:\n                what, remedy = "a running',
+        "if not lock(own):",
+        "if False:",
         _PLACES,
     ),
     Mutant(

@@ -409,6 +409,10 @@ def _skeleton(kind: str, payload: Any, outline: Callable[[Any], Any]) -> Any:
     if kind == "compacted":
         return [{**item, "content": kinds(item.get("content"))} for item in payload["replacement_history"]]
     changed: Block = {"last_agent_message": str} if "last_agent_message" in payload else {}
+    if payload.get("type") == "item_completed":
+        copies = ("aggregated_output", "command", "parsed_cmd", "summary_text", "raw_content", "stdout", "stderr")
+        item = payload["item"]
+        changed["item"] = {key: type(value) if key in copies else kinds(value) for key, value in item.items()}
     if kind == "response_item":
         payload = {key: value for key, value in payload.items() if key != "id" or payload.get("role") == "user"}
     if "images" in payload:

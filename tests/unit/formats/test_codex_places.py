@@ -243,7 +243,7 @@ def test_what_an_older_version_left_wrong_is_mended_first(command: str, home: Ho
 def test_commands_that_only_read_tell_what_is_wrong(home: Home) -> None:
     compressed_by_an_older_version(home.parent)
     before = home.bytes()
-    with pytest.raises(Damaged, match="Codex's index has other places"):
+    with pytest.raises(Damaged, match="names another place than it has"):
         verify_session(home.parent)
     compress_session(home.parent, EAGER, dry_run=True)
     assert home.bytes() == before
