@@ -285,12 +285,12 @@ class CodexPointers(Pointers):
 
     def base(self) -> CodexPointers | None:
         """Find the rollout that this one goes on from."""
-        header = _header(self.path)
-        if header is None or not header.base:
-            return None
-        path = next((each for each, _ in _rollouts(self._home) if each.name.endswith(f"{header.base}.jsonl")), None)
-        there = _header(path) if path else None
-        return CodexPointers(path, self._home, there.thread, is_own=self._is_own) if path and there else None
+        with suppress(ValueError):
+            if (header := _header(self.path)) and header.base:
+                for path, _ in _rollouts(self._home):
+                    if path.name.endswith(f"{header.base}.jsonl") and (there := _header(path)):
+                        return CodexPointers(path, self._home, there.thread, is_own=self._is_own)
+        return None
 
     def children(self, when: int = 0) -> list[tuple[Path, _Header]]:
         """Find the rollouts that go on from a place in this one, anew for each value of `when`, and always without one.
