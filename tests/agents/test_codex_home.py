@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from sessioncompress.errors import InUse
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import Packed, packed_in, unpack_sessions
@@ -102,6 +103,16 @@ def _check(threads: Threads, lists: Mapping[str, Any], requests: Mapping[str, Re
             assert [each["id"] for each in forked] == turns[: turns.index(last) + 1]
     for name, request in threads.requests().items():
         assert differences(requests[name].body, request.body) == [], name
+
+
+def test_what_a_running_codex_has_loaded_is_refused(threads: Threads) -> None:
+    """Also while nothing happens there: it would go on with the file that we replaced."""
+    before = threads.there.rollout.read_bytes()
+    with codex.app_server(threads.there) as ask:
+        ask("thread/resume", threadId=threads.there.name)
+        with pytest.raises(InUse, match="a running Codex has it loaded"):
+            compress_session(threads.there.rollout, NO_THRESHOLDS)
+    assert threads.there.rollout.read_bytes() == before
 
 
 def test_all_is_whole_after_each_command(threads: Threads) -> None:
