@@ -96,7 +96,7 @@ TABLE = (
         ("omp",),
         "ohmypi.OhMyPi",
         ("type", "session"),
-        _Said("oh-my-pi", "18.2.0"),
+        _Said("oh-my-pi", "18.2.3"),
         # It heeds the variable of pi too, and what it writes there is found there. `agent` is left out under
         # XDG_DATA_HOME.
         folders=(
@@ -126,7 +126,7 @@ TABLE = (
         ("claude", "cc"),
         "claude.ClaudeCode",
         ("parentUuid", None),
-        _Said("Claude Code", "2.1.100, 2.1.329", "JSON lines; those of its subagents too"),
+        _Said("Claude Code", "2.1.100, 2.1.332", "JSON lines; those of its subagents too"),
         keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
         others=(b'"parts"',),
         folders=(
@@ -159,7 +159,7 @@ TABLE = (
         (),
         "opencode.OpenCode",
         ("info", None),
-        _Said("OpenCode", "1.18.33, after `opencode import`", "one JSON document, as `opencode export` writes it"),
+        _Said("OpenCode", "1.18.34, after `opencode import`", "one JSON document, as `opencode export` writes it"),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         is_document=True,
     ),

@@ -17,7 +17,7 @@ from tests.agents.replies import Reply, anthropic_call
 from tests.agents.resuming import PROMPT, request_of, requests_of
 from tests.agents.standin import Request
 
-OLD, NEW = "2.1.100", "2.1.329"
+OLD, NEW = "2.1.100", "2.1.332"
 """The last that is a script for Node at hand, and one that is a program of its own."""
 
 KEY = "no-key"
