@@ -233,6 +233,7 @@ class Life:
         self.lines += beside(home, state, session)
         # Where the agent only reads the file that we rewrite, a restore takes it back to before the first resume.
         second = first if session.read_bytes() == original else self.resume(session)
+        left = Bytes()
         for how, rewrite, wanted, judge in (
             ("compress", lambda: compressed(session, NO_THRESHOLDS), first, _judged),
             ("restore", lambda: restored(session, original), second, _exact),
@@ -245,7 +246,7 @@ class Life:
                 del self.seat.asked[asked:]
             try:
                 done = rewrite()
-                left = bytes_of(session) if how == "archive" else Bytes()
+                left = bytes_of(session) if how == "archive" else left
                 self.agent.put_back(self.seat, session)
                 self.wrong += [
                     f"{how}: {each}" for each in self._compared(how, done, wanted, self.resume(session), judge)
@@ -253,8 +254,7 @@ class Life:
             except Exception as error:
                 # Whatever goes wrong with one way, or below with one agent, all else is looked at.
                 self.wrong.append(f"{how}: {error}")
-            if how == "archive":
-                self.lines[:0] = table(kinds, left)
+        self.lines[:0] = table(kinds, left)
         self.wrong[:0] = [
             f"kinds: {share:.1%} are {label}, which no format names" for label, share in kinds.unknown(MOST)
         ]
@@ -332,7 +332,9 @@ def bring(agent: Agent) -> tuple[str, Path]:
     """
     folder, pins = user_cache_path("sessioncompress-watch") / agent.name, json.loads(PINS.read_bytes())
     stub = {"package.json": '{"name": "stub", "version": "1.0.0"}', "index.js": "module.exports = () => ({});\n"}
-    (folder / "stub").mkdir(parents=True, exist_ok=True)
+    # To npm what was once the latest stays the latest.
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "stub").mkdir(parents=True)
     for name, text in stub.items():
         (folder / "stub" / name).write_text(text)
     own = [
@@ -367,7 +369,8 @@ def versions(name: str) -> list[str]:
     """Return a package's versions, from the one that npm calls the latest down; none where npm has none."""
     latest = _npm("view", name, "dist-tags.latest").stdout.strip()
     found = json.loads(_npm("view", name, "versions", "--json").stdout) if latest else []
-    older = [each for each in found if "-" not in each and _numbers([each]) < _numbers([latest])]
+    listed = found if isinstance(found, list) else []
+    older = [each for each in listed if "-" not in each and _numbers([each]) < _numbers([latest])]
     return [latest, *sorted(older, key=lambda each: _numbers([each]), reverse=True)] if latest else []
 
 
