@@ -26,9 +26,6 @@ _PAIRS = (("oldText", "newText"), ("old_string", "new_string"), ("old_str", "new
 _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
 """The key of the text that an edit puts in the place of another, and the other way round."""
 
-_LONGEST_ESCAPE = 8
-"""Bytes of JSON that a character may take, and more."""
-
 _FILE_KEYS = frozenset({"path", "file_path", "filePath", "absolute_path", "dir_path", "paths", "cwd", "workdir"})
 
 
@@ -75,7 +72,8 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         # Some APIs have the arguments as a string that holds JSON; what holds none is a text like any other.
         arguments = values.given(arguments)
     for path, text, other in _leaves(arguments, change.path):
-        if len(text) <= limit // _LONGEST_ESCAPE:
+        # No character takes as many bytes of JSON.
+        if len(text) <= limit // 8:
             continue
         old = literal(text)
         if len(old) <= limit:

@@ -10,21 +10,9 @@ from msgspec import Struct
 
 from sessioncompress.compressors.names import Index
 from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
+from sessioncompress.core import model
 from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
-from sessioncompress.core.model import (
-    Block,
-    Call,
-    Change,
-    JsonPath,
-    Kind,
-    Origin,
-    OurKey,
-    Purpose,
-    Role,
-    Shape,
-    Standing,
-    Treatment,
-)
+from sessioncompress.core.model import Block, Call, Change, JsonPath, Kind, Purpose, Role, Shape, Standing, Treatment
 from sessioncompress.core.text import estimate
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import SMALLEST_LIMIT, Policy
@@ -33,9 +21,9 @@ from sessioncompress.policy.model import SMALLEST_LIMIT, Policy
 class Recorded(Protocol):
     """Replacements with their originals, as a journal holds them."""
 
-    def __contains__(self, key: OurKey) -> bool: ...
+    def __contains__(self, key: model.OurKey) -> bool: ...
 
-    def origin(self, key: OurKey) -> Origin | None:
+    def origin(self, key: model.OurKey) -> model.Origin | None:
         """Find the original of a replacement; None if there is no such replacement."""
 
 
@@ -50,14 +38,14 @@ class Ours:
         self.recorded = recorded
         self._new: set[int] = set()
 
-    def __contains__(self, key: OurKey) -> bool:
+    def __contains__(self, key: model.OurKey) -> bool:
         return hash(key) in self._new or any(key in each for each in self.recorded)
 
-    def add(self, key: OurKey) -> None:
+    def add(self, key: model.OurKey) -> None:
         """Add a replacement that the run under way makes."""
         self._new.add(hash(key))
 
-    def origin(self, key: OurKey) -> Origin | None:
+    def origin(self, key: model.OurKey) -> model.Origin | None:
         """Find the original of a replacement that a journal holds."""
         return next((found for each in self.recorded if (found := each.origin(key)) is not None), None)
 

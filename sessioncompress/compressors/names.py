@@ -65,7 +65,6 @@ _ESCAPE = re.compile(rb"\\[\\nt]")
 """What in JSON text parts words, or hides that the next character does not."""
 _DOT = ord(".")
 
-
 LOOKED_AT: Final = 16_384
 """Characters of a result in which names are looked for: three quarters from its beginning, the rest from its end."""
 MOST_HELD: Final = 8 << 20

@@ -366,14 +366,12 @@ _SUMMARIES = (
 )
 """How the usual runners of tests write the line of a test that failed, and the line that sums a run up."""
 
-
 _IN_TESTS = ("FAIL", "fail", "Fail", "ERROR", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
 _IN_PHPUNIT = ("::",)
 _IN_SUMS = ("FAIL", "fail", "Fail", "passed", "===", ", Assertions: ")
 """One of it stands in each line of a test that failed, of one of PHPUnit's, and of a sum."""
 _IN_REPORTS = (*_IN_TESTS, "passed")
 """Where none of it stands, no runner reports anything."""
-
 
 _MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)

@@ -18,10 +18,6 @@ from sessioncompress.core.model import PLAIN, Block, Change, JsonPath, Kind, Pur
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.policy.model import Placeholder
 
-_LEAST = 50 * CHARACTERS_PER_TOKEN
-"""Characters. What gains fewer tokens is not worth a hole in the session."""
-
-
 _SAME = "same text as a later {tool} {what}{of}"
 _FOLLOWS = "repeated in the text that follows"
 _READ_AGAIN = "older content of {file}, read again later"
@@ -71,7 +67,8 @@ def prune(view: View) -> Iterator[Change]:
 
 def _gains(block: Block, note: str = "") -> bool:
     """Tell whether enough is gained if a marker with this note takes a block's place."""
-    return block.size - MARKER_BYTES - len(note) >= _LEAST
+    # What gains fewer tokens is not worth a hole in the session.
+    return block.size - MARKER_BYTES - len(note) >= 50 * CHARACTERS_PER_TOKEN
 
 
 def _aged(view: View) -> frozenset[Place]:

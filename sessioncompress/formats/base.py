@@ -321,12 +321,10 @@ def uuid_of(what: str, seed: str) -> str:
     return str(UUID(bytes=made[:16], version=4))
 
 
-_NOT_ENTRIES = frozenset({Role.BLANK, Role.OPAQUE})
-
-
 def entries(lines: Lines) -> list[int]:
     """Find the lines that the agent reads as entries, also where we do not (those are sealed)."""
-    return [number for number, role in enumerate(lines.roles) if role not in _NOT_ENTRIES or lines.facts[number].sealed]
+    others = (Role.BLANK, Role.OPAQUE)
+    return [number for number, role in enumerate(lines.roles) if role not in others or lines.facts[number].sealed]
 
 
 def tree_shape(lines: Lines, leaf: int | None = None) -> Shape:
@@ -344,6 +342,12 @@ def tree_shape(lines: Lines, leaf: int | None = None) -> Shape:
         step = numbers.get(lines.parents[step])
     path.reverse()
     return Shape(array("I", path), frozenset(dead(lines, path)))
+
+
+def newest_time(session: Written, numbers: Iterable[int]) -> str:
+    """Read the time of the first of these entries that has one, the newest say; without any, the beginning of 1970."""
+    times = (session.entry(number).get("timestamp") for number in numbers)
+    return next((time for time in times if isinstance(time, str) and moment(time)), "1970-01-01T00:00:00.000Z")
 
 
 def tree_leaves(lines: Lines) -> list[int]:
@@ -369,11 +373,7 @@ def dead(lines: Lines, live: Sequence[int]) -> set[int]:
     return gone.union(takewhile(lambda number: not keeps or lines.ids[number] != keeps, earlier))
 
 
-_LATEST = 1 << 53
-"""Milliseconds: what JavaScript counts exactly."""
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _MINUTE = len("2026-01-31T12:34")
 _SECONDS = re.compile(r":([0-5]\d)\.(\d{3})Z", re.ASCII)
 """What agents write behind the minute."""
@@ -382,7 +382,8 @@ _SECONDS = re.compile(r":([0-5]\d)\.(\d{3})Z", re.ASCII)
 def moment(value: Any) -> int:
     """Read a time in milliseconds, from such a number or from a text that names it; 0 where it is neither."""
     if isinstance(value, int):
-        return int(value) if 0 <= value <= _LATEST else 0
+        # JavaScript counts exactly up to there.
+        return int(value) if 0 <= value <= 1 << 53 else 0
     written = values.text(value)
     try:
         if (seconds := _SECONDS.fullmatch(written, _MINUTE)) is None:
@@ -397,4 +398,4 @@ def moment(value: Any) -> int:
 
 @lru_cache(maxsize=64)
 def _milliseconds(written: str) -> int:
-    return (datetime.fromisoformat(written).astimezone(UTC) - _EPOCH) // _MILLISECOND
+    return (datetime.fromisoformat(written).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)

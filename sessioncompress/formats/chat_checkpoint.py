@@ -17,8 +17,6 @@ from sessioncompress.formats import base, values
 from sessioncompress.formats.base import CannotCheckpoint
 
 _SYSTEM = ("system", "developer")
-_RANDOM = 7
-"""So many characters end the id of a summary of gencode's."""
 
 GONE = -1
 """What gencode's notes of an answer name where its message left."""
@@ -83,7 +81,8 @@ def _around(session: Written, cut: Cut, gone: frozenset[int], summary: Summary) 
 
 def _record(session: Written, cut: Cut, gone: frozenset[int], summary: Summary, at: str) -> Mapping[str, Any]:
     tools = Counter(call.tool for number in sorted(gone) for call in session.lines[number].calls)
-    digits = xxh3_64_hexdigest(f"{min(cut.kept)}\n{summary.text}".encode())[:_RANDOM]
+    # So many characters end the id of a summary of gencode's.
+    digits = xxh3_64_hexdigest(f"{min(cut.kept)}\n{summary.text}".encode())[:7]
     return {
         "id": f"sum-{base.moment(at)}-{digits}",
         "type": "compaction",

@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
 _THOUGHTS = ("thinking", "redacted_thinking")
 _PICTURES = ("image", "document")
-_USERS_WORDS = "The user doesn't want to "
-"""So begins the result of a call that the user refused, perhaps saying why."""
 
 _THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
-_UNCHANGED = "File unchanged since last read"
 
 
 class ClaudeReader(base.Reader):
@@ -135,7 +132,7 @@ class ClaudeReader(base.Reader):
             calls: list[model.Call] = []
             for index, part in results:
                 written = part.get("content")
-                if isinstance(written, str) and written.startswith(_UNCHANGED):
+                if isinstance(written, str) and written.startswith("File unchanged since last read"):
                     # A read that only says that its file is as it was supersedes no earlier read.
                     role = Role.OTHER
                 failed |= part.get("is_error") is True
@@ -152,7 +149,8 @@ class ClaudeReader(base.Reader):
 
 def _result(path: JsonPath, content: Any, made: model.Call, blocks: list[Block]) -> int:
     if isinstance(content, str):
-        if not content.startswith(_USERS_WORDS):
+        # So begins the result of a call that the user refused, perhaps saying why.
+        if not content.startswith("The user doesn't want to "):
             blocks += values.long_text(Kind.RESULT, path, content, made.tool, made.id)
         return len(content)
     for index, part in enumerate(values.items(content)):

@@ -14,10 +14,6 @@ from sessioncompress.core.text import json_safe, utf8
 from sessioncompress.formats import values
 from sessioncompress.formats.base import CannotCheckpoint, moment, uuid_of
 
-_HEAD = (
-    "This session is being continued from a previous conversation that ran out of context. "
-    "The summary below covers the earlier portion of the conversation.\n\n"
-)
 _KEPT_WHOLE = "Recent messages are preserved verbatim."
 _BEHIND = (
     "If you need specific details from before compaction",
@@ -132,7 +128,10 @@ def _tagged(text: str, tag: str) -> str:
 
 def framed(text: str) -> str:
     """Put the agent's own words around a summary, as it does where messages are kept."""
-    return f"{_HEAD}{text}\n\n{_KEPT_WHOLE}"
+    return (
+        "This session is being continued from a previous conversation that ran out of context. "
+        f"The summary below covers the earlier portion of the conversation.\n\n{text}\n\n{_KEPT_WHOLE}"
+    )
 
 
 def unframed(text: str) -> str:

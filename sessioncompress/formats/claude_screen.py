@@ -22,7 +22,6 @@ _RESULT = "toolUseResult"
 _PROGRESS = "data"
 """What a tool said while it was at work, in a line of the type `progress`."""
 
-_SHOWN_CONTENT: JsonPath = (_PROGRESS, "message", "message", "content")
 _EMPTIED = frozenset({"structuredPatch", "filenames", "normalizedMessages"})
 """Lists of many short values; an empty one is as good to the screen."""
 
@@ -31,9 +30,6 @@ _NULLED = "originalFile"
 
 _READ_CONTENT = frozenset({(_RESULT, "file", "content"), (_RESULT, "file", "base64")})
 """What a read returned. The screen says how many lines, pages or bytes that were."""
-
-_WRITTEN: JsonPath = (_RESULT, "content")
-"""The new content of a file. The screen shows that of a new file, and of one that was there before the difference."""
 
 _PLACES = frozenset(
     {"filePath", "file_path", "path", "filename", "persistedOutputPath", "rawOutputPath", "outputFile", "cwd", "url"}
@@ -69,13 +65,14 @@ def stand_in(path: JsonPath, value: Any) -> Any:
 
 def _is_unseen(entry: Entry, path: JsonPath) -> bool:
     """Tell whether no screen shows a copy again; one of what was said at work, once that is done."""
-    if path == _WRITTEN:
+    if path == (_RESULT, "content"):
+        # The screen shows the content of a new file, and of one that was there before the difference.
         return values.fields(entry.get(_RESULT)).get("type") == "update"
     return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == _PROGRESS and entry.get("type") == "progress")
 
 
 def _is_emptied(path: JsonPath) -> bool:
-    return path[-1] in _EMPTIED or path == _SHOWN_CONTENT
+    return path[-1] in _EMPTIED or path == (_PROGRESS, "message", "message", "content")
 
 
 def _add_copies(value: Any, path: JsonPath, tool: str, call: str, found: list[Block]) -> None:

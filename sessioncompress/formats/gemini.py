@@ -21,7 +21,6 @@ _TOOLS = (
 )
 _FILE_KEYS = ("file_path", "absolute_path", "path", "dir_path")
 _HEADER_KEYS = ("sessionId", "projectHash")
-_OUTER_KEYS = (*_HEADER_KEYS, "startTime")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 _BACK = "$rewindTo"
 
@@ -305,7 +304,7 @@ class Gemini(base.Format):
 
 
 def _is_header(entry: Mapping[str, Any]) -> bool:
-    return "type" not in entry and all(isinstance(entry.get(key), str) for key in _OUTER_KEYS)
+    return "type" not in entry and all(isinstance(entry.get(key), str) for key in (*_HEADER_KEYS, "startTime"))
 
 
 def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:

@@ -19,26 +19,13 @@ NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
 SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
 """The agent's own tags around a summary, which the model reads as a message of the user."""
 
-_BEFORE_SNAPSHOT = (SNAPSHOT, "<scratchpad>")
-"""How a message with a summary begins: a model may think aloud first."""
-
 THANKS = "Got it. Thanks for the additional context!"
 """What the agent itself has the model answer to a summary."""
 
 _EXIT = re.compile(r"^Exit Code: (-?\d{1,5})$", re.MULTILINE)
-"""The line of a command's result that tells its exit status."""
-
-_EXIT_WITHIN = 200
-"""Characters at a result's end in which it stands."""
-
-_FAILED = ("error", "cancelled")
-"""What a call is recorded as that failed; of a command the exit status says more."""
+"""The line of a command's result that tells its exit status, within the last 200 characters."""
 
 _SUMMARY = "summary"
-_FEW = 8
-"""So many of the last lines before what is kept are asked when they were written: a line may be slow to find."""
-
-_BEGINNING = "1970-01-01T00:00:00.000Z"
 _UPDATE = b'{"$set":{"messages":['
 _UPDATE_END = b"]}}\n"
 """A line that sets all messages of the session anew, as the agent writes it."""
@@ -96,16 +83,17 @@ def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
 
 def _failed(status: Any, text: str) -> bool | None:
     """Tell whether a call failed, by what is recorded of it and by the exit status in its result."""
-    if status in _FAILED:
+    if status in ("error", "cancelled"):
         return True
-    code = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:]
+    code = _EXIT.findall(text[-200:])[-1:]
     return code[0] != "0" if code else False if status == "success" else None
 
 
 def snapshot_in(text: str) -> str:
     """Read the summary that a message is, without its tags; empty where it is none."""
     start, end = text.find(SNAPSHOT), text.rfind(SNAPSHOT_END)
-    if start < 0 or end < start or not text.lstrip().startswith(_BEFORE_SNAPSHOT):
+    # A model may think aloud first.
+    if start < 0 or end < start or not text.lstrip().startswith((SNAPSHOT, "<scratchpad>")):
         return ""
     return text[start + len(SNAPSHOT) : end].strip()
 
@@ -184,7 +172,9 @@ def document(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
 
 def _messages(session: Written, cut: Cut, summary: Summary) -> list[bytes]:
     """Write the summary, and the answer to it."""
-    time, text = _time(session, cut), f"{SNAPSHOT}\n{utf8(summary.text)}\n{SNAPSHOT_END}"
+    # A line may be slow to find: so only the last few are asked when they were written.
+    time = base.newest_time(session, islice(reversed(cut.old), 8))
+    text = f"{SNAPSHOT}\n{utf8(summary.text)}\n{SNAPSHOT_END}"
     name = base.uuid_of(_SUMMARY, text)
     asked = {"id": name, "timestamp": time, "type": "user", "content": [{"text": text}]}
     thanks = {"id": base.uuid_of("answer", name), "timestamp": time, "type": "gemini", "content": [{"text": THANKS}]}
@@ -194,9 +184,3 @@ def _messages(session: Written, cut: Cut, summary: Summary) -> list[bytes]:
 def is_ours(name: str, text: str) -> bool:
     """Tell whether a message is a summary that we wrote, wherever it stands."""
     return name == base.uuid_of(_SUMMARY, text)
-
-
-def _time(session: Written, cut: Cut) -> str:
-    """Find when the last message was written for which the summary stands."""
-    times = (session.entry(number).get("timestamp") for number in islice(reversed(cut.old), _FEW))
-    return next((values.text(time) for time in times if isinstance(time, str) and base.moment(time)), _BEGINNING)

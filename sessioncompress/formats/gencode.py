@@ -17,10 +17,7 @@ _USERS_WORDS = "askuserquestion"
 _TOOLS = "edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
 _METADATA_KEYS = ("id", "createdAt", "updatedAt", "provider", "model", "cwd")
 _ROLES = ("system", "user", "assistant")
-_BESIDE = "anthropic"
-"""The provider whose caches are counted beside the input."""
 
-_CLEARED = "[Old tool result content cleared]"
 SUMMARY = "[Earlier conversation - "
 """How the agent's message of the system begins that holds a summary; the rest of that line counts messages."""
 
@@ -140,7 +137,7 @@ class GenCode(base.Format):
         if not entry["content"][part[-1]].keys().isdisjoint({_PRUNED, _PRUNED_AT}):
             return None
         at = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return Cleared(_CLEARED, {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
+        return Cleared("[Old tool result content cleared]", {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         return chat_checkpoint.gencode(session, cut, summary, SUMMARY)
@@ -148,7 +145,8 @@ class GenCode(base.Format):
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Read the answers that the document notes in its head, each with the message that it ends with."""
         metadata = values.fields(values.fields(document).get("metadata"))
-        read = model.beside if metadata.get("provider") == _BESIDE else model.within
+        # Only this provider's caches are counted beside the input.
+        read = model.beside if metadata.get("provider") == "anthropic" else model.within
         found: dict[int, Answer] = {}
         for note in map(values.fields, values.items(metadata.get("completions"))):
             number, counted = note.get("afterMessageIndex"), values.fields(note.get("usage"))

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 
-_KEYS_SHOWN = 8
-
 
 class Sample(NamedTuple):
     """What is looked at of a file: its first bytes, its first objects, and all of it where that is one JSON value."""
@@ -36,7 +34,7 @@ def seen(sample: Sample) -> str:
     if isinstance(sample.value, dict) or sample.entries:
         shown = sample.value if isinstance(sample.value, dict) else sample.entries[0]
         what = "one JSON document with" if shown is sample.value else "its first object has"
-        return f"{what} the keys {', '.join(list(shown)[:_KEYS_SHOWN]) or '(none)'}"
+        return f"{what} the keys {', '.join(list(shown)[:8]) or '(none)'}"
     if sample.first.lstrip()[:1] in (b"{", b"["):
         return "it starts like one JSON document, but is not JSON (cut off, or not UTF-8), or has over a million values"
     return "no JSON object in its first lines"

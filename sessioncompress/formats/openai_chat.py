@@ -20,8 +20,6 @@ _IMAGE = "image_url"
 SUMMARY = "[Continuing from compressed context.]\n\n"
 """How the message of the user begins in which we put a summary: the form has none for it."""
 
-_SPEAK = ("user", "assistant", "tool")
-
 _REASONING = ("reasoning", "reasoning_content")
 
 
@@ -46,7 +44,7 @@ class ChatReader(base.Reader):
     def line(self, raw: bytes, entry: Entry) -> Line:
         content = entry.get("content")
         size = values.characters(content)
-        began, self._began = self._began, self._began or entry.get("role") in _SPEAK
+        began, self._began = self._began, self._began or entry.get("role") in ("user", "assistant", "tool")
         match entry.get("role"):
             case "assistant":
                 return self._answer(raw, entry, size)
@@ -146,7 +144,6 @@ _KEYS = frozenset(
 """What a message may hold: OpenAI's keys, those of providers that think aloud, and what programs note beside them."""
 
 _PARTS = frozenset({_TEXT, _IMAGE, "input_audio", "file", "refusal"})
-_FILE_KEYS = frozenset({*values.FILE_KEYS, "cwd", "workdir"})
 CLEARED = re.compile(r"\[Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?\]")
 """What lists of chats say of a result that is gone."""
 _EXIT = re.compile(r"\bexit[ _]?(?:ed with )?(?:code|status)\W{0,4}?(-?\d{1,5})\b", re.IGNORECASE)
@@ -189,7 +186,7 @@ class Chat(base.Format):
             case ("content", int(index)):
                 return isinstance(value, dict) and values.type_of(entry["content"][index]) == _IMAGE
             case ("tool_calls", int(index), "function", "arguments", *_, step):
-                return isinstance(value, str) and step not in _FILE_KEYS
+                return isinstance(value, str) and step not in (*values.FILE_KEYS, "cwd", "workdir")
             case ("tool_calls", int(index), "function", "arguments"):
                 # They stay a string of JSON where they are one.
                 now = entry["tool_calls"][index][_FUNCTION]["arguments"]

@@ -20,12 +20,6 @@ _FILE_KEYS = ("filePath", "path")
 _TIED = frozenset({"openai", "copilot"})
 """Providers whose data at a text or a call names the reasoning before it; both are optional."""
 
-_PRUNED = frozenset({"output", "attachments"})
-"""What of a call the model does not get when the agent has pruned it."""
-
-_ABORTED = "MessageAbortedError"
-"""The error with which an answer is still sent; one with any other is not."""
-
 _DIFFS: JsonPath = ("info", "summary", "diffs")
 
 _Part = tuple[int, Mapping[str, Any]]
@@ -100,7 +94,8 @@ class OpenCodeReader(base.Reader):
     def said(self, entry: Entry) -> Iterator[Said]:
         info = values.fields(entry.get("info"))
         error = values.fields(info.get("error"))
-        if info.get("role") not in ("user", "assistant") or (error and error.get("name") != _ABORTED):
+        # An answer with any other error is not sent again.
+        if info.get("role") not in ("user", "assistant") or (error and error.get("name") != "MessageAbortedError"):
             return
         for _, part in values.parts(entry.get("parts")):
             text = values.part_text(part) if part.get("type") == "text" else ""
@@ -133,7 +128,8 @@ def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:
     values.arguments((*path, "input"), state.get("input"), call, blocks)
     output = values.text(state.get("output"))
     if _is_pruned(state) and not marker.occurs_in(output):
-        for key in sorted(_PRUNED & state.keys()):
+        # The model gets neither of them.
+        for key in sorted({"output", "attachments"} & state.keys()):
             blocks += values.whole(Kind.MIRROR, (*path, key), state[key], call.tool, call.name)
     elif not call.reads_skill:
         blocks += values.long_text(Kind.RESULT, (*path, "output"), output, call.tool, call.name)

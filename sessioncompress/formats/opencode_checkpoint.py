@@ -19,12 +19,7 @@ _ID = re.compile(r"msg_([0-9a-f]{12})[0-9A-Za-z]*+")
 """Such ids rise with the time, and the agent sorts by them."""
 
 _AGAIN = "Export the session again with 'opencode export SESSION > FILE', and run again."
-_TIMES = 1 << 48
 _LETTERS = digits + ascii_letters
-_AT_RANDOM = 14
-"""So many characters behind its time keep an id apart from others."""
-
-_TOKENS: Mapping[str, Any] = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
 def compaction(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
@@ -73,7 +68,7 @@ def compaction(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
             "summary": True,
             "path": answered.get("path"),
             "cost": 0,
-            "tokens": _TOKENS,
+            "tokens": {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}},
             "modelID": answered.get("modelID"),
             "providerID": answered.get("providerID"),
             "time": {"created": time + 2, "completed": time + 2},
@@ -145,7 +140,7 @@ def _time(session: Written) -> int:
 def _newest_id(ids: Sequence[str]) -> int:
     """Read the time in the newest id. Raises CannotCheckpoint where none can follow it."""
     newest = _ID.fullmatch(max(ids, default=""))
-    if newest is None or int(newest[1], 16) >= _TIMES - 2:
+    if newest is None or int(newest[1], 16) >= (1 << 48) - 2:
         raise CannotCheckpoint("the ids of its messages do not increase with time, as OpenCode's do", _AGAIN)
     return int(newest[1], 16)
 
@@ -153,7 +148,8 @@ def _newest_id(ids: Sequence[str]) -> int:
 def _new_id(kind: str, at: int, seed: str) -> str:
     number = xxh3_128_intdigest(f"{kind}\n{at}\n{seed}".encode(errors="backslashreplace"))
     letters = []
-    for _ in range(_AT_RANDOM):
+    # So many characters behind its time keep an id apart from others.
+    for _ in range(14):
         number, letter = divmod(number, len(_LETTERS))
         letters.append(_LETTERS[letter])
     return f"{kind}_{at:012x}{''.join(letters)}"

@@ -24,40 +24,11 @@ from sessioncompress.formats import base, values
 _SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummary")
 """The entries, and in some versions the messages, that are summaries."""
 
-_FILE_TAGS = ("files", "read-files", "modified-files")
-"""The tags of the lists of files that the agents put at a summary's end."""
-
-_SHELL = "bash"
-"""The tool as which a command of the user is said."""
-
 _ID_DIGITS = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_IN_NAMES = str.maketrans(":.", "--")
-_LISTS = (("read-files", "readFiles"), ("modified-files", "modifiedFiles"))
-"""The tags in which a summary lists files, and the keys under which its entry does."""
-
-_MOST_LISTED = 100
-"""Names of each list that a model reads; the entry's details have all."""
-
-_WITH_FILES = ("compaction", "branch_summary")
-"""The entries whose details list files."""
-
-_FOREIGN = ("fromHook", "fromExtension")
-"""What says of a compaction that an extension wrote it: its details may be anything."""
-
-_BRANCH = """The user explored a different conversation branch before returning here.
-Summary of that exploration:
-
-"""
-"""Stands before the summary of a branch."""
 
 _HANDOFF = "<handoff-context>\n{}\n</handoff-context>\n\nThe above is a handoff document from a previous session."
 """How oh-my-pi frames the document; it shows what stands between the tags."""
-
-_VERSION = 3
-"""The version of the sessions that all of the family read."""
-
-_BEGINNING = "1970-01-01T00:00:00.000Z"
 
 
 def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
@@ -85,7 +56,7 @@ def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Ite
         name, code = values.text(entry.get("id")), message.get("exitCode")
         failed = True if message.get("cancelled") is True else code != 0 if isinstance(code, int) else None
         given = {"command": values.text(message.get("command"))}
-        yield Said(Say.CALL, tool=_SHELL, call=name, purpose=Purpose.COMMAND, given=given)
+        yield Said(Say.CALL, tool="bash", call=name, purpose=Purpose.COMMAND, given=given)
         yield Said(Say.RESULT, values.text(message.get("output")), call=name, failed=failed)
 
 
@@ -109,7 +80,7 @@ def _has_failed(message: Mapping[str, Any]) -> bool | None:
 def _without_files(summary: str) -> str:
     """Take the lists of files off the end of a summary, where its agent puts them."""
     left = summary.rstrip()
-    for tag in reversed(_FILE_TAGS):
+    for tag in ("modified-files", "read-files", "files"):
         start = left.rfind(f"<{tag}>\n") if left.endswith(f"</{tag}>") else -1
         if start >= 0:
             left = left[:start].rstrip()
@@ -128,7 +99,8 @@ def compaction(
         "type": "compaction",
         "id": _new_id(ids, leaf, kept, summary.text),
         "parentId": leaf,
-        "timestamp": _time(session, live),
+        # What the last entry recorded of its request is then older than the compaction.
+        "timestamp": base.newest_time(session, reversed(live)),
         "summary": summary.text + _lists(files),
         "firstKeptEntryId": kept,
         "tokensBefore": summary.tokens_before,
@@ -182,14 +154,16 @@ def branch_summary(
     """Write the entry; the files of an earlier summary on the branch count in."""
     ids, roles = session.lines.ids, session.lines.roles
     silent = (number for number in left if roles[number] in (Role.OTHER, Role.CHECKPOINT))
-    files = _files((entry for entry in map(session.entry, silent) if entry.get("type") in _WITH_FILES), summary)
+    earlier = (entry for entry in map(session.entry, silent) if entry.get("type") in ("compaction", "branch_summary"))
+    files = _files(earlier, summary)
+    above = "The user explored a different conversation branch before returning here.\nSummary of that exploration:\n\n"
     entry = {
         "type": "branch_summary",
         "id": _new_id(ids, ids[live[-1]], ids[target], summary.text),
         "parentId": ids[target],
-        "timestamp": _time(session, live),
+        "timestamp": base.newest_time(session, reversed(live)),
         "fromId": ids[target],
-        "summary": _BRANCH + summary.text + _lists(files),
+        "summary": above + summary.text + _lists(files),
         "details": files,
     }
     return Checkpoint((Addition(len(session.lines), _line(entry)),))
@@ -199,11 +173,12 @@ def handoff(session: Written, live: Sequence[int], path: str, text: str, seed: s
     """Write a session of a header and one entry; its name and ids come of the source and a seed."""
     headers = (number for number, role in enumerate(session.lines.roles) if role is Role.HEADER)
     source = session.entry(next(headers, 0))
-    at = base.moment(_time(session, live))
+    at = base.moment(base.newest_time(session, reversed(live)))
     written = (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     digits = xxh3_128_hexdigest(f"{values.text(source.get('id'))}\n{seed}".encode(errors="backslashreplace"))
     name = str(UUID(f"{at:012x}7{digits[:3]}8{digits[3:18]}"))
-    header = {"type": "session", "version": _VERSION, "id": name, "timestamp": written}
+    # All of the family read this version.
+    header = {"type": "session", "version": 3, "id": name, "timestamp": written}
     header |= {"cwd": values.text(source.get("cwd")), "parentSession": path}
     entry = {
         "type": "custom_message",
@@ -215,7 +190,7 @@ def handoff(session: Written, live: Sequence[int], path: str, text: str, seed: s
         "parentId": None,
         "timestamp": written,
     }
-    file = f"{written.translate(_IN_NAMES)}_{name}.jsonl"
+    file = f"{written.translate(str.maketrans(':.', '--'))}_{name}.jsonl"
     return NewSession(file, _line(header) + _line(entry))
 
 
@@ -229,17 +204,12 @@ def _new_id(ids: Iterable[str], *seed: str) -> str:
     return next(each for each in made if each not in taken)
 
 
-def _time(session: Written, live: Sequence[int]) -> str:
-    """Find when the last entry was written: what it recorded of its request is then older than the compaction."""
-    times = (session.entry(number).get("timestamp") for number in reversed(live))
-    return next((values.text(time) for time in times if isinstance(time, str) and base.moment(time)), _BEGINNING)
-
-
 def _files(earlier: Iterable[Mapping[str, Any]], summary: Summary) -> dict[str, list[str]]:
     """List the files as the agent does, with those of its own summaries before."""
     read, changed = set(summary.read), set(summary.changed)
     for before in earlier:
-        if any(before.get(key) for key in _FOREIGN):
+        # What an extension wrote may hold anything.
+        if before.get("fromHook") or before.get("fromExtension"):
             continue
         details = values.fields(before.get("details"))
         read.update(map(values.text, values.items(details.get("readFiles"))))
@@ -253,8 +223,9 @@ def _names(files: Iterable[str]) -> list[str]:
 
 
 def _lists(files: Mapping[str, Sequence[str]]) -> str:
-    """Write the lists that stand at a summary's end."""
-    listed = ((tag, "\n".join(files[key][:_MOST_LISTED])) for tag, key in _LISTS)
+    """Write the lists that stand at a summary's end, a hundred names of each: the entry's details have all."""
+    tags = {"read-files": "readFiles", "modified-files": "modifiedFiles"}
+    listed = ((tag, "\n".join(files[key][:100])) for tag, key in tags.items())
     return "".join(f"\n\n<{tag}>\n{names}\n</{tag}>" for tag, names in listed if names)
 
 
@@ -281,7 +252,7 @@ def _system_message(session: Written, live: Sequence[int]) -> dict[str, Any]:
     merged: dict[str, Any] = {"role": "system", "content": "\n\n".join(texts)}
     merged |= {"sections": left} if left else {}
     merged |= {"toolsAdded": list(tools.values())} if tools else {}
-    return {"systemMessage": {**merged, "timestamp": base.moment(_time(session, live))}}
+    return {"systemMessage": {**merged, "timestamp": base.moment(base.newest_time(session, reversed(live)))}}
 
 
 def _system_of(session: Written, number: int) -> Mapping[str, Any]:

@@ -287,7 +287,6 @@ def _made(row: _Row) -> Format:
 
 KEEPER = "pi"
 """Whose sessions an agent writes that keeps its state in a project."""
-_BELOW = (".GITCLAW/state/sessions", "state/sessions")
 _STORAGE = ("session", "message", "part")
 
 
@@ -326,7 +325,7 @@ def subagents(session: Path) -> list[Path]:
 
 def below(folder: Path) -> Iterator[Path]:
     """List where an agent that keeps its state in a project has the sessions of a project in that folder."""
-    yield from (folder / each for each in _BELOW)
+    yield from (folder / each for each in (".GITCLAW/state/sessions", "state/sessions"))
 
 
 def opencode() -> Path | None:

@@ -42,15 +42,8 @@ MANUAL = "manual"
 
 _THRESHOLDS = ("idleSeconds", "budget", "compact")
 _TOLD = (
-    *(
-        "tokensBefore",
-        "tokensAfter",
-        "tokensSummary",
-        "tokensSent",
-        "messagesBefore",
-        "messagesKept",
-        "messagesCompacted",
-    ),
+    *("tokensBefore", "tokensAfter", "tokensSummary", "tokensSent"),
+    *("messagesBefore", "messagesKept", "messagesCompacted"),
     *("strategy", "goalMethod", "by", "model", "modelFailure", "cost"),
     *("trigger", "tokensSince", "messagesSince", "multiplier"),
 )
@@ -138,8 +131,8 @@ def compact_session(
     a checkpoint is skipped. The policy's commands are asked before, and told after the session is closed. With
     `dry_run` the model and the command before are asked, too; the model only if it `sends`. Raises
     SessionCompressError with the session unchanged: Refused where the session's agent has no checkpoint that we write,
-    UsageError where `if_due` has no rule to go by,
-    FileFailed where a command, or a model without which none is to be written, fails.
+    UsageError where `if_due` has no rule to go by, FileFailed where a command, or a model without which none is to be
+    written, fails.
     """
     path = Path(path)
     if not policy.enabled:
@@ -168,12 +161,9 @@ def refuse_size(path: Path, policy: Policy) -> None:
     if policy.budget.rule is not Rule.SIZE:
         return
     others = [f'"{rule}"' for rule in Rule if rule is not Rule.SIZE]
-    raise UsageError(
-        'the budget\'s rule is "size", which does not say when to write a summary',
-        where=path,
-        state=NOT_CHANGED,
-        remedy=f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}.",
-    )
+    what = 'the budget\'s rule is "size", which does not say when to write a summary'
+    remedy = f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}."
+    raise UsageError(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
 def _to_log(stats: CompactStats) -> dict[str, Any]:
@@ -282,8 +272,7 @@ class _Compaction:
             # As all numbers of the policy, by four characters a token.
             if (saved := before - tokens) < self._rules.min_saved_tokens:
                 least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
-                reason = f"it would save only {saved:,} tokens of 4 characters, less than {least}"
-                return self._left(reason)
+                return self._left(f"it would save only {saved:,} tokens of 4 characters, less than {least}")
             if self._says_again(draft.added, found, found.kept if made.repeated else ()):
                 # The journal tells checkpoints by their lines: it would forget how the one that stands there goes.
                 return self._left("the summary that is there says it all")
@@ -344,12 +333,8 @@ class _Compaction:
                 made = session.form.dropping(session.written, found, made)
         if made is None:
             what = f"compact can't write a checkpoint for {session.form.name} sessions yet"
-            raise Refused(
-                what,
-                where=session.where,
-                state=NOT_CHANGED,
-                remedy="Run 'sessioncompress compress' instead, which makes it smaller.",
-            )
+            remedy = "Run 'sessioncompress compress' instead, which makes it smaller."
+            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy=remedy)
         return made
 
     def _cut(self) -> Cut | NoCut:

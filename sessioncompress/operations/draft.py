@@ -41,13 +41,6 @@ from sessioncompress.store.originals import Place
 from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
-_LEAST_SUMMARY = 1_000
-_SHARE_OF_OLD = 20
-"""A summary takes at most one in so many tokens of what it stands for, but never less than the least."""
-
-_SUMMED_UP = (Kind.ARGUMENT, Kind.RESULT)
-"""What of replaced texts a summary is made of."""
-
 
 @contextmanager
 def opened(
@@ -88,7 +81,8 @@ class Opened:
     def budget(self, old: Iterable[int]) -> int:
         """Tell how many tokens the summary of some lines may take; those that a run shortened count as they were."""
         tokens = text.estimate(sum(self.read.lines[number].reads + self._shortened(number) for number in old))
-        return max(min(self.policy.compact.summary_tokens, tokens // _SHARE_OF_OLD), _LEAST_SUMMARY)
+        # At most one in so many of those that it stands for, but never fewer than the least.
+        return max(min(self.policy.compact.summary_tokens, tokens // 20), 1_000)
 
     def _shortened(self, number: int) -> int:
         """Tell how many bytes of text a run took out of a line whose original is kept."""
@@ -96,7 +90,8 @@ class Opened:
         if number not in rewritten or rewritten[number].place is None:
             return 0
         blocks = self._journal.blocks_of(rewritten.rows[number])
-        return sum(block.bytes for block in blocks if block.kind in _SUMMED_UP)
+        # Of other replaced texts no summary is made.
+        return sum(block.bytes for block in blocks if block.kind in (Kind.ARGUMENT, Kind.RESULT))
 
     @property
     def preserved(self) -> str:
@@ -171,12 +166,8 @@ class Opened:
                 draft = DocumentDraft(document, made, sink)
                 if draft.too_large:
                     what = f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, which is too large for us to read"
-                    raise Refused(
-                        what,
-                        where=self.where,
-                        state=NOT_CHANGED,
-                        remedy="Start a new session with what 'sessioncompress handoff' writes.",
-                    )
+                    remedy = "Start a new session with what 'sessioncompress handoff' writes."
+                    raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
             draft.check(self._known, cut, self.where)
             yield draft
 

@@ -18,15 +18,7 @@ from msgspec import Struct
 from sessioncompress.errors import FileFailed, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.operations.sessions import (
-    ListedSession,
-    Project,
-    Selection,
-    Session,
-    printed,
-    project_of,
-    sessions,
-)
+from sessioncompress.operations.sessions import ListedSession, Selection, Session, printed, project_of, sessions
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found, folders, is_folder
 from sessioncompress.store import packing, recover_packs, unpacking
@@ -333,10 +325,18 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
 def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
     """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
     project = project_of(selection)
+
+    def takes(entry: Entry) -> bool:
+        if selection.agent not in (None, entry.agent) or not selection.globs.takes(entry.path):
+            return False
+        if selection.older_than is not None and time.time() - entry.members[0].mtime_ns / 1e9 < selection.older_than:
+            return False
+        return project is None or project.has(entry.project)
+
     found, wrong = _sorted(packed_in(paths) if paths else packed_anywhere())
     yield from wrong
     for each in _newest(found).values():
-        if each.pack.holds(each.entry) and _selects(selection, project, each.entry):
+        if each.pack.holds(each.entry) and takes(each.entry):
             yield each
 
 
@@ -394,14 +394,6 @@ def _listed(each: Packed, now: float) -> ListedSession:
         packed_size=round(now),
         title=entry.title,
     )
-
-
-def _selects(selection: Selection, project: Project | None, entry: Entry) -> bool:
-    if selection.agent not in (None, entry.agent) or not selection.globs.takes(entry.path):
-        return False
-    if selection.older_than is not None and time.time() - entry.members[0].mtime_ns / 1e9 < selection.older_than:
-        return False
-    return project is None or project.has(entry.project)
 
 
 def projects_instead(selection: Selection) -> list[str]:

@@ -28,9 +28,6 @@ from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord
 
-_SET = b'{"$set"'
-_SEVERAL = 2
-"""A line that sets messages comes in as many parts at least."""
 _AT_ONCE = 50
 """Checkpoints that are taken out while a session is read once: each reads what the one before it gives."""
 
@@ -220,8 +217,9 @@ class Names:
         return tuple(original for original, _ in known) if any(was != now for was, now in known) else ()
 
     def _whole(self, raw: bytes) -> str:
-        parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(_SET) else []
-        if len(parts) < _SEVERAL or not self._journal.store_size:
+        # A line that sets messages comes in several parts.
+        parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(b'{"$set"') else []
+        if len(parts) <= 1 or not self._journal.store_size:
             return sha256(raw).hexdigest()
         whole = sha256()
         with OriginalsReader(self._originals) as reader:

@@ -11,13 +11,8 @@ from msgspec import Struct
 from sessioncompress.core.jsonl import document_of, parse_any, pieces_of
 from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
+from sessioncompress.operations import checkpoints
 from sessioncompress.operations.altered import altered
-from sessioncompress.operations.checkpoints import (
-    out_of_document,
-    refuse_if_compacted,
-    refuse_if_rewritten,
-    with_removed,
-)
 from sessioncompress.operations.put_back import way_out
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.operations.unwinding import Unwound
@@ -77,16 +72,16 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         if unknown and not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
         if not journal.runs:
-            refuse_if_compacted(session, store, form)
+            checkpoints.refuse_if_compacted(session, store, form)
         for relative in family:
             _read_originals(relative, strangers)
         if any(each.removed for each in journal.checkpoints) and (
             document := document_of(session.reader, session.size)
         ):
-            out = out_of_document(document.raw, journal.checkpoints, store.originals)
-            refuse_if_rewritten(session, journal.checkpoints, store.originals, *out)
+            out = checkpoints.out_of_document(document.raw, journal.checkpoints, store.originals)
+            checkpoints.refuse_if_rewritten(session, journal.checkpoints, store.originals, *out)
         rewritten, missing = reading.find(session, journal)
-        missing = with_removed(session, journal, store.originals, rewritten, missing)
+        missing = checkpoints.with_removed(session, journal, store.originals, rewritten, missing)
         if any(each.dropped for each in journal.checkpoints):
             Unwound(session, journal, store.originals, None, journal.checkpoints).refuse_if_stuck()
         checked = _originals(session, store, journal, rewritten)
