@@ -18,7 +18,7 @@ from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
-from sessioncompress.pipeline import triage
+from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ def compress(
         if policy.commit_originals and not rehearse:
             options.show_originals(found.path, policy)
         named = found.named
-        # A file that the user named is opened if its first bytes do not show a session: it may be none.
-        if (skipped := _skip(found, policy, force=force)) is not None and (
-            not named or skipped.status == triage.UNCHANGED or triage.is_plainly_session(found.path)
-        ):
+        if (skipped := _skip(found, policy, force=force)) is not None and _is_settled(found, skipped, rehearse):
             return batch.Settled(skipped)
         from sessioncompress.operations.compress import compress_session
         from sessioncompress.pipeline.summary import CompressionStats, Status
@@ -152,6 +149,16 @@ def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | No
     from sessioncompress.operations import cloud
 
     return cloud.skip(found, policy, force=force)
+
+
+def _is_settled(found: Found, skipped: CompressionStats, rehearse: bool) -> bool:
+    """Tell whether a file in which nothing is due need not be opened."""
+    is_known = skipped.status == triage.UNCHANGED
+    if not found.named and not is_known:
+        return True
+    # A file that the user named may be no session. Where an agent keeps places of one elsewhere, these are put right.
+    has_places = not rehearse and reading.indexed_by(found.path) is not None
+    return not has_places and (is_known or triage.is_plainly_session(found.path))
 
 
 def _short(stats: CompressionStats) -> str:

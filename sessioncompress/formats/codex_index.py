@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -65,13 +66,19 @@ class Rows:
     def __init__(self, path: Path, rollout: str, session: Path, *, writing: bool) -> None:
         self._path, self._rollout, self._session = path, rollout, session
         with self._saying():
-            # One that may only read leaves files behind.
-            address = f"file:{quote(str(path))}?mode=rw"
+            how = "mode=rw"
+            if not writing:
+                # With nothing of a writer beside it, it is read as it is: else SQLite makes files there.
+                wal = path.with_name(f"{path.name}-wal")
+                how = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+            address = f"file:{quote(str(path))}?{how}"
             self._database = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._database.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
             with self._saying():
                 self._database.execute("PRAGMA trusted_schema = OFF")
-                self._database.execute("PRAGMA secure_delete = ON")
+                if writing:
+                    self._database.execute("PRAGMA secure_delete = ON")
                 self._database.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
                 self._columns = self._known()
         except BaseException:
@@ -167,7 +174,7 @@ class Rows:
         try:
             yield
         except sqlite3.Error as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 what, remedy = "another program keeps Codex's index locked", "Run again when Codex is idle."
                 raise InUse(f"{what} ({self._path})", where=self._session, state=NOT_CHANGED, remedy=remedy) from error
             raise self._refused(f"Codex's index cannot be changed: {error}", "Check it, or move it away.") from error

@@ -13,7 +13,7 @@ import re
 import stat
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +40,7 @@ _DIGITS: Final = 20
 """A place is given so much room where it has too little: no file is larger than such a number."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_ROLLOUT: Final = re.compile(rf"rollout-[^\n]*-(?:{_UUID.pattern}_)?({_UUID.pattern})\.jsonl(?:\.zst)?")
 _NUMBERED: Final = re.compile(rb'\{"timestamp":"[^"\\]{0,64}","ordinal":(\d{1,18})[,}]')
 _OFFSET: Final = re.compile(rb'"end_byte_offset":( *\d{1,20})')
 
@@ -126,34 +127,37 @@ def _base_of(path: Path, _inode: int) -> str:
     return header.base if header else ""
 
 
+class _Rollouts(NamedTuple):
+    """The rollouts of a home by their ids, and those that go on from others by the ids of these."""
+
+    named: dict[str, list[Path]]
+    forks: dict[str, list[Path]]
+
+
 @lru_cache(maxsize=4)
-def _forks(home: Path, _when: int) -> Mapping[str, list[Path]]:
-    """Find the rollouts of a home that go on from others, by the ids of those."""
-    found: dict[str, list[Path]] = {}
-    for path, inode in _rollouts(home):
-        with suppress(FileNotFoundError, ValueError, Refused):
-            if base := _base_of(path, inode):
-                found.setdefault(base, []).append(path)
+def _rollouts(home: Path, _when: int, *, through_links: bool) -> _Rollouts:
+    found = _Rollouts({}, {})
+    folders = [home / "sessions"]
+    for _ in ("year", "month", "day"):
+        folders = [folder / each.name for folder in folders for each in _listed(folder, through_links=through_links)]
+    for folder in (*folders, home / "archived_sessions"):
+        real = folder.resolve()
+        for each in _listed(folder, through_links=through_links):
+            path = real / each.name
+            if name := _ROLLOUT.fullmatch(each.name):
+                found.named.setdefault(name[1], []).append(path)
+                with suppress(FileNotFoundError, ValueError, Refused):
+                    if base := _base_of(path, each.inode()):
+                        found.forks.setdefault(base, []).append(path)
     return found
 
 
-def _rollouts(home: Path) -> Iterator[tuple[Path, int]]:
-    """List a home's rollouts, with their inode numbers."""
-    folders = [home / "sessions"]
-    for _ in ("year", "month", "day"):
-        folders = [Path(each.path) for folder in folders for each in _listed(folder) if each.is_dir()]
-    for folder in (*folders, home / "archived_sessions"):
-        for each in _listed(folder):
-            if each.name.startswith("rollout-") and each.name.endswith((".jsonl", ".jsonl.zst")):
-                yield folder / each.name, each.inode()
-
-
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda each: each.name)
-    except (FileNotFoundError, NotADirectoryError):
+def _listed(folder: Path, *, through_links: bool) -> list[os.DirEntry[str]]:
+    """List a folder, unless there is none, or its name is a link that nobody may follow."""
+    if not folder.is_dir() or (folder.is_symlink() and not through_links):
         return []
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda each: each.name)
 
 
 def pointers(path: str) -> Pointers:
@@ -161,7 +165,7 @@ def pointers(path: str) -> Pointers:
     session, header = Path(path), None
     with suppress(ValueError):
         header = _header(session)
-    if header is None or not _UUID.search(session.name):
+    if header is None or not _ROLLOUT.fullmatch(session.name):
         return Pointers()
     for root in agent_roots("codex"):
         if session.is_relative_to(root.resolve()):
@@ -185,10 +189,12 @@ class CodexPointers(Pointers):
         self._id = _UUID.findall(path.name)[-1]
 
     def wrong(self) -> str:
-        """Say what does not point to where it should."""
+        return self._wrong(0)
+
+    def _wrong(self, when: int) -> str:
+        """See Pointers; `when` as in children()."""
         with ExitStack() as opened:
-            # Listed at most every ten seconds: a run over all sessions asks this of each of them.
-            of_forks = {(header.number, header.offset) for _, header in self.children(int(time.monotonic() / 10))}
+            of_forks = {(header.number, header.offset) for _, header in self.children(when)}
             indexes = self._indexes(opened, writing=False)
             fd = opened.enter_context(disk.closing(open_file(self.path)))
             known = of_forks.union(*(each.known() for each in indexes))
@@ -202,12 +208,15 @@ class CodexPointers(Pointers):
         return ""
 
     def mend(self) -> None:
-        """Let all that points into the rollout, and into those that it goes on from, point to where it should."""
-        rollouts: list[CodexPointers] = [self]
-        while (base := rollouts[-1].base()) and all(base.path != each.path for each in rollouts):
-            rollouts.append(base)
-        for each in reversed(rollouts):
-            if each.wrong():
+        """Let all that points into the rollout, and into the one that it goes on from, point to where it should.
+
+        A run over all sessions does not list their home for each: once in ten seconds, and for one that is not listed.
+        """
+        when = int(time.monotonic() / 10) + 1
+        if self.path not in self._rollouts(when).named.get(self._id, ()):
+            when = time.monotonic_ns()
+        for each in (self._base(when), self):
+            if each and each._wrong(when):  # noqa: SLF001 - it is one of these too
                 with disk.closing(open_file(each.path)) as fd, each.moving(fd):
                     pass
 
@@ -215,7 +224,7 @@ class CodexPointers(Pointers):
     def leaving(self) -> Iterator[None]:
         if children := self.children():
             what = f"Codex goes on from it in {', '.join(path.name for path, _ in children[:3])}"
-            raise Refused(what, where=self.path, state=NOT_CHANGED, remedy="Pack these too; they go first.")
+            raise InUse(what, where=self.path, state=NOT_CHANGED, remedy="Pack these too.")
         with self._alone(needed=bool(self._databases())):
             yield
 
@@ -283,29 +292,35 @@ class CodexPointers(Pointers):
         rows = (Rows(each, self._id, self.path, writing=writing) for each in self._databases())
         return [opened.enter_context(closing(each)) for each in rows]
 
-    def base(self) -> CodexPointers | None:
+    def _base(self, when: int) -> CodexPointers | None:
         """Find the rollout that this one goes on from."""
         with suppress(ValueError):
             if (header := _header(self.path)) and header.base:
-                for path, _ in _rollouts(self._home):
-                    if path.name.endswith(f"{header.base}.jsonl") and (there := _header(path)):
+                for path in self._rollouts(when).named.get(header.base, ()):
+                    if path.suffix == ".jsonl" and (there := _header(path)):
                         return CodexPointers(path, self._home, there.thread, is_own=self._is_own)
         return None
+
+    def _rollouts(self, when: int) -> _Rollouts:
+        return _rollouts(self._home, when or time.monotonic_ns(), through_links=self._is_own)
 
     def children(self, when: int = 0) -> list[tuple[Path, _Header]]:
         """Find the rollouts that go on from a place in this one, anew for each value of `when`, and always without one.
 
         Raises Refused where one cannot follow.
         """
-        found = []
-        for path in _forks(self._home, when or time.monotonic_ns()).get(self._id, ()):
+        rollouts, found = self._rollouts(when), []
+        if others := [str(path) for path in rollouts.named.get(self._id, ()) if path != self.path]:
+            what, remedy = f"Codex's index has places of it, or of {others[0]}", "Move away the one that is a copy."
+            raise Refused(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+        for path in rollouts.forks.get(self._id, ()):
             with suppress(FileNotFoundError, ValueError):
                 if path == self.path or (header := _header(path)) is None:
                     continue
-                if path.name.endswith(".zst") or header.span == (0, 0):
-                    is_packed = path.name.endswith(".zst")
-                    what = "Codex has packed" if is_packed else "a Codex that we do not know wrote"
-                    remedy = "Resume that in Codex, which unpacks it." if is_packed else "Update sessioncompress."
+                if path.suffix == ".zst" or header.span == (0, 0):
+                    what, remedy = "a Codex that we do not know wrote", "Update sessioncompress."
+                    if path.suffix == ".zst":
+                        what, remedy = "Codex has packed", "Resume that in Codex, which unpacks it."
                     what = f"{what} {path.name}, which goes on from it"
                     raise Refused(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
                 found.append((path, header))
@@ -313,25 +328,40 @@ class CodexPointers(Pointers):
 
     def _databases(self) -> list[Path]:
         """Find the indexes that may know the rollout. Raises Refused where one is not this user's to change."""
+        return self._own_databases() if self._is_own else self._shown_databases()
+
+    def _own_databases(self) -> list[Path]:
+        """Find those in a home of the user's own, which may name others."""
         folders, config = [self._home], {}
         with suppress(OSError, ValueError):
             config = tomllib.loads((self._home / "config.toml").read_text())
         if named := values.text(config.get("sqlite_home")):
-            if not self._is_own:
-                raise self._stranger(f"{self._home / 'config.toml'} names another folder for it")
             folders.append(self._home / Path(named).expanduser())
         if named := os.environ.get("CODEX_SQLITE_HOME", "").strip():
             folders.append(Path(named).absolute())
-        found = [each / _INDEX for each in dict.fromkeys(folders) if os.path.lexists(each / _INDEX)]
-        if not self._is_own:
-            there = [(path, status) for path in (*found, self._home / _LOCKS) if (status := status_of(path))]
-            for path, status in (*there, (self._home, self._home.lstat())) if there else ():
-                if status.st_uid != os.geteuid() or stat.S_ISLNK(status.st_mode):
-                    raise self._stranger(f"{path} is a link, or another user's")
-            if any(os.path.lexists(f"{path}-journal") for path in found):
+        return [each / _INDEX for each in dict.fromkeys(folders) if (each / _INDEX).exists()]
+
+    def _shown_databases(self) -> list[Path]:
+        """Find the one in a home that only the rollout's path shows: anybody may have made it, with links elsewhere."""
+        index, locks = self._home / _INDEX, self._home / _LOCKS
+        there = {path: found for path in (index, locks) if (found := status_of(path))}
+        if not there:
+            return []
+        beside = (self._home, *(self._home / f"{_INDEX}-{each}" for each in ("wal", "shm", "journal")))
+        there |= {path: found for path in beside if (found := status_of(path))}
+        for path, found in there.items():
+            is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            if found.st_uid != os.geteuid() or not (is_plain or stat.S_ISDIR(found.st_mode)):
+                raise self._stranger(f"{path} is a link, or another user's")
+            if path.name.endswith("-journal"):
                 # Codex leaves none. SQLite would do what it says, which may be to delete any file.
-                raise self._stranger("beside it lies a journal that is not Codex's")
-        return found
+                raise self._stranger(f"{path} is not Codex's")
+        config = b""
+        with suppress(OSError, Refused), disk.closing(open_file(self._home / "config.toml")) as fd:
+            config = os.pread(fd, disk.BUFFER, 0)
+        if b"sqlite_home" in config:
+            raise self._stranger(f"{self._home / 'config.toml'} names another folder for it")
+        return [index] if index in there else []
 
     def _stranger(self, what: str) -> Refused:
         remedy = f"If {self._home} is your own home of Codex, set CODEX_HOME to it."

@@ -94,9 +94,8 @@ def _compacted(session: Path, policy: Policy, run_id: str) -> str:
 def _compressed(session: Path, policy: Policy, run_id: str) -> str:
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.wording import line
-    from sessioncompress.pipeline import triage
 
-    return line(triage.skip(session, policy, force=False) or compress_session(session, policy, run_id=run_id))
+    return line(compress_session(session, policy, named=False, run_id=run_id))
 
 
 def _until_quiet(session: Path, deadline: float) -> None:

@@ -103,12 +103,13 @@ def pack_sessions(
     # Where nothing is left to pack, what a killed run left is put right all the same.
     for root in sorted(root for root in real if is_folder(packing.packs_of(root))):
         projects_in.setdefault(root, {})
-    for root, projects in projects_in.items():
+    # What goes on from another session began later, and leaves before that one.
+    for root, projects in sorted(projects_in.items(), reverse=True):
         try:
             with recover_packs.alone(root):
                 packs = list(packing.readable_packs([root]))
-                # The newest first, also among the sessions of one: what goes on from another one leaves before that.
-                for heads in reversed(projects.values()):
+                latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
+                for heads in latest_first:
                     yield from _packed(root, _by_family(heads), packs)
         except SessionCompressError as error:
             yield Outcome(Found(root, named=True), error=error)

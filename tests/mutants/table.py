@@ -1219,15 +1219,15 @@ MUTANTS = (
     Mutant(
         "a stranger says where the index is",
         "formats/codex_places.py",
-        "            if not self._is_own:\n                raise self._stranger(f\"{self._home / 'config.toml'}",
-        "            if False:\n                raise self._stranger(f\"{self._home / 'config.toml'}",
+        'if b"sqlite_home" in config:',
+        "if False:",
         _PLACES,
     ),
     Mutant(
         "what an earlier version left wrong stays wrong",
         "formats/codex_places.py",
-        "            if each.wrong():\n",
-        "            if False:\n",
+        "            if each and each._wrong(when):",
+        "            if False:",
         _PLACES,
     ),
 )

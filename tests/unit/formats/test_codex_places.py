@@ -12,9 +12,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 
 from sessioncompress import Policy
+from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged, InUse, Refused
 from sessioncompress.formats import codex_index, codex_places
 from sessioncompress.operations.compact import compact_session
@@ -115,6 +117,30 @@ def _linked(home: Home) -> Iterator[None]:
     yield
 
 
+def _copied(elsewhere: Path, path: Path) -> None:
+    shutil.copy(elsewhere, path)
+
+
+def _beside_it(ending: str, make: Callable[[Path, Path], None]) -> Callable[[Home], Iterator[None]]:
+    def change(home: Home) -> Iterator[None]:
+        path = home.database.with_name(f"{home.database.name}{ending}")
+        path.unlink(missing_ok=True)
+        elsewhere = home.path.parent / "elsewhere"
+        elsewhere.write_bytes(b"precious")
+        make(elsewhere, path)
+        yield
+        assert elsewhere.read_bytes() == b"precious"
+
+    return change
+
+
+def _twice(home: Home) -> Iterator[None]:
+    archive = home.path / "archived_sessions"
+    archive.mkdir()
+    shutil.copy2(home.parent, archive)
+    yield
+
+
 def _of_another_folder(home: Home) -> Iterator[None]:
     (home.path / "config.toml").write_text('sqlite_home = "/tmp"\n')
     yield
@@ -159,6 +185,18 @@ _REFUSED: dict[str, tuple[Callable[[Home], Iterator[None]], type[Refused], str]]
     "no database": (_no_database, Refused, "file is not a database"),
     "a link in a home that the path shows": (_linked, Refused, "is a link, or another user's"),
     "elsewhere, says a home that the path shows": (_of_another_folder, Refused, "names another folder for it"),
+    "writes to the index go elsewhere": (
+        _beside_it("-wal", lambda elsewhere, path: path.symlink_to(elsewhere)),
+        Refused,
+        "is a link",
+    ),
+    "the index has another name": (
+        _beside_it("-wal", lambda elsewhere, path: path.hardlink_to(elsewhere)),
+        Refused,
+        "link",
+    ),
+    "a journal of no Codex": (_beside_it("-journal", _copied), Refused, "is not Codex's"),
+    "a copy of it in the archive": (_twice, Refused, "Codex's index has places of it, or of"),
     "a fork that Codex has packed": (_packed_by_codex, Refused, "Codex has packed"),
     "a fork of a later Codex": (_written_by_a_later_one, Refused, "that we do not know"),
 }
@@ -184,6 +222,49 @@ def test_where_not_all_can_follow_nothing_changes(name: str, home: Home, monkeyp
     assert refused.value.exit_code == 4
     assert refused.value.state == "The session was not changed."
     assert refused.value.remedy
+
+
+def test_no_link_of_a_stranger_leads_to_the_forks_of_another_home(home: Home, tmp_path: Path) -> None:
+    """As in a clone with a folder that leads to the user's own sessions, and a rollout of the same id."""
+    day = tmp_path / "clone" / "sessions" / "2026" / "03" / "02"
+    day.mkdir(parents=True)
+    planted = Path(shutil.copy2(home.parent, day))
+    (tmp_path / "clone" / "sessions" / "2027").symlink_to(home.path / "sessions" / "2026")
+    (tmp_path / "clone" / "archived_sessions").symlink_to(home.parent.parent)
+    before = home.bytes()
+    assert compress_session(planted, EAGER).status is Status.COMPRESSED
+    assert home.bytes() == before
+
+
+def test_the_users_index_is_not_that_of_a_copy_elsewhere(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_SQLITE_HOME", str(home.path))
+    day = tmp_path / "backup" / "sessions" / "2026" / "03" / "02"
+    day.mkdir(parents=True)
+    beside = Path(shutil.copy2(home.parent, home.parent.with_name(f"{home.parent.stem}-copy.jsonl")))
+    before = home.bytes()
+    for copy in (Path(shutil.copy2(home.parent, day)), beside):
+        assert compress_session(copy, EAGER).status is Status.COMPRESSED
+    assert home.wrong() == []
+    assert {name: home.bytes()[name] for name in before if "copy" not in name} == {
+        name: data for name, data in before.items() if "copy" not in name
+    }
+
+
+def test_odd_settings_of_a_stranger_are_not_read(home: Home) -> None:
+    """A pipe would be waited for, and deep lists take a parser's stack."""
+    os.mkfifo(home.path / "config.toml")
+    assert compress_session(home.fork, EAGER).status is Status.COMPRESSED
+    (home.path / "config.toml").unlink()
+    (home.path / "config.toml").write_text("a = " + "[" * 100_000)
+    assert compress_session(home.parent, EAGER).status is Status.COMPRESSED
+    assert home.wrong() == []
+
+
+def test_bytes_that_are_no_text_are_no_number(home: Home) -> None:
+    home.rows("UPDATE thread_turns SET rollout_byte_offset = CAST(x'ff' AS TEXT) WHERE rowid = 1")
+    assert compress_session(home.parent, EAGER).status is Status.COMPRESSED
 
 
 def test_a_home_of_another_user_is_left_alone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,6 +307,9 @@ def test_the_index_is_found(how: str, home: Home, tmp_path: Path, monkeypatch: p
 
 _WRITING: dict[str, Callable[[Path], object]] = {
     "compress": lambda path: compress_session(path, EAGER),
+    "nothing is due for the command": lambda path: CliRunner().invoke(
+        main, ["compress", str(path), "--idle-seconds", "9000"]
+    ),
     "nothing is due": lambda path: compress_session(path, replace(EAGER, size_threshold_kb=100_000)),
     "restore": restore_session,
     "a fork": lambda path: compress_session(next(path.parent.glob("rollout-2026-03-02T11*")), EAGER),
@@ -297,7 +381,8 @@ def _unpacked(home: Home) -> None:
 
 
 def test_a_parent_is_packed_with_all_that_go_on_from_it(home: Home) -> None:
-    assert all("Codex goes on from it in" in each for each in _packed(home, home.parent))
+    (outcome,) = _packed(home, home.parent)
+    assert "Codex goes on from it in" in outcome
     assert home.parent.exists()
     assert _packed(home, home.path) == ["packed"] * 4
     assert not any(path.exists() for path in home.rollouts)
@@ -351,6 +436,14 @@ def test_forget_leaves_no_text_in_the_index_that_the_rollout_lost(home: Home) ->
     found = {item: json.loads(written) for item, written in now}
     assert {item: each["text"] for item, each in found.items()} == {"a": [""], "b": [said], "c": [text], "d": [text]}
     assert {each["id"] for each in found.values()} == {"short"}
+
+
+def test_each_of_several_that_come_back_is_pointed_elsewhere(home: Home) -> None:
+    """Also those that a list of the home does not have yet that is a moment old."""
+    assert _packed(home, home.grandchild, home.early, home.fork) == ["packed"] * 3
+    compress_session(home.parent, EAGER)
+    _unpacked(home)
+    assert home.wrong() == []
 
 
 def test_compact_adds_lines_behind_all_places(home: Home) -> None:
