@@ -141,8 +141,9 @@ def _rollouts(home: Path, _when: int, *, through_links: bool) -> _Rollouts:
     for _ in ("year", "month", "day"):
         folders = [folder / each.name for folder in folders for each in _listed(folder, through_links=through_links)]
     for folder in (*folders, home / "archived_sessions"):
-        real = folder.resolve()
-        for each in _listed(folder, through_links=through_links):
+        entries = _listed(folder, through_links=through_links)
+        real = folder.resolve() if entries else folder
+        for each in entries:
             path = real / each.name
             if name := _ROLLOUT.fullmatch(each.name):
                 found.named.setdefault(name[1], []).append(path)

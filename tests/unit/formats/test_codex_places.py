@@ -255,6 +255,8 @@ def test_the_users_index_is_not_that_of_a_copy_elsewhere(
 def test_odd_settings_of_a_stranger_are_not_read(home: Home) -> None:
     """A pipe would be waited for, and deep lists take a parser's stack."""
     os.mkfifo(home.path / "config.toml")
+    (home.path / "archived_sessions").symlink_to("archived_sessions")
+    (home.path / "sessions" / "2027").symlink_to("2027")
     assert compress_session(home.fork, EAGER).status is Status.COMPRESSED
     (home.path / "config.toml").unlink()
     (home.path / "config.toml").write_text("a = " + "[" * 100_000)
