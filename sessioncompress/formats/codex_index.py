@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import time
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +17,10 @@ from sessioncompress.errors import NOT_CHANGED, InUse, Refused
 from sessioncompress.formats import values
 
 _BUSY_SECONDS: Final = 5.0
+_MOST_SECONDS: Final = 60.0
+_MOST_TURNS: Final = 1 << 17
+_CHANGES: Final = re.compile(r"\bUPDATE\b", re.IGNORECASE)
+"""What in a trigger says that a change of a place would do more."""
 _STATE: Final = "thread_history_projection_state"
 _TURNS: Final = "thread_turns"
 _NEXT: Final = "next_rollout_ordinal"
@@ -74,6 +80,10 @@ class Rows:
             address = f"file:{quote(str(path))}?{how}"
             self._database = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
             self._database.text_factory = partial(str, encoding="utf-8", errors="replace")
+            # Another's index may ask SQLite for work without end.
+            deadline = time.monotonic() + _MOST_SECONDS
+            self._database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+            self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, jsonl.LINE_CAP)
         try:
             with self._saying():
                 self._database.execute("PRAGMA trusted_schema = OFF")
@@ -149,7 +159,9 @@ class Rows:
         """Read each place: table, column and row, the number of the line that begins there, and the place."""
         for table, numbered, column, behind in _PLACES:
             if (table, column) in self._columns:
-                rows = self._database.execute(_GET % (numbered, column, table), (self._rollout,)).fetchall()
+                rows = self._database.execute(_GET % (numbered, column, table), (self._rollout,)).fetchmany(_MOST_TURNS)
+                if len(rows) == _MOST_TURNS:
+                    raise self._refused("Codex's index has more turns of it than we look at", "Move the index away.")
                 for row, number, place in rows:
                     if isinstance(number, int) and isinstance(place, int):
                         yield table, column, row, number + behind, place
@@ -163,7 +175,7 @@ class Rows:
         if (
             not {(_STATE, "thread_id"), (_STATE, _PLACES[-1][1]), (_STATE, _PLACES[-1][2])} <= found
             or {(table, column) for table, column in found if "offset" in column} - known
-            or any("UPDATE" in str(sql).upper().split() for (sql,) in self._database.execute(triggers))
+            or any(_CHANGES.search(str(sql)) for (sql,) in self._database.execute(triggers))
         ):
             what = "Codex's index is of another kind than we know, and may have places of the rollout"
             raise self._refused(what, "Update sessioncompress.")

@@ -27,6 +27,7 @@ from sessioncompress.formats.codex_index import Places, Rows, long_texts
 from sessioncompress.formats.table import agent_roots
 from sessioncompress.store import disk
 from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.late_links import own_links
 from sessioncompress.store.layout import Lengths, status_of, store_in
 from sessioncompress.store.lock import OpenSession, lock, open_file, open_session
 from sessioncompress.store.originals import FRAME_MAGIC, zstd
@@ -35,6 +36,8 @@ _INDEX: Final = "thread_history_1.sqlite"
 _LOCKS: Final = "thread-writer-locks"
 _SECONDS: Final = 10.0
 """How long to wait for a Codex that starts or ends, and for another run of ours on a fork."""
+_HEADER: Final = 1 << 22
+"""Bytes at most of a first line. It holds instructions and tools, some 20 to 100 KB."""
 _TAIL: Final = 1 << 13
 _DIGITS: Final = 20
 """A place is given so much room where it has too little: no file is larger than such a number."""
@@ -99,13 +102,13 @@ class _Header(NamedTuple):
 def _header(path: Path) -> _Header | None:
     """Read the header of a numbered rollout, also of one that Codex has packed; None of any other file.
 
-    Raises ValueError where the first line is not whole yet, or has no end within a line's cap.
+    Raises ValueError where the first line is not whole yet, or too long.
     """
     with disk.closing(open_file(path)) as fd, disk.reader(fd, 0, os.fstat(fd).st_size) as file:
         is_packed = os.pread(fd, len(FRAME_MAGIC), 0) == FRAME_MAGIC
         raw: bytes = b""
         with suppress(zstd.ZstdError, EOFError):
-            raw = (zstd.ZstdFile(file) if is_packed else file).readline(jsonl.LINE_CAP)
+            raw = (zstd.ZstdFile(file) if is_packed else file).readline(_HEADER)
     if not raw.endswith(b"\n"):
         raise ValueError
     entry = jsonl.parse(raw) or {}
@@ -122,8 +125,16 @@ def _header(path: Path) -> _Header | None:
 
 @lru_cache(maxsize=1 << 16)
 def _base_of(path: Path, _inode: int) -> str:
-    """Read which rollout another one goes on from, which never changes. Raises as _header(): that is not remembered."""
-    header = _header(path)
+    """Read which rollout another one goes on from, which never changes.
+
+    Raises as _header(), and is asked again, where a rollout may just begin.
+    """
+    try:
+        header = _header(path)
+    except ValueError:
+        if path.suffix != ".zst":
+            raise
+        return ""
     return header.base if header else ""
 
 
@@ -434,9 +445,10 @@ def _widen(session: OpenSession, file: BinaryIO, span: tuple[int, int]) -> None:
 def _locked(path: Path) -> Iterator[None]:
     """Keep other runs of ours from a fork that is to be pointed elsewhere."""
     with disk.closing(open_file(path)) as fd:
-        if os.fstat(fd).st_uid != os.geteuid():
-            what, remedy = "it goes on from a rollout that changes, and is another user's", "Run as its owner."
-            raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
+        found = os.fstat(fd)
+        if found.st_uid != os.geteuid() or found.st_nlink > 1 + len(own_links(path, found.st_ino)):
+            what = "it goes on from a rollout that changes, and has other hard links, or another owner"
+            raise Refused(what, where=path, state=NOT_CHANGED, remedy="Put a copy of your own in its place.")
         _wait(fd, path, "another sessioncompress is working on it, and it goes on from a rollout that changes")
         yield
 
@@ -464,10 +476,13 @@ def _point(children: Iterable[tuple[Path, _Header]], places: Places) -> None:
     for path, _ in children:
         header = _header(path)
         if header is not None and header.offset != places.of(header.number):
-            start, end = header.span
+            place = b"%*d" % (_room(header), places.of(header.number))
+            if len(place) > _room(header):
+                # It grew since room was made.
+                raise Refused("its place has no room there", where=path, state=NOT_CHANGED, remedy="Run again.")
             with disk.closing(disk.open_existing(path)) as fd:
                 changed = os.fstat(fd).st_mtime_ns
-                os.lseek(fd, start, os.SEEK_SET)
-                disk.write_all(fd, b"%*d" % (end - start, places.of(header.number)))
+                os.lseek(fd, header.span[0], os.SEEK_SET)
+                disk.write_all(fd, place)
                 disk.set_time(fd, changed)
                 disk.system.fsync(fd)

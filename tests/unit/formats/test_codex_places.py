@@ -117,6 +117,11 @@ def _linked(home: Home) -> Iterator[None]:
     yield
 
 
+def _named_twice(path: Path) -> Iterator[None]:
+    path.parents[5].joinpath("snapshot").hardlink_to(path)
+    yield
+
+
 def _copied(elsewhere: Path, path: Path) -> None:
     shutil.copy(elsewhere, path)
 
@@ -182,6 +187,12 @@ _REFUSED: dict[str, tuple[Callable[[Home], Iterator[None]], type[Refused], str]]
         Refused,
         "kind",
     ),
+    "a change starts another, after a note": (
+        _asked("CREATE TRIGGER x AFTER/**/UPDATE/**/ON thread_turns BEGIN DELETE FROM thread_items; END"),
+        Refused,
+        "kind",
+    ),
+    "a fork has another name": (lambda home: _named_twice(home.fork), Refused, "has other hard links"),
     "no database": (_no_database, Refused, "file is not a database"),
     "a link in a home that the path shows": (_linked, Refused, "is a link, or another user's"),
     "elsewhere, says a home that the path shows": (_of_another_folder, Refused, "names another folder for it"),
