@@ -53,7 +53,7 @@ def nothing_due(arguments: Sequence[str]) -> bool:
         if said is None or warnings:
             return False
         status, reason = said
-        if status == triage.SKIPPED and not triage.is_plainly_session(path):
+        if triage.has_places(path) or (status == triage.SKIPPED and not triage.is_plainly_session(path)):
             return False
         found.append((status, reason))
     lines = [file_line(printable(str(Path(names[0]))), *found[0])]

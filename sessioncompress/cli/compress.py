@@ -18,7 +18,7 @@ from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations import batch
-from sessioncompress.pipeline import reading, triage
+from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _is_settled(found: Found, skipped: CompressionStats, rehearse: bool) -> bool
     if not found.named and not is_known:
         return True
     # A file that the user named may be no session. Where an agent keeps places of one elsewhere, these are put right.
-    has_places = not rehearse and reading.indexed_by(found.path) is not None
+    has_places = not rehearse and triage.has_places(found.path)
     return not has_places and (is_known or triage.is_plainly_session(found.path))
 
 

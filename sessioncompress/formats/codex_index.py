@@ -185,7 +185,7 @@ class Rows:
     def _saying(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 what, remedy = "another program keeps Codex's index locked", "Run again when Codex is idle."
                 raise InUse(f"{what} ({self._path})", where=self._session, state=NOT_CHANGED, remedy=remedy) from error

@@ -213,9 +213,9 @@ def is_plainly_session(first: bytes) -> bool:
     return first.startswith(b"{") and any(row.is_plain(first) for row in TABLE)
 
 
-def indexed(first: bytes) -> Format | None:
-    """Find the format of a session that begins so, where its agent keeps places in it elsewhere."""
-    return next((_made(row) for row in TABLE if row.is_indexed and row.is_plain(first)), None)
+def indexed(first: bytes) -> str:
+    """Name the agent of a session that begins so, where it keeps places in it elsewhere; else nothing."""
+    return next((row.name for row in TABLE if row.is_indexed and row.is_plain(first)), "")
 
 
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:

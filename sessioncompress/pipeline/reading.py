@@ -320,15 +320,10 @@ def mended(path: Path) -> Pointers:
 
 def pointers_of(path: Path) -> Pointers:
     """Find what else of its agent points into the session at a path: nothing where there is no session."""
-    form = indexed_by(path)
-    return form.pointers(str(path.parent.resolve() / path.name)) if form else Pointers()
-
-
-def indexed_by(path: Path) -> Format | None:
-    """Find the format of a session in which its agent keeps places elsewhere."""
     with suppress(OSError, NotASession, IsALink), disk.closing(open_file(path)) as fd:
-        return indexed(os.pread(fd, FIRST_BYTES, 0))
-    return None
+        if agent := indexed(os.pread(fd, FIRST_BYTES, 0)):
+            return format_named(agent).pointers(str(path.parent.resolve() / path.name))
+    return Pointers()
 
 
 def head_in(session: OpenSession) -> Head:

@@ -69,6 +69,12 @@ def is_plainly_session(path: Path) -> bool:
         return table.is_plainly_session(file.read(table.FIRST_BYTES))
 
 
+def has_places(path: Path) -> bool:
+    """Say whether a file's first bytes show a session in which its agent keeps places elsewhere, to be put right."""
+    with failing(path), path.open("rb") as file:
+        return bool(table.indexed(file.read(table.FIRST_BYTES)))
+
+
 def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
     """Say whether a file has the size and the time at which the newest run left it, by the same policy and version."""
     # Imported here: a file that is too small needs neither.

@@ -111,6 +111,16 @@ def _asked(statement: str) -> Callable[[Home], Iterator[None]]:
     return change
 
 
+def _without_text(home: Home) -> Iterator[None]:
+    with closing(sqlite3.connect(home.database)) as other:
+        other.executescript(
+            "CREATE TABLE x (a TEXT); PRAGMA writable_schema = ON;"
+            "UPDATE sqlite_master SET name = CAST(x'ff' AS TEXT), tbl_name = CAST(x'ff' AS TEXT) WHERE name = 'x'"
+        )
+        other.commit()
+    yield
+
+
 def _linked(home: Home) -> Iterator[None]:
     home.database.rename(home.path.parent / "index")
     home.database.symlink_to(home.path.parent / "index")
@@ -193,6 +203,7 @@ _REFUSED: dict[str, tuple[Callable[[Home], Iterator[None]], type[Refused], str]]
         "kind",
     ),
     "a fork has another name": (lambda home: _named_twice(home.fork), Refused, "has other hard links"),
+    "names that are no text": (_without_text, Refused, "Codex's index cannot be changed"),
     "no database": (_no_database, Refused, "file is not a database"),
     "a link in a home that the path shows": (_linked, Refused, "is a link, or another user's"),
     "elsewhere, says a home that the path shows": (_of_another_folder, Refused, "names another folder for it"),
