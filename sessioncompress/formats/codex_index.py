@@ -173,7 +173,7 @@ class Rows:
         triggers = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
         known = {(table, column) for table, _, column, _ in _PLACES}
         if (
-            not {(_STATE, "thread_id"), (_STATE, _PLACES[-1][1]), (_STATE, _PLACES[-1][2])} <= found
+            not {(_STATE, "thread_id"), (_STATE, _NEXT), (_STATE, "next_rollout_byte_offset")} <= found
             or {(table, column) for table, column in found if "offset" in column} - known
             or any(_CHANGES.search(str(sql)) for (sql,) in self._database.execute(triggers))
         ):

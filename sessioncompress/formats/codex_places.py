@@ -29,7 +29,7 @@ from sessioncompress.store import disk
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.late_links import own_links
 from sessioncompress.store.layout import Lengths, status_of, store_in
-from sessioncompress.store.lock import OpenSession, lock, open_file, open_session
+from sessioncompress.store.lock import OpenSession, lock, open_file, open_session, wait_for_lock
 from sessioncompress.store.originals import FRAME_MAGIC, zstd
 
 _INDEX: Final = "thread_history_1.sqlite"
@@ -200,14 +200,11 @@ class CodexPointers(Pointers):
         self.path, self._home, self._thread, self._is_own = path, home, thread, is_own
         self._id = _UUID.findall(path.name)[-1]
 
-    def wrong(self) -> str:
-        return self._wrong(0)
-
-    def _wrong(self, when: int) -> str:
+    def wrong(self, when: int = 0) -> str:
         """See Pointers; `when` as in children()."""
         with ExitStack() as opened:
             of_forks = {(header.number, header.offset) for _, header in self.children(when)}
-            indexes = self._indexes(opened, writing=False)
+            indexes = self._indexes(opened, self._databases(), writing=False)
             fd = opened.enter_context(disk.closing(open_file(self.path)))
             known = of_forks.union(*(each.known() for each in indexes))
             if all(_begins(fd, *each) for each in known):
@@ -228,7 +225,7 @@ class CodexPointers(Pointers):
         if self.path not in self._rollouts(when).named.get(self._id, ()):
             when = time.monotonic_ns()
         for each in (self._base(when), self):
-            if each and each._wrong(when):  # noqa: SLF001 - it is one of these too
+            if each and each.wrong(when):
                 with disk.closing(open_file(each.path)) as fd, each.moving(fd):
                     pass
 
@@ -252,11 +249,12 @@ class CodexPointers(Pointers):
             children = self.children()
             for path, _ in children:
                 opened.enter_context(_locked(path))
-            opened.enter_context(self._alone(needed=bool(children or self._databases())))
+            databases = self._databases()
+            opened.enter_context(self._alone(needed=bool(children or databases)))
             if children != self.children():
                 what, remedy = "a rollout that goes on from it has just begun", "Run again."
                 raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
-            indexes = self._indexes(opened, writing=True)
+            indexes = self._indexes(opened, databases, writing=True)
             was, new = self.path.stat(), os.fstat(fd)
             places = _places(fd, _wanted(indexes, children))
             for each in indexes:
@@ -295,13 +293,13 @@ class CodexPointers(Pointers):
                 if whole and is_rewritten(raw) and (number := _number(raw, whole=True)) is not None:
                     numbers.append(number)
         with ExitStack() as opened:
-            opened.enter_context(self._alone(needed=bool(databases)))
-            for each in self._indexes(opened, writing=True):
+            opened.enter_context(self._alone(needed=True))
+            for each in self._indexes(opened, databases, writing=True):
                 each.empty(numbers, said)
                 each.commit()
 
-    def _indexes(self, opened: ExitStack, *, writing: bool) -> list[Rows]:
-        rows = (Rows(each, self._id, self.path, writing=writing) for each in self._databases())
+    def _indexes(self, opened: ExitStack, databases: Iterable[Path], *, writing: bool) -> list[Rows]:
+        rows = (Rows(each, self._id, self.path, writing=writing) for each in databases)
         return [opened.enter_context(closing(each)) for each in rows]
 
     def _base(self, when: int) -> CodexPointers | None:
@@ -391,7 +389,7 @@ class CodexPointers(Pointers):
             return
         disk.make_folder(folder)
         with disk.closing(disk.create(folder / ".coordination.lock", exclusive=False)) as fd:
-            _wait(fd, self.path, "another Codex is starting or ending a thread")
+            wait_for_lock(fd, _SECONDS, self.path, "another Codex is starting or ending a thread")
             with suppress(FileNotFoundError), disk.closing(open_file(folder / f"{self._thread}.lock")) as own:
                 if not lock(own):
                     what, remedy = "a running Codex has it loaded", "Close it there, and run again."
@@ -449,16 +447,9 @@ def _locked(path: Path) -> Iterator[None]:
         if found.st_uid != os.geteuid() or found.st_nlink > 1 + len(own_links(path, found.st_ino)):
             what = "it goes on from a rollout that changes, and has other hard links, or another owner"
             raise Refused(what, where=path, state=NOT_CHANGED, remedy="Put a copy of your own in its place.")
-        _wait(fd, path, "another sessioncompress is working on it, and it goes on from a rollout that changes")
+        what = "another sessioncompress is working on it, and it goes on from a rollout that changes"
+        wait_for_lock(fd, _SECONDS, path, what)
         yield
-
-
-def _wait(fd: int, where: Path, what: str) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not lock(fd):
-        if time.monotonic() > deadline:
-            raise InUse(what, where=where, state=NOT_CHANGED, remedy="Run again.")
-        time.sleep(0.02)
 
 
 def _wanted(indexes: Iterable[Rows], children: Iterable[tuple[Path, _Header]]) -> set[int]:

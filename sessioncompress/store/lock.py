@@ -148,6 +148,15 @@ def lock(fd: int) -> bool:
     return True
 
 
+def wait_for_lock(fd: int, seconds: float, where: Path, what: str) -> None:
+    """Take the lock of an open file once it is free. Raises InUse, with `what`, if that takes longer than `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not lock(fd):
+        if time.monotonic() > deadline:
+            raise InUse(what, where=where, state=NOT_CHANGED, remedy="Run again.")
+        time.sleep(0.02)
+
+
 def _open_locked(path: Path) -> OpenSession:
     """Open and lock the file that is at the path once the lock is held: who had it may have replaced the file."""
     if sys.platform not in ("linux", "darwin"):

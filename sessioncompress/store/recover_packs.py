@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, IsALink, Refused, Unsupported, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, IsALink, Refused, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.late_links import stale_drafts
 from sessioncompress.store.layout import ARCHIVE, FOLDER, sessions_named, status_of
-from sessioncompress.store.lock import Held, held, lock, open_file
+from sessioncompress.store.lock import Held, held, open_file, wait_for_lock
 from sessioncompress.store.pack import INDEX, Entry, PackReader, State, is_same
 from sessioncompress.store.packing import (
     NEW,
@@ -47,12 +46,7 @@ def alone(root: Path) -> Iterator[None]:
             raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
         # Not the folder of the packs itself: that may go, and is locked for a moment where git is to see nothing in it.
         with disk.closing(disk.open_folder(root)) as fd:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while not lock(fd):
-                if time.monotonic() > deadline:
-                    what = "another sessioncompress is working on the packs there"
-                    raise InUse(what, where=folder, state=NOT_CHANGED, remedy="Run again.")
-                time.sleep(0.02)
+            wait_for_lock(fd, _LOCK_SECONDS, folder, "another sessioncompress is working on the packs there")
             disk.make_folder(folder)
             try:
                 _settle(root)

@@ -1226,7 +1226,7 @@ MUTANTS = (
     Mutant(
         "what an earlier version left wrong stays wrong",
         "formats/codex_places.py",
-        "            if each and each._wrong(when):",
+        "            if each and each.wrong(when):",
         "            if False:",
         _PLACES,
     ),
