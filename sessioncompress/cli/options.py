@@ -78,7 +78,7 @@ def all_of(*given: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Call
 
 
 def may_be_asked() -> bool:
-    """Tell whether somebody at a terminal sees a question and can answer."""
+    """Return True if a user at a terminal can see a question and answer it."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 

@@ -1,4 +1,4 @@
-"""What else of an agent's points into a session by the byte."""
+"""Byte offsets into a session that its agent keeps in other files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Pointers:
-    """What follows when other bytes take a session's place: here nothing. See Format.pointers()."""
+    """The offsets into one session, which have to follow when its bytes change: none here. See Format.pointers()."""
 
     def wrong(self) -> str:
         """Say what does not point to where it should; empty where all does."""

@@ -169,10 +169,10 @@ class Format(ABC):
     """What the agent writes above a result's own text: a preview has it beside its share of that text."""
 
     of_tasks: frozenset[str] = frozenset()
-    """The mirrors, by their blocks' tool, of which the newest one of each task stays: a fork may begin behind it."""
+    """Tools whose newest mirror in each task stays, because a fork may start right after it."""
 
     bare: Mapping[JsonPath, Any] = MappingProxyType({})
-    """What becomes of an entry that is a mirror as a whole: the values at these paths, one of them that mirror's."""
+    """The values, by path, that replace an entry that is entirely a mirror; one path is the mirror's own."""
 
     answer_marks: tuple[bytes, ...] = ()
     """Bytes of which one stands in every entry that answer() says something of."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PAYLOAD = "payload"
 _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
 _GUARDED: JsonPath = (_PAYLOAD, "guardian_history")
-"""What a compaction replaced, once more."""
+"""A copy of the items that a compaction replaced."""
 
 _FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = (
@@ -305,11 +305,11 @@ _CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
 """The texts of a change to a file."""
 
 _FIRST_COUNTS: tuple[JsonPath, ...] = (("base_instructions", "text"), ("dynamic_tools",))
-"""What later headers repeat, and Codex reads in the first one alone."""
+"""Fields that later headers repeat, and that Codex reads only in the first header."""
 
 
 def _mirrors(event: Mapping[str, Any], at: JsonPath | None = None) -> Iterator[tuple[JsonPath, Any]]:
-    """Find the copies for the screen in an event; of the changes to files all, or only those that may stand `at`."""
+    """Find the screen copies in an event. With `at`, of the changed files only those that this path names."""
     kind, before = values.type_of(event), tuple[str, ...]()
     if kind == "item_completed":
         before, event = ("item",), values.fields(event.get("item"))

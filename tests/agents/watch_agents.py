@@ -421,7 +421,7 @@ class OpenClaw(Agent):
         raise ResumeError("its session is nowhere")
 
     def turns(self, seat: Seat, session: Path) -> list[str]:
-        raise NotImplementedError
+        raise NotReadError("its turns are in a database, which we do not read yet")
 
 
 AGENTS: Mapping[str, Agent] = {
