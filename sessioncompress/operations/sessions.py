@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import turns_of
+from sessioncompress.core.model import Role
 from sessioncompress.core.text import printable, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table
@@ -71,6 +74,8 @@ _TITLE = 200
 PROMPT_LINES = 200
 """Among so many of its first lines a session's first prompt is looked for, to find its family."""
 _DIGEST_DIGITS = 64
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/=]{60,}\n?)+")
+_PASTED = 16_384
 
 
 def short(project: str) -> str:
@@ -278,13 +283,11 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
     known = reading.read_session(session, journal, form)
     view = View(known.survey, policy, known.form, Ours((journal,)))
     shares: dict[tuple[str, str], Share] = {}
-    for number, standing in enumerate(view.standing):
-        for block in view.lines[number].blocks:
-            if not block.marked:
-                key = (block.kind.value, block.tool)
-                share = shares.get(key, Share(*key))
-                added = {standing.value: getattr(share, standing.value) + block.size}
-                shares[key] = replace(share, blocks=share.blocks + 1, **added)
+    blocks = ((number, block) for number, line in enumerate(view.lines) for block in line.blocks if not block.marked)
+    sizes = ((number, block.kind.value, block.tool, block.size) for number, block in blocks)
+    for number, kind, tool, size in chain(sizes, _pasted(session, known)):
+        share, standing = shares.get((kind, tool), Share(kind, tool)), view.standing[number].value
+        shares[kind, tool] = replace(share, blocks=share.blocks + 1, **{standing: getattr(share, standing) + size})
     stats = SessionStats(
         path=str(session.path),
         format=known.form.name,
@@ -296,6 +299,15 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
         would=would,
     )
     return Inspected(stats, view, known, journal)
+
+
+def _pasted(session: OpenSession, known: reading.Known) -> Iterator[tuple[int, str, str, int]]:
+    """Find the long base64 in prompts, which stays as all words of the user do."""
+    for number, raw, whole in pieces(session):
+        if whole and len(raw) > _PASTED and number >= 0 and known.survey.lines.roles[number] is Role.USER:
+            texts = (said.text for said in known.form.reader().said(jsonl.parse(raw) or {}) if said.say is Say.PROMPT)
+            sizes = (len(run) for text in texts for run in _BASE64.findall(text))
+            yield from ((number, "base64", "(prompts)", size) for size in sizes if size > _PASTED)
 
 
 def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:

@@ -24,6 +24,7 @@ _SIZES = ((16 * _KB, 0.5), (_MB, 2.0))
 
 _WORST: dict[str, tuple[str, ...]] = {
     "checkpoints.merge._BEGINS": ("1", "1. ", "- ", "- The last call: ", "123456789. "),
+    "operations.sessions._BASE64": ("a" * 59 + " ", "a" * 60 + "\n", "a" * 60 + "\n\n", "a" * 61 + " "),
     "operations.packed._LIKE_ID": ("a", "1", "-", "a-", "1-", "--1"),
     "operations.altered._NAMED": ("0", "0123456789ab", "0123456789ab; the too", " 0123456789abcdef", "f" * 64, "]"),
     "compressors.preview._EXIT_LINE": ("exit 1", "a exit 1 ", "word", "exit\n"),

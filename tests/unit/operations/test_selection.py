@@ -13,9 +13,9 @@ import pytest
 
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
-from sessioncompress.operations.sessions import Selection, Session, printed, sessions
+from sessioncompress.operations.sessions import Selection, Session, inspect_session, printed, sessions
 from sessioncompress.pipeline import reading
-from tests.support.build import ClaudeSession, OmpSession, OpenClawSession, PiSession
+from tests.support.build import ClaudeSession, OmpSession, OpenClawSession, PiSession, image
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.rollout import Rollout
 from tests.support.runs import HOMES
@@ -261,3 +261,18 @@ def test_what_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "walk", unreadable)
     (one,) = sessions(ALL)
     assert "this folder cannot be read" in str(one.error)
+
+
+def test_base64_in_prompts_is_counted_apart(tmp_path: Path) -> None:
+    """As long runs, in lines too; prose, short runs, pictures and results are none."""
+    run = "QUJD" * 5000
+    made = PiSession()
+    made.user(f"Look: <file>{run}</file>")
+    made.user("\n".join(run[at : at + 76] for at in range(0, len(run), 76)))
+    for other in ("some prose " * 5000, f"Look: {run[:16_000]}"):
+        made.user(other)
+    made.user("Look.", [image(run)])
+    made.step("bash", {"command": "cat a"}, run)
+    shares = inspect_session(made.write(tmp_path / "s.jsonl")).shares
+    found = [(each.blocks, each.protected + each.old) for each in shares if each.kind == "base64"]
+    assert found == [(2, len(run) + len(run) // 76 * 77)]
