@@ -163,7 +163,7 @@ class Format(ABC):
     """The attachments that list what the agent has (skills, agents, tools), by the name that their blocks bear."""
 
     links: re.Pattern[str] | None = None
-    """What in a result's text names a file of the agent, and must stay there."""
+    """What in a result's text names a file of the agent, and must stay there: it deletes what no session names."""
 
     preamble: re.Pattern[str] | None = None
     """What the agent writes above a result's own text: a preview has it beside its share of that text."""

@@ -48,7 +48,7 @@ class OhMyPi(pi.FamilyFormat):
     name = "oh-my-pi"
     reader = OhMyPiReader
     tools = frozenset({*OhMyPiReader.purposes, *_TOOLS.split()})
-    links = re.compile(r"artifact://\d+")
+    links = re.compile(r"artifact://\d+|blob:sha256:[0-9a-f]{64}")
 
     def recognizes(self, head: Head) -> bool:
         own = any(

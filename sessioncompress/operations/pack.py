@@ -28,7 +28,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
-from sessioncompress.store.layout import ARCHIVE, Store, holds, sessions_named, store_in, store_of
+from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.pack import MOST, Entry, PackReader, State, may_name, not_utf8, source_of
 from sessioncompress.store.packing import Pack
@@ -133,6 +133,7 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
             form = reading.format_of(session, head=head)
             if not found.named:
                 reading.refuse_nameless(session, form)
+            _refuse_parted(session, form)
         name = form.named(head)
         prompt = first_prompt(session, form, head)
         return _Head(
@@ -149,6 +150,21 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
             session.size,
             session.stat.st_mtime,
         )
+
+
+def _refuse_parted(session: OpenSession, form: Format) -> None:
+    """Raise Refused where a part of a session lies in other files: no pack carries them, and its agent deletes them."""
+    if form.links is None:
+        return
+    beside = chain([session.path.with_suffix(".meta.json")], session.path.with_suffix("").rglob("*"))
+    # Those of its subagents are sessions themselves.
+    files = (each for each in beside if each.is_file() and each.suffix != ".jsonl" and FOLDER not in each.parts)
+    texts = (raw.decode(errors="replace") for _, raw, _ in pieces(session))
+    named = (match.group().split()[-1] for text in texts for match in form.links.finditer(text))
+    if part := next(chain(map(utf8, map(str, files)), named), ""):
+        what = f"a part of it lies elsewhere ({part}), which no pack carries yet, and {form.name} would delete"
+        remedy = "Leave it where it is, and run 'sessioncompress compress' on it."
+        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
 
 
 def _by_family(heads: Iterable[_Head]) -> list[_Head]:

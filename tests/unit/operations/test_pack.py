@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -298,6 +299,61 @@ def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
     assert in_packs(folder) == ["two.jsonl"]
 
 
+def whole(name: str) -> bytes:
+    """Return a fixture that names nothing elsewhere."""
+    return re.sub(rb"blob:sha256:|artifact://|tool-results", b"x", fixture(name))
+
+
+PARTS: list[tuple[str, str, str, str]] = [
+    ("a blob", "omp.jsonl", f"blob:sha256:{'0' * 64}", ""),
+    ("an artifact", "omp.jsonl", "artifact://3", ""),
+    ("an artifact that it does not name", "omp.jsonl", "", "one/3.bash.log"),
+    ("a saved output", "claude-code.jsonl", "Output saved to: /home/a/1/tool-results/x.txt", ""),
+    ("a saved output of Windows", "claude-code.jsonl", r"Output saved to: C:\a\tool-results\x.txt", ""),
+    ("a saved output that it does not name", "claude-code.jsonl", "", "one/tool-results/x.txt"),
+    ("what is known of a subagent", "claude-code.jsonl", "", "one/subagents/agent-1.meta.json"),
+    ("what is known of itself", "claude-agent.jsonl", "", "one.meta.json"),
+]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize(("name", "named", "beside"), [case[1:] for case in PARTS], ids=[case[0] for case in PARTS])
+def test_a_session_of_which_a_part_lies_elsewhere_stays(
+    tmp_path: Path, name: str, named: str, beside: str, dry_run: bool
+) -> None:
+    """The agent deletes that once the session is gone. The others are packed."""
+    said = json.dumps({"type": "custom_message", "content": named}).encode() + b"\n"
+    path, other = tmp_path / "one.jsonl", write(tmp_path, session("Look."), "two.jsonl")
+    path.write_bytes(whole(name) + said)
+    if beside:
+        (tmp_path / beside).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / beside).write_text("a")
+    outcomes = list(pack_sessions(discover([tmp_path]), [tmp_path], lambda _: BALANCED, dry_run=dry_run))
+    assert {each.found.path: type(each.error) for each in outcomes} == {path: Refused, other: type(None)}
+    assert path.exists()
+    (error,) = [str(each.error) for each in outcomes if each.error]
+    assert (named.rsplit("/", maxsplit=1)[-1].rsplit("\\", maxsplit=1)[-1] or beside) in error
+    assert in_packs(tmp_path) == ([] if dry_run else ["two.jsonl"])
+
+
+ELSEWHERE = [
+    ("pi-v2.jsonl", "artifact://3", "one/3.bash.log"),
+    ("omp.jsonl", "blob:sha256:0 tool-results/x", "other/3.bash.log"),
+    ("claude-code.jsonl", "artifact://3 src/tool-results/x.txt", "one/subagents/.sessioncompress/agent-1.refs.jsonl"),
+]
+
+
+@pytest.mark.parametrize(("name", "named", "beside"), ELSEWHERE, ids=[case[0] for case in ELSEWHERE])
+def test_what_is_no_part_of_a_session_does_not_hold_it(tmp_path: Path, name: str, named: str, beside: str) -> None:
+    """What only looks alike, what is of another agent or session, and our own."""
+    said = json.dumps({"type": "custom_message", "content": named}).encode() + b"\n"
+    (tmp_path / "one.jsonl").write_bytes(whole(name) + said)
+    (tmp_path / beside).parent.mkdir(parents=True)
+    (tmp_path / beside).write_text("a")
+    outcomes = list(pack_sessions([Found(tmp_path / "one.jsonl", named=True)], [tmp_path], lambda _: BALANCED))
+    assert [each.error for each in outcomes] == [None]
+
+
 ROLLOUT = "rollout-2026-03-02T09-00-00-0.jsonl.zst"
 NO_ROLLOUTS = [b"\x28\xb5\x2f\xfd damaged", zstd.compress(b"no session\n"), b"", zstd.compress(b"\0" * (1 << 20))]
 
@@ -328,7 +384,7 @@ def test_what_codex_has_packed_is_taken_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["codex.jsonl", "pi-v2.jsonl", "omp.jsonl", "claude-code.jsonl", "claude-agent.jsonl"])
 def test_when_a_session_was_begun_stands_in_the_index(tmp_path: Path, name: str) -> None:
     """As its first entry with a time says."""
-    content = fixture(name)
+    content = whole(name)
     (tmp_path / name).write_bytes(content)
     first = next(filter(None, (json.loads(line).get("timestamp") for line in content.splitlines())))
     pack(tmp_path)
