@@ -207,7 +207,7 @@ class Facts(NamedTuple):
     may come. `back`: so many turns are taken back. `first`: the first of messages that were set all at once.
     `copy_of` is the id of the entry from which the agent copied the results in this one. `conflict` lines are no
     entries: git put them around what it could not merge. `reports` is the call at whose work the line was written:
-    until its result is there, a screen may show that.
+    until its result is there, a screen may show that. `edits` is the id of an earlier entry whose place this one takes.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -227,6 +227,7 @@ class Facts(NamedTuple):
     copy_of: str = ""
     conflict: bool = False
     reports: str = ""
+    edits: str = ""
 
 
 PLAIN = Facts()

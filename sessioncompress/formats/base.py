@@ -341,7 +341,16 @@ def tree_shape(lines: Lines, leaf: int | None = None) -> Shape:
         path.append(step)
         step = numbers.get(lines.parents[step])
     path.reverse()
-    return Shape(array("I", path), frozenset(dead(lines, path)))
+    was, newest = dead(lines, path), dict[str, int]()
+    gone = set(was)
+    for number in path:
+        target = lines.facts[number].edits
+        at = numbers.get(target, number)
+        if target and seen[at] and lines.roles[at] is not Role.CHECKPOINT:
+            # Of two edits the later one counts, and none of an entry that is dead or not there.
+            gone.update((number if at in was else at, newest.get(target, at)))
+            newest[target] = number
+    return Shape(array("I", path), frozenset(gone))
 
 
 def newest_time(session: Written, numbers: Iterable[int]) -> str:

@@ -84,7 +84,10 @@ class PiReader(base.Reader):
             role, facts = Role.CHECKPOINT, Facts(keeps=keeps)
         elif kind == "reset_boundary":
             role = Role.CHECKPOINT
-        reads = len(values.text(entry.get("summary"))) + values.characters(entry.get("content"))
+        elif kind == "context_edit":
+            facts = Facts(edits=values.text(entry.get("targetId")))
+        instead = values.fields(entry.get("replacement")).get("content")
+        reads = len(values.text(entry.get("summary"))) + values.characters(instead)
         return line_of(raw, role, self.entry_blocks(entry), *names, reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:

@@ -36,9 +36,11 @@ def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Ite
     kind, message = entry.get("type"), values.fields(entry.get("message"))
     role = message.get("role")
     if kind in _SUMMARIES or (kind == "message" and role in _SUMMARIES):
-        summary = values.text(entry.get("summary")) or values.text(message.get("summary"))
-        if text := _without_files(summary):
+        if text := _without_files(values.text(entry.get("summary")) or values.text(message.get("summary"))):
             yield Said(Say.SUMMARY, text)
+    elif kind == "context_edit" and (text := values.text(values.fields(entry.get("replacement")).get("content"))):
+        # Words alone take the place of a prompt's; those of an answer or a result are parts.
+        yield Said(Say.PROMPT, text)
     elif kind == "custom_message" and entry.get("customType") == "handoff":
         if text := values.words(entry.get("content")):
             yield Said(Say.SUMMARY, text)
@@ -52,10 +54,10 @@ def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Ite
     elif role == "toolResult":
         name, text = values.text(message.get("toolCallId")), values.words(message.get("content"))
         yield Said(Say.RESULT, text, call=name, failed=_has_failed(message))
-    elif role == "bashExecution" and message.get("excludeFromContext") is not True:
+    elif role in ("bashExecution", "pythonExecution") and message.get("excludeFromContext") is not True:
         name, code = values.text(entry.get("id")), message.get("exitCode")
         failed = True if message.get("cancelled") is True else code != 0 if isinstance(code, int) else None
-        given = {"command": values.text(message.get("command"))}
+        given = {"command": values.text(message.get("command") or message.get("code"))}
         yield Said(Say.CALL, tool="bash", call=name, purpose=Purpose.COMMAND, given=given)
         yield Said(Say.RESULT, values.text(message.get("output")), call=name, failed=failed)
 

@@ -62,6 +62,9 @@ RUN = Said(Say.CALL, tool="bash", call="e1", purpose=Purpose.COMMAND, given={"co
         ({"type": "compaction", "summary": f"{LISTS}\n\nIt was so."}, [Said(Say.SUMMARY, f"{LISTS}\n\nIt was so.")]),
         ({"type": "branch_summary", "summary": "Left."}, [Said(Say.SUMMARY, "Left.")]),
         (message("compactionSummary", summary="It was so."), [Said(Say.SUMMARY, "It was so.")]),
+        ({"type": "context_edit", "targetId": "e0", "replacement": None}, []),
+        ({"type": "context_edit", "targetId": "e0", "replacement": {"content": [TEXT]}}, []),
+        ({"type": "context_edit", "targetId": "e0", "replacement": {"content": "Go."}}, [Said(Say.PROMPT, "Go.")]),
         ({"type": "session", "id": "s"}, []),
     ],
 )  # fmt: skip

@@ -18,7 +18,7 @@ from tests.support.runs import EAGER, compress, compress_again, line, survey_of,
 def tree(story: str) -> list[Line]:
     """Return lines from words: `b<a` has id b and parent a; H a header, ? an opaque line, - a blank one.
 
-    A checkpoint is written `c<b=a`: it keeps from a on; `c<b=` keeps nothing.
+    A checkpoint is written `c<b=a`: it keeps from a on; `c<b=` keeps nothing. `e<d*a` edits a.
     """
     return [_line(word) for word in story.split()]
 
@@ -27,7 +27,10 @@ def _line(word: str) -> Line:
     if word in ("H", "?", "-"):
         return line({"H": Role.HEADER, "?": Role.OPAQUE, "-": Role.BLANK}[word])
     rest, checkpoint, keeps = word.partition("=")
+    rest, edit, edits = rest.partition("*")
     name, _, parent = rest.partition("<")
+    if edit:
+        return line(Role.OTHER, id=name, parent=parent, edits=edits)
     role = Role.CHECKPOINT if checkpoint else Role.ASSISTANT
     return line(role, id=name, parent=parent, **({"keeps": keeps} if checkpoint else {}))
 
@@ -52,6 +55,14 @@ TREES: list[tuple[str, str, list[int], set[int]]] = [
     ("a checkpoint that keeps nothing", "H a b<a c<b=", [1, 2, 3], {1, 2}),
     ("a checkpoint that keeps what is not there", "H a b<a c<b=x", [1, 2, 3], {1, 2}),
     ("a checkpoint on another branch", "H a b<a c<b=b d<b", [1, 2, 4], set()),
+    ("an edit of an entry", "H a b<a c<b d<c*b", [1, 2, 3, 4], {2}),
+    ("of two edits the last", "H a b<a c<b*a d<c*a e<d*b", [1, 2, 3, 4, 5], {1, 2, 3}),
+    ("an edit of an entry off the path", "H a b<a x<a c<b*x", [1, 2, 4], set()),
+    ("an edit off the path", "H a b<a x<b*a c<b", [1, 2, 4], set()),
+    ("an edit of what is not there", "H a b<a*x", [1, 2], {2}),
+    ("an edit of a checkpoint", "H a b<a=a c<b*b", [1, 2, 3], set()),
+    ("edits behind a checkpoint of what is dead", "H a b<a c<b=b d<c*a e<d*a f<e*b", [1, 2, 3, 4, 5, 6], {1, 2, 4, 5}),
+    ("an edit before a checkpoint", "H a b<a*a c<b d<c=c", [1, 2, 3, 4], {1, 2}),
     ("lines off the path are not dead", "H a b<a x<a c<b=c d<c=d", [1, 2, 4, 5], {1, 2, 4}),
 ]
 

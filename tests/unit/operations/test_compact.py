@@ -30,6 +30,7 @@ from tests.support import texts
 from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, grown, pi, rounds_come_to_rest
 from tests.support.records import GeminiRecords
 from tests.support.runs import MTIME, compress, fixture, form_of, journal_of, snapshot, split, survey_of, write
+from tests.support.session import PiSession
 
 EACH = pytest.mark.parametrize("name", LONG)
 EACH_OF_LINES = pytest.mark.parametrize("name", LINES)
@@ -80,6 +81,27 @@ def test_what_is_kept_must_stand_in_the_line_that_repeats_it(tmp_path: Path, mon
     with pytest.raises(Damaged, match="the checkpoint would not be read"):
         compact_session(path, FEW)
     assert path.read_bytes() == before
+
+
+def test_what_was_taken_out_of_the_context_is_in_no_summary(tmp_path: Path) -> None:
+    """Nor what other words took the place of; an edit that a later one takes back says nothing."""
+    lines = split(pi(8))
+    prompts = [entry["id"] for entry in map(json.loads, lines) if (entry.get("message") or {}).get("role") == "user"]
+    edits = [(0, None), (1, {"content": "Other words."}), (2, None), (2, {"content": "Part 2, again."})]
+    leaf = json.loads(lines[-1])["id"]
+    for number, (at, instead) in enumerate(edits):
+        own = {"id": f"edit{number:04d}", "parentId": leaf, "timestamp": "2026-03-02T10:00:00.000Z"}
+        entry = {"type": "context_edit", **own, "targetId": prompts[at], "replacement": instead}
+        lines.append(json.dumps(entry).encode() + b"\n")
+        leaf = own["id"]
+    made = PiSession()
+    made.branch(leaf)
+    made.user("Go on.")
+    made.step("bash", {"command": "cat all.log"}, texts.log_lines(random.Random(9), 300))
+    path = write(tmp_path, b"".join(lines + made.lines()[1:]))
+    text = compact_session(path, FEW).summary
+    assert [part for part in ("Part 0:", "Part 1:", "Part 2:") if part in text] == []
+    assert all(part in text for part in ("Other words.", "Part 2, again.", "Part 3:"))
 
 
 @EACH
