@@ -12,13 +12,14 @@ from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import pi, values
-from sessioncompress.formats.base import Cleared, Entry, Head
+from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head
 
 if TYPE_CHECKING:
-    from sessioncompress.core.checkpoint import NewSession, Summary, Written
+    from sessioncompress.core.checkpoint import Cut, NewSession, Summary, Written
 
 _ARGUMENTS: JsonPath = ("data", "args")
 _PRUNED: JsonPath = ("message", "prunedAt")
+_PRESERVED, _ARCHIVE = "preserveData", "snapcompact"
 _TOOLS = "edit grep glob find ls web_search fetch task"
 _OWN_ENTRIES = (
     "title title_change session_init model_usage service_tier_change ttsr_injection mode_change credential_pin "
@@ -65,9 +66,19 @@ class OhMyPi(pi.FamilyFormat):
             return isinstance(value, Added) and _may_be_pruned(entry)
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
-    def noted_beside(self, summary: Summary) -> Mapping[str, Any]:
+    def noted_beside(self, session: Written, cut: Cut, summary: Summary) -> Mapping[str, Any]:
+        """Carry on what the model reads of an earlier compaction beside its text: pictures of what was said."""
+        before = values.fields(session.entry(cut.old[0]).get(_PRESERVED))
+        if before.get("openaiRemoteCompaction"):
+            what = "its last compaction is one that only the provider can read, and no summary carries that on"
+            raise CannotCheckpoint(what, "Compact it with oh-my-pi, or run 'sessioncompress compress' instead.")
+        archive = values.fields(before.get(_ARCHIVE))
+        if text := values.text(archive.get("text")):
+            # The agent's next compaction makes its pictures of this, where lines end so, and then reads no summary.
+            archive = {**archive, "text": "\u2588".join((text, *summary.text.splitlines()))}
+        kept = ({_ARCHIVE: archive} if archive else {}) | orjson.loads(summary.preserved or "{}")
         noted = {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
-        return noted | {"preserveData": orjson.loads(summary.preserved)} if summary.preserved else noted
+        return noted | {_PRESERVED: kept} if kept else noted
 
     def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
         from sessioncompress.formats import pi_checkpoint

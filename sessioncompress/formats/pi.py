@@ -243,9 +243,9 @@ class FamilyFormat(base.Format):
 
         _refuse_list(session.lines)
         live = self.shape(session.lines).live
-        return pi_checkpoint.compaction(session, live, cut, summary, self.noted_beside(summary))
+        return pi_checkpoint.compaction(session, live, cut, summary, self.noted_beside(session, cut, summary))
 
-    def noted_beside(self, summary: Summary) -> Mapping[str, Any]:
+    def noted_beside(self, session: Written, cut: Cut, summary: Summary) -> Mapping[str, Any]:
         """Give what a relative of pi notes in a compaction besides."""
         return {}
 

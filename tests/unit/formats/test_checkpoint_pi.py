@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.core.checkpoint import Cut, Summary
 from sessioncompress.core.model import Role
 from sessioncompress.formats.base import CannotCheckpoint
-from tests.support.build import OmpSession
+from tests.support.build import OmpAnthropicSession, OmpSession
 from tests.support.checkpoints import SUMMARY, checkpointed, cut_of, written_of
 from tests.support.runs import fixture, form_of, survey_of
 from tests.support.session import PiSession
@@ -69,6 +69,35 @@ def test_oh_my_pi_notes_more() -> None:
     own.assistant("Done.")
     own.user("And?")
     assert (made(own)["shortSummary"], made(own)["tokensAfter"]) == ("Forecasts published.", 9_000)
+
+
+def snapped(**kept: Any) -> OmpAnthropicSession:
+    """Return a session that oh-my-pi compacted itself, with this beside the summary."""
+    own = OmpAnthropicSession()
+    own.user("Go.")
+    own.assistant("Done.")
+    own.compaction("It is in the pictures below.", own.ids[-1], preserveData=kept)
+    for text in ("And?", "So?"):
+        own.user(text)
+        own.assistant("Done. " * 99)
+    return own
+
+
+PICTURES: dict[str, Any] = {"frames": [{"data": "iVBO", "mimeType": "image/png", "cols": 9, "rows": 9, "chars": 81}]}
+
+
+def test_what_the_model_reads_of_a_compaction_beside_its_text_is_carried_on() -> None:
+    """Its pictures; other data is its extensions' own. To the text of which the next ones are made ours is added."""
+    assert made(snapped(snapcompact=PICTURES, x=1))["preserveData"] == {"snapcompact": PICTURES}
+    kept = made(snapped(snapcompact={**PICTURES, "text": "User: Go."}), SUMMARY._replace(preserved='{"y":2}'))
+    text = "User: Go.\u2588" + SUMMARY.text
+    assert kept["preserveData"] == {"snapcompact": {**PICTURES, "text": text}, "y": 2}
+    assert "preserveData" not in made(snapped(anthropicCompaction={"content": "x"}))
+
+
+def test_what_only_a_provider_reads_is_no_summary_s() -> None:
+    with pytest.raises(CannotCheckpoint, match="only the provider can read"):
+        made(snapped(openaiRemoteCompaction={"provider": "openai", "replacementHistory": [{}]}))
 
 
 @pytest.mark.parametrize("name", FIXTURES)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sessioncompress.checkpoints.goals import Goal, Method
 from sessioncompress.checkpoints.notes import Title
 from sessioncompress.checkpoints.prose import STRUCK
-from sessioncompress.core.checkpoint import Summary
+from sessioncompress.core.checkpoint import Cut, Summary
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.formats.ohmypi import OhMyPi
 from sessioncompress.operations import user_commands
@@ -26,8 +26,10 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.policy.summarizer import Summarizer
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
+from tests.support.checkpoints import written_of
 from tests.support.long import FEW, LONG, grown, pi
 from tests.support.runs import snapshot, write
+from tests.support.session import PiSession
 
 
 def shell(line: str) -> str:
@@ -123,9 +125,11 @@ def test_data_is_kept_and_given_back(tmp_path: Path, name: str) -> None:
 
 def test_oh_my_pi_has_a_place_for_data() -> None:
     """In its entry, as its own extensions keep it."""
-    kept = OhMyPi().noted_beside(Summary("text", preserved=json.dumps(DATA)))
+    session = written_of(PiSession().opening().bytes())
+    cut = Cut([1], [2], splits=False)
+    kept = OhMyPi().noted_beside(session, cut, Summary("text", preserved=json.dumps(DATA)))
     assert kept["preserveData"] == DATA
-    assert "preserveData" not in OhMyPi().noted_beside(Summary("text"))
+    assert "preserveData" not in OhMyPi().noted_beside(session, cut, Summary("text"))
 
 
 def test_a_model_is_given_what_it_says(session: Path, tmp_path: Path) -> None:
