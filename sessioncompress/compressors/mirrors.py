@@ -12,22 +12,28 @@ from sessioncompress.core.model import Change, Kind, Replacement, Role, Treatmen
 from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, literal
 
+_LONGEST_STATE = 16_384  # bytes: what is noted beside a result and is longer is output
+
 
 def propose(view: View) -> Iterator[Change]:
     """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
     newest: dict[tuple[str, int], tuple[int, object]] = {}
     task = 0
-    for number in sorted(view.survey.shape.live):
+    live = frozenset(view.survey.shape.live)
+    for number in sorted(live):
         line = view.lines[number]
         task += line.facts.task or line.role is Role.USER
         for block in line.blocks:
-            if block.kind is Kind.MIRROR and block.tool and block.tool.lower() not in view.form.tools:
+            is_state = block.tool and (not block.call or block.size <= _LONGEST_STATE)
+            if block.kind is Kind.MIRROR and is_state and block.tool.lower() not in view.form.tools:
                 newest[block.tool, task if block.tool in view.form.of_tasks else 0] = (number, block.path)
     stay = frozenset(newest.values())
     loosened = thinking.loosened_lines(view)
     for number, block in view.blocks(Kind.MIRROR):
         bound = view.lines.facts[number].bound
-        if (number, block.path) in stay or (bound and number not in loosened):
+        # Another branch may end behind a state, and have it as its newest.
+        elsewhere = block.tool and not block.call and view.lines.ids[number] and number not in live
+        if (number, block.path) in stay or (bound and number not in loosened) or elsewhere:
             continue
         group = thinking.group_of(number) if bound else 0
         yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)

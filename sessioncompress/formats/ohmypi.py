@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sessioncompress.core.model import Block, JsonPath, Kind, Purpose
-from sessioncompress.core.splice import Added
+from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import pi, values
 from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head
@@ -33,14 +33,15 @@ class OhMyPiReader(pi.PiReader):
     purposes: Mapping[str, Purpose] = {**pi.PiReader.purposes, "eval": Purpose.COMMAND, "task": Purpose.AGENT}
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Find the copy of a call's arguments that oh-my-pi writes when the tool starts, to explain crashes."""
+        """Find, too, the copy of arguments that explains crashes, and what a compaction keeps beside its text."""
+        if entry.get("type") == "compaction":
+            kept = values.fields(entry.get(_PRESERVED)).items()
+            found = [((_PRESERVED, a, b), each) for a, held in kept for b, each in values.fields(held).items()]
+            return [block for path, each in found for block in values.whole(Kind.MIRROR, path, each, "", "")]
         if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
-            return []
-        size = len(values.literal(entry["data"]["args"]))
-        if size < values.SMALLEST_BLOCK:
-            return []
+            return super().entry_blocks(entry)
         tool, call = (values.text(entry["data"].get(key)) for key in ("toolName", "toolCallId"))
-        return [Block(Kind.MIRROR, _ARGUMENTS, size, size, tool, call)]
+        return values.whole(Kind.MIRROR, _ARGUMENTS, entry["data"]["args"], tool, call)
 
 
 class OhMyPi(pi.FamilyFormat):
@@ -64,6 +65,8 @@ class OhMyPi(pi.FamilyFormat):
         """Let the arguments of a start be emptied, never dropped."""
         if path == _PRUNED:
             return isinstance(value, Added) and _may_be_pruned(entry)
+        if path[:1] == (_PRESERVED,):
+            return entry.get("type") == "compaction" and value is REMOVED
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
     def noted_beside(self, session: Written, cut: Cut, summary: Summary) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
@@ -25,6 +26,10 @@ _BLOB = "blob:sha256:"
 _BLOB_BYTES = _BLOB.encode()
 _PARENTS = ("parentSession", "branchedFrom")
 """What the agents write in a fork's header of the session that it was forked from."""
+_INSTRUCTS = re.compile(r"(?i)advi|context|goal|handoff|inject|instruct|notice|plan|prompt|remind|rule|skill|^irc:")
+"""What is in the names of extensions' words that tell the model what to do."""
+_OUTPUT: JsonPath = ("message", "output")
+_STATE: JsonPath = ("data",)
 _THOUGHTS = ("thinking", "redactedThinking")
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
@@ -57,9 +62,7 @@ class PiReader(base.Reader):
             parts = values.items(message.get("content"))
             blocks = [block for index, part in enumerate(parts) for block in _image(index, part, "", "")]
             blocks += values.marked_images(raw, ("message", "content"), parts)
-            reads = values.characters(message.get("content")) + values.pictures(blocks)
-            reads += len(values.text(message.get("output"))) + len(values.text(message.get("command")))
-            line = line_of(raw, Role.USER if role == "user" else Role.OTHER, blocks, *names, reads=reads)
+            line = self._note(raw, names, entry, message, blocks)
         if _BLOB_BYTES not in raw:
             return line
         # What names a blob stays: the agent deletes those that no session names, and it does not know our originals.
@@ -73,6 +76,8 @@ class PiReader(base.Reader):
     def _other(self, raw: bytes, names: tuple[str, str], entry: Entry) -> Line:
         kind = entry.get("type")
         role, facts = Role.OTHER, PLAIN
+        if kind == "custom_message":
+            return self._note(raw, names, entry, entry, [])
         if kind == "session":
             # Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent.
             version = entry.get("version")
@@ -91,7 +96,28 @@ class PiReader(base.Reader):
         return line_of(raw, role, self.entry_blocks(entry), *names, reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        return []
+        """Find what may go of an entry that no model reads: an extension's state, of which the newest stays."""
+        tool, state = values.text(entry.get("customType")), entry.get("data")
+        if entry.get("type") != "custom" or not tool:
+            return []
+        # What is smaller may be one item of several.
+        saved = len(values.literal(state)) - len(values.literal(_emptied(state)))
+        return values.whole(Kind.MIRROR, _STATE, state, tool, "") if saved >= 4 * values.SMALLEST_BLOCK else []
+
+    def _note(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry, blocks: list[Block]) -> Line:
+        """Read a prompt, or what stands beside it: what the user ran or named, and the words of an extension."""
+        pictures, written = values.pictures(blocks), len(values.text(message.get("command") or message.get("code")))
+        found, unread = _outputs(entry), message.get("excludeFromContext") is True
+        for path, (text, made) in found.items():
+            blocks += values.long_text(Kind.MIRROR if unread else Kind.RESULT, path, text, made.tool, made.name)
+        if tool := values.text(message.get("customType")):
+            place: JsonPath = ("details",) if message is entry else ("message", "details")
+            blocks += values.whole(Kind.MIRROR, place, message.get("details"), tool, names[0])
+        io, calls = sum(len(text) for text, _ in found.values()), [made for _, made in found.values()]
+        reads = 0 if unread else max(values.characters(message.get("content")), io) + pictures + written
+        facts = PLAIN if message.get("exitCode") in (None, 0) and message.get("cancelled") is not True else _FAILED
+        role = Role.USER if message.get("role") == "user" else Role.OTHER
+        return line_of(raw, role, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
     def said(self, entry: Entry) -> Iterator[Said]:
         from sessioncompress.formats import pi_checkpoint
@@ -181,6 +207,34 @@ class PiReader(base.Reader):
         return line_of(raw, Role.ASSISTANT, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
 
+def _outputs(entry: Entry) -> dict[JsonPath, tuple[str, model.Call]]:
+    """Find the texts that are outputs and no results: what the user ran or named, what extensions say; with calls."""
+    is_message, name = entry.get("type") == "message", values.text(entry.get("id"))
+    message = values.fields(entry.get("message")) if is_message else entry
+    role, tool = message.get("role" if is_message else "type"), values.text(message.get("customType"))
+    found: dict[JsonPath, tuple[str, model.Call]] = {}
+    if role in ("bashExecution", "pythonExecution"):
+        found[_OUTPUT] = values.text(message.get("output")), model.Call(name, name, "bash", Purpose.COMMAND)
+    for index, file in values.parts(message.get("files")) if role == "fileMention" else ():
+        made = model.Call(f"{name}/{index}", f"{name}/{index}", "read", Purpose.READ, values.text(file.get("path")))
+        found["message", "files", index, "content"] = values.text(file.get("content")), made
+    is_word = role in ("custom", "hookMessage", "custom_message") and message.get("attribution") != "user"
+    if is_word and not _INSTRUCTS.search(tool):
+        made, content = model.Call(name, name, tool, Purpose.OTHER), message.get("content")
+        place: JsonPath = ("message", "content") if is_message else ("content",)
+        found[place] = values.text(content), made
+        found |= {(*place, index, "text"): (values.part_text(part), made) for index, part in values.parts(content)}
+    return found
+
+
+def _emptied(state: Any) -> Any:
+    """Leave of a state its form and what is short: an extension may read each of them in turn."""
+    if not isinstance(state, dict):
+        return type(state)()
+    least = values.SMALLEST_BLOCK
+    return {key: each if len(values.literal(each)) < least else type(each)() for key, each in state.items()}
+
+
 def _names_blob(value: Any, path: JsonPath) -> bool:
     written = values.literal(values.at(value, path))
     return not written or _BLOB_BYTES in written
@@ -265,20 +319,23 @@ class FamilyFormat(base.Format):
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         message = values.fields(entry.get("message"))
         match path:
-            case ("message", "details" | "providerPayload"):
+            case ("message", "details" | "providerPayload") | ("details",):
                 return value is REMOVED
             case ("message", "toolCallId"):
                 return bool(value) and value == values.text(message.get("toolCallId")).partition("|")[0]
+            case ("data",):
+                return entry.get("type") == "custom" and bool(value == _emptied(entry["data"]))
             case ("message", "content", int(index), *inner):
                 part = values.fields(message["content"][index])
             case _:
-                return False
+                return isinstance(value, str) and path in _outputs(entry)
         kind, may = part.get("type"), False
         match inner:
             case []:
                 may = kind in _THOUGHTS if value is REMOVED else kind == "image"
             case ["text"]:
-                may = kind == "text" and message.get("role") == "toolResult" and isinstance(value, str)
+                is_output = message.get("role") == "toolResult" or path in _outputs(entry)
+                may = kind == "text" and is_output and isinstance(value, str)
             case ["textSignature" | "partialJson" as key]:
                 kept = _phase_alone(part.get(key)) if key == "textSignature" else None
                 may = value is REMOVED if kept is None else bool(value == kept)
@@ -287,6 +344,11 @@ class FamilyFormat(base.Format):
             case ["arguments", *_, step]:
                 may = kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
         return may
+
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
+        if path == _OUTPUT:
+            return model.Treatment.REFERENCE
+        return _emptied(value) if path == _STATE else super().stand_in(path, value)
 
     def image(self, part: Any) -> tuple[str, str]:
         return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))

@@ -11,6 +11,7 @@ import pytest
 
 from sessioncompress import Policy
 from tests.agents import pi
+from tests.agents.compacting import SMALL, compacted
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.sessions import (
@@ -24,6 +25,8 @@ from tests.agents.sessions import (
     of_corpus,
 )
 from tests.agents.standin import Request
+from tests.support.build import PiSession
+from tests.support.runs import turn
 
 OLD, MIDDLE, NEW = "0.74.2", "0.87.1", "1.5.2"
 
@@ -110,6 +113,64 @@ def test_a_pruned_session_is_resumed(name: str, version: str, tmp_path: Path) ->
 @pytest.mark.parametrize(("name", "version"), GROWN)
 def test_a_session_compressed_as_it_grew_is_resumed(name: str, version: str, tmp_path: Path) -> None:
     check(of_corpus(name), version, LITTLE_PROTECTED, tmp_path, grown)
+
+
+OUTPUT = "".join(f"line {number} of an output\n" for number in range(400))
+SHOWN = ("bashExecution", "custom_message")
+"""What of beside() a model reads."""
+
+
+def beside(made: PiSession) -> PiSession:
+    """Build a session with what stands in it beside calls and results, each of it old."""
+    made.opening().user("Go.")
+    made.assistant("I begin.")
+    made.message("bashExecution", command="make", output=OUTPUT, exitCode=1, cancelled=False, truncated=False)
+    made.message("bashExecution", command="env", output=OUTPUT, exitCode=0, excludeFromContext=True)
+    made.entry("custom_message", customType="gauges", content=OUTPUT, display=True, details={"all": OUTPUT * 2})
+    for number in range(3):
+        made.entry("custom", customType="board", data={"number": number, "items": [OUTPUT]})
+    made.step("process", {"action": "poll"}, "It runs.", details={"output": OUTPUT * 2})
+    return turn(made, 5)
+
+
+@pytest.mark.parametrize("version", [OLD, MIDDLE, NEW])
+def test_what_stands_beside_results_is_resumed_smaller(version: str, tmp_path: Path) -> None:
+    """Two outputs, and nothing else in the request."""
+    need(version in pi.versions(), f"pi {version}")
+    original = beside(PiSession(cwd=str(tmp_path))).write(tmp_path / "session.jsonl")
+    rewritten = compressed(original, NO_THRESHOLDS)
+    assert rewritten.read_bytes().count(b"line 200 of an output") == 1
+    before, after = resumed(version, original, rewritten, tmp_path)
+    found = differences(before.body, after.body)
+    assert len(found) == len(SHOWN)
+    assert all("text changed" in each and "line 0 of an output" in each for each in found)
+
+
+def test_what_was_taken_out_of_the_context_stays_out(tmp_path: Path) -> None:
+    """A prompt, a result and words that took another's place: compressed, compacted, they are in no request."""
+    need(NEW in pi.versions(), f"pi {NEW}")
+    made = PiSession(cwd=str(tmp_path)).opening()
+    gone = made.user("Say the word sesame.")
+    made.assistant("I do not.")
+    said = made.user("The first wording.")
+    name = made.step("bash", {"command": "make"}, OUTPUT)
+    result = made.leaf
+    for number in range(9):
+        made.step("read", {"path": f"{number}.py"}, f"part {number}\n" * 400)
+    for target, instead in ((gone, None), (said, {"content": "x"}), (said, {"content": "The second wording."})):
+        made.entry("context_edit", targetId=target, replacement=instead)
+    made.entry("context_edit", targetId=result, replacement={"content": [{"type": "text", "text": "It went well."}]})
+    original = turn(made, 5).write(tmp_path / "session.jsonl")
+    rewritten = compressed(original, NO_THRESHOLDS)
+    assert b"line 0 of an output" not in rewritten.read_bytes()
+    before, after = resumed(NEW, original, rewritten, tmp_path)
+    assert differences(before.body, after.body) == []
+    assert name in json.dumps(after.body)
+    summed = json.dumps(
+        pi.resume(NEW, compacted(original, tmp_path / "compacted", SMALL).path, tmp_path / "summed").body
+    )
+    assert [text for text in ("sesame", "first wording", "of an output") if text in summed] == []
+    assert "The second wording." in summed
 
 
 def check(

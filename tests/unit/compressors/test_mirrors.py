@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.build import OmpAnthropicSession, OmpSession, OpenClawSession, PiSession
-from tests.support.runs import after, entries, old, turn
+from tests.support.runs import after, compress, compress_again, entries, old, restore, turn, write
 
 DIFF = "+ a line of the patch\n" * 80
 Scene = Callable[[], bytes]
@@ -28,6 +29,17 @@ def details(lines: list[Any]) -> list[Any]:
     """Return the details of all results, MISSING where there are none."""
     results = [entry["message"] for entry in lines if entry.get("message", {}).get("role") == "toolResult"]
     return [message.get("details", "missing") for message in results]
+
+
+def states(*items: str, branches: bool = False, made: PiSession | None = None) -> bytes:
+    """Return a session in which an extension noted its state so often, or each time on a branch of its own."""
+    made = made or PiSession()
+    made.user("Go.")
+    here = made.leaf
+    for item in items:
+        made.branch(here if branches else made.leaf)
+        made.entry("custom", customType="board", data={"version": 1, "items": [item]})
+    return old(made)
 
 
 def recent() -> bytes:
@@ -57,6 +69,8 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
     ("a number", lambda: session(7)),
     ("null", lambda: session(None)),
     ("the newest of a tool we do not know", lambda: session({"items": [DIFF]}, "todo")),
+    ("the newest state of an extension, however long", lambda: states(DIFF * 50)),
+    ("a state where another branch ends", lambda: states(DIFF, DIFF, branches=True)),
     ("of the tool skill", lambda: session({"diff": DIFF}, "skill")),
 ]
 
@@ -104,6 +118,35 @@ def test_of_a_tool_we_do_not_know_the_newest_stays() -> None:
     found = details(after(session({"items": [DIFF]}, "todo", times=3)))
     assert found == ["missing", "missing", {"items": [DIFF]}]
     assert details(after(branched())) == [{"items": [DIFF]}, "missing"]
+
+
+def test_what_is_longer_than_a_state_is_output() -> None:
+    """Also where it is the newest."""
+    assert details(after(session({"output": DIFF * 8}, "process"))) == [{"output": DIFF * 8}]
+    assert details(after(session({"output": DIFF * 9}, "process"))) == ["missing"]
+
+
+def test_details_of_what_an_extension_says_go_too() -> None:
+    """But for the newest, as of a tool that we do not know."""
+    made = PiSession()
+    made.user("Go.")
+    for item in (DIFF, DIFF * 2):
+        made.entry("custom_message", customType="board", content="New.", display=True, details={"items": [item]})
+    found = [entry.get("details") for entry in after(old(made)) if entry["type"] == "custom_message"]
+    assert found == [None, {"items": [DIFF * 2]}]
+
+
+@pytest.mark.parametrize("make", [PiSession, OmpAnthropicSession, lambda: OpenClawSession().opening()])
+def test_a_state_that_a_newer_one_follows_is_emptied(make: Callable[[], PiSession], tmp_path: Path) -> None:
+    """It keeps its form; a second run finds nothing, and all comes back."""
+    data = states(DIFF, DIFF * 2, DIFF * 3, made=make())
+    path = write(tmp_path, data)
+    compress(path)
+    found = [entry["data"] for entry in entries(path.read_bytes()) if entry.get("customType") == "board"]
+    assert found == [{"version": 1, "items": []}, {"version": 1, "items": []}, {"version": 1, "items": [DIFF * 3]}]
+    compress_again(path)
+    restore(path)
+    assert path.read_bytes() == data
 
 
 def test_a_left_over_of_the_stream_goes() -> None:

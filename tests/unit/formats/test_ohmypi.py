@@ -130,11 +130,29 @@ def test_a_payload_too_deep_to_be_looked_through_stays() -> None:
 
 
 def test_other_custom_entries_are_the_extensions_own() -> None:
-    """However long."""
+    """They go as its state does, and not as a start."""
     made = OmpAnthropicSession().opening()
     made.entry("custom", customType="todo", data={"args": {"x": LONG}})
-    assert survey_of(made).lines[-1].blocks == ()
+    assert [block.path for block in survey_of(made).lines[-1].blocks] == [("data",)]
     assert not OhMyPi().may_change({**START, "customType": "todo"}, ("data", "args"), {})
+
+
+KEPT: dict[str, Any] = {"snapcompact": {"frames": [{"data": LONG}], "text": LONG, "totalChars": 9}, "x": LONG}
+
+
+def test_what_a_compaction_keeps_beside_its_text_goes_with_it() -> None:
+    """Not before a later one stands: the model reads it. What names a blob stays."""
+    made = session(OmpSession())
+    made.compaction("So.", made.ids[-5], preserveData=KEPT)
+    assert next(entry for entry in after(old(made)) if "preserveData" in entry)["preserveData"] == KEPT
+    turn(made)
+    made.compaction("So.", made.ids[-1], preserveData={"snapcompact": {"frames": [{"data": blob("a") + LONG}]}})
+    made.compaction("So.", made.ids[-2])
+    kept = [entry["preserveData"] for entry in after(old(made)) if "preserveData" in entry]
+    assert kept == [
+        {"snapcompact": {"totalChars": 9}, "x": LONG},
+        {"snapcompact": {"frames": [{"data": blob("a") + LONG}]}},
+    ]
 
 
 def test_blobs_and_artifacts_stay_named(tmp_path: Path) -> None:

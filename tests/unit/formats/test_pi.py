@@ -128,16 +128,29 @@ def test_sizes_are_those_of_the_json() -> None:
             assert block.size == len(orjson.dumps(value))
 
 
+SHORT = {f"key {number}": "a short value" for number in range(99)}
+
 ROLES: list[tuple[str, dict[str, Any], Role]] = [
     ("a prompt", message(role="user", content="x"), Role.USER),
-    ("a command of the user", message(role="bashExecution", command="ls", output=LONG), Role.OTHER),
+    ("a short command of the user", message(role="bashExecution", command="ls", output="a"), Role.OTHER),
+    ("a short file that a prompt names", message(role="fileMention", files=[{"content": "a"}]), Role.OTHER),
+    ("files of another type", message(role="fileMention", files={"content": LONG}), Role.OTHER),
+    ("what an extension has it do", message(role="custom", customType="plan-mode", content=LONG), Role.OTHER),
+    ("what the user said to one", message(role="custom", attribution="user", content=LONG), Role.OTHER),
+    ("a skill", {"type": "custom_message", "id": "a", "customType": "skill-prompt", "content": LONG}, Role.OTHER),
+    ("our own handoff", {"type": "custom_message", "id": "a", "customType": "handoff", "content": LONG}, Role.OTHER),
     ("a system message", message(role="system", sections=[LONG]), Role.OTHER),
     ("a role of tomorrow", message(role="new", content=LONG), Role.OTHER),
     ("no role", message(content=LONG), Role.OTHER),
     ("a checkpoint", {"type": "compaction", "id": "a", "firstKeptEntryId": "b", "summary": LONG}, Role.CHECKPOINT),
     ("a branch's summary", {"type": "branch_summary", "id": "a", "summary": LONG}, Role.OTHER),
-    ("an extension's entry", {"type": "custom", "id": "a", "data": {"x": LONG}}, Role.OTHER),
-    ("an extension's message", {"type": "custom_message", "id": "a", "content": LONG, "details": LONG}, Role.OTHER),
+    ("an entry of nobody", {"type": "custom", "id": "a", "data": {"x": LONG}}, Role.OTHER),
+    (
+        "an item of an extension",
+        {"type": "custom", "id": "a", "customType": "x", "data": {"x": LONG[:900]}},
+        Role.OTHER,
+    ),
+    ("a state of short values", {"type": "custom", "id": "a", "customType": "x", "data": SHORT}, Role.OTHER),
     (
         "an edit of the context",
         {"type": "context_edit", "id": "a", "targetId": "b", "replacement": {"content": LONG}},
@@ -159,8 +172,74 @@ def test_other_entries_have_a_role_and_no_blocks(entry: dict[str, Any], role: Ro
     assert found.facts.ties == ()
 
 
+RAN = message(role="bashExecution", command="make", output=LONG, exitCode=2)
+UNREAD = message(role="bashExecution", command="make", output=LONG, excludeFromContext=True)
+NAMED = message(role="fileMention", files=[{"path": "a", "content": LONG}, {"path": "SKILL.md", "content": LONG}])
+TOLD = message(role="hookMessage", customType="x", content=LONG)
+PARTS = {"type": "custom_message", "id": "a", "customType": "x", "content": [text("a"), text(LONG)]}
+STATE = {"type": "custom", "id": "a", "customType": "x", "data": {"version": 1, "items": [LONG, LONG], "at": LONG}}
+
+OUTPUTS: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath, str]]]] = [
+    ("a command of the user", RAN, [(Kind.RESULT, ("message", "output"), "bash")]),
+    ("one that no model reads", UNREAD, [(Kind.MIRROR, ("message", "output"), "bash")]),
+    (
+        "a script of the user",
+        message(role="pythonExecution", code="print(1)", output=LONG),
+        [(Kind.RESULT, ("message", "output"), "bash")],
+    ),
+    (
+        "files that a prompt names",
+        NAMED,
+        [(Kind.RESULT, ("message", "files", number, "content"), "read") for number in range(2)],
+    ),
+    ("words of an extension", TOLD, [(Kind.RESULT, ("message", "content"), "x")]),
+    (
+        "in parts",
+        message(role="custom", customType="x", content=[text(LONG)]),
+        [(Kind.RESULT, ("message", "content", 0, "text"), "x")],
+    ),
+    (
+        "in an entry of their own, with what the screen shows",
+        {**PARTS, "details": {"x": LONG}},
+        [(Kind.RESULT, ("content", 1, "text"), "x"), (Kind.MIRROR, ("details",), "x")],
+    ),
+    ("an extension's state", STATE, [(Kind.MIRROR, ("data",), "x")]),
+    ("a state that is a text", {**STATE, "data": LONG * 2}, [(Kind.MIRROR, ("data",), "x")]),
+]
+
+
+@pytest.mark.parametrize(("entry", "blocks"), [case[1:] for case in OUTPUTS], ids=[case[0] for case in OUTPUTS])
+def test_what_is_no_result_is_an_output(entry: dict[str, Any], blocks: list[Any]) -> None:
+    """And may become what stands for it."""
+    found = read(entry)
+    assert [(block.kind, block.path, block.tool) for block in found.blocks] == blocks
+    assert found.role is Role.OTHER
+    for block in (each for each in found.blocks if each.path[-1] != "details"):
+        assert Pi().may_change(
+            entry, block.path, "x" if block.path != ("data",) else Pi().stand_in(block.path, entry["data"])
+        )
+        assert not Pi().may_change(entry, block.path, REMOVED)
+        assert not Pi().may_change(entry, block.path, 7)
+
+
+def test_what_a_file_is_and_whether_a_command_failed_is_known() -> None:
+    """So that a skill stays, and what reports a failure."""
+    assert [made.reads_skill for made in read(NAMED).calls] == [False, True]
+    assert [read(entry).facts.failed for entry in (RAN, UNREAD)] == [True, False]
+
+
+def test_a_state_keeps_its_form() -> None:
+    """An extension that reads all of them, in their order, finds each key with its type."""
+    assert Pi().stand_in(("data",), STATE["data"]) == {"version": 1, "items": [], "at": ""}
+    assert read({**STATE, "data": Pi().stand_in(("data",), STATE["data"])}).blocks == ()
+
+
 @pytest.mark.parametrize("odd", ODD, ids=lambda value: json.dumps(value)[:20])
-@pytest.mark.parametrize("entry", [ENTRY, RESULT], ids=["answer", "result"])
+@pytest.mark.parametrize(
+    "entry",
+    [ENTRY, RESULT, RAN, NAMED, TOLD, PARTS, STATE],
+    ids=["answer", "result", "command", "files", "words", "parts", "state"],
+)
 def test_any_type_in_any_field_is_read(entry: dict[str, Any], odd: Any) -> None:
     """Without an error: what is not as it should be is only not replaced."""
     for path in paths(entry)[1:]:
@@ -175,7 +254,9 @@ def test_any_type_in_any_field_is_read(entry: dict[str, Any], odd: Any) -> None:
 
 
 @pytest.mark.parametrize("depth", [200, 240, 252, 253, 254, 255, 300, 600, 900, 1010, 1018])
-@pytest.mark.parametrize("entry", [ENTRY, RESULT], ids=["answer", "result"])
+@pytest.mark.parametrize(
+    "entry", [ENTRY, RESULT, RAN, NAMED, PARTS, STATE], ids=["answer", "result", "command", "files", "parts", "state"]
+)
 def test_a_value_of_any_depth_is_read(entry: dict[str, Any], depth: int) -> None:
     """Without an error, and left alone where it cannot be written again; also beside a text in the marker's form."""
     deep = b'[{"x":' * (depth // 2) + b'"' + LONG.encode().replace(b"\n", b" ") + b'"' + b"}]" * (depth // 2)
@@ -286,6 +367,13 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("another id", PHASED, ("message", "content", 0, "textSignature"), SIGNED.replace("msg_1", "msg_2")),
     ("a signature by a phase", ENTRY, ("message", "content", 1, "textSignature"), NAMELESS),
     ("details by a text", RESULT, ("message", "details"), "x"),
+    ("the command of the user", RAN, ("message", "command"), "x"),
+    ("the path of a file", NAMED, ("message", "files", 0, "path"), "x"),
+    ("a file that is not there", NAMED, ("message", "files", 2, "content"), "x"),
+    ("words of the user", message(role="user", content=LONG), ("message", "content"), "x"),
+    ("words of an extension for another", {**TOLD, "type": "new"}, ("message", "content"), "x"),
+    ("a state by another", STATE, ("data",), {"version": 2, "items": [], "at": ""}),
+    ("a state of no extension", {**STATE, "type": "new"}, ("data",), {"version": 1, "items": [], "at": ""}),
 ]
 
 
@@ -351,4 +439,11 @@ def test_what_a_model_reads_is_counted() -> None:
     assert read(result).reads - values.RESULT == read(result).io == len(LONG)
     assert read(message(role="user", content=[text("12345")])).reads == 5
     assert read(message(role="bashExecution", command="ls", output="12345")).reads == 7
+    assert read(message(role="bashExecution", command="ls", output="12345", excludeFromContext=True)).reads == 0
+    assert read(message(role="pythonExecution", code="1+1", output="12345")).reads == 8
+    assert read(message(role="fileMention", files=[{"content": "12345"}, {"content": "1"}])).reads == 6
+    assert read(message(role="custom", customType="x", content=[text("12345")])).reads == 5
+    assert read({"type": "custom_message", "customType": "plan", "content": "12345"}).reads == 5
+    assert read({"type": "context_edit", "targetId": "a", "replacement": {"content": "12345"}}).reads == 5
+    assert read({"type": "context_edit", "targetId": "a", "replacement": None}).reads == 0
     assert read({"type": "compaction", "summary": "12345"}).reads == 5
