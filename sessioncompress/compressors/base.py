@@ -63,7 +63,7 @@ def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> t
     there = wanted <= len(turns) and wanted < earlier + len(turns)
     start = len(live) if wanted == 0 else turns[-wanted] if there else 0
     if policy.protect_tokens is not None:
-        start = max(start, _newest_steps(lines, live, policy.protect_tokens))
+        start = max(start, _newest_steps(lines, live, policy.protect_tokens, policy.at_rest))
     found = [Standing.OLD] * len(lines)
     for number in shape.dead:
         found[number] = Standing.DEAD
@@ -72,13 +72,15 @@ def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> t
     return tuple(found)
 
 
-def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
+def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -> int:
     """Find where the newest steps begin whose calls and results together are at most so many tokens.
 
-    0 if these are all. The newest step is always among them.
+    0 if these are all. The newest step is always among them, and so is the newest with calls, unless no token is asked
+    for or nobody will go on from it.
     """
     start = len(path)
     characters = 0
+    acted = at_rest or not most
     for position in range(len(path) - 1, -1, -1):
         line = lines[path[position]]
         characters += line.io
@@ -89,9 +91,9 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int) -> int:
             earlier = (lines[path[before]] for before in range(position - 1, -1, -1))
             if line.response == next((each.response for each in earlier if each.role is Role.ASSISTANT), ""):
                 continue
-        if start < len(path) and estimate(characters) > most:
+        if start < len(path) and estimate(characters) > most and acted:
             break
-        start = position
+        start, acted = position, acted or characters > 0
     else:
         return 0
     # The step that is too much ends with its last line: prompts between it and the next one are recent.
@@ -261,12 +263,15 @@ class View(Struct, dict=True, eq=False):
         line = self.lines[number]
         if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD and not block.unseen:
             return True
-        if block.kind not in _READ or self.policy.at_rest:
+        if block.kind not in (*_READ, Kind.ARGUMENT) or self.policy.at_rest:
             return False
         made = self.asking(number, block.call)
-        if made is None:
+        if made is not None and made.reads_skill:
+            # So do the arguments: in Codex they alone tell the next run that this was a skill.
+            return True
+        if made is None or block.kind is Kind.ARGUMENT:
             return False
-        if made.reads_skill or (number, block.call) in self._instructions:
+        if (number, block.call) in self._instructions:
             return True
         return self.is_report(number, block) and block.size - REPORT - MARKER_BYTES < LEAST_GAIN
 

@@ -58,17 +58,19 @@ BOUNDARIES: list[tuple[str, str, int, int | None, int]] = [
     ("no turn, however many tokens", "U C1:9 R1:9", 0, 100, 3),
     ("as many turns as wanted", "U A U A", 2, None, 0),
     ("fewer turns than wanted", "U A", 4, None, 0),
-    ("fewer turns than wanted: the newest tokens", "U C1:40 R1:400 C2:40 R2:400 A", 4, 100, 5),
-    ("a step that just fits is protected", "U C1:40 R1:400 C2:40 R2:360 A", 4, 100, 3),
-    ("one character more is not", "U C1:40 R1:400 C2:40 R2:361 A", 4, 100, 5),
+    ("fewer turns than wanted: the newest tokens", "U C1:40 R1:400 C2:40 R2:400 A", 4, 100, 3),
+    ("a step that just fits is protected", "U C1:40 R1:400 C2:40 R2:356 C3:2 R3:2 A", 4, 100, 3),
+    ("one character more is not", "U C1:40 R1:400 C2:40 R2:357 C3:2 R3:2 A", 4, 100, 5),
     ("the newest step always, however large", "U C1:40 R1:400 C2:40 R2:90000", 4, 100, 3),
+    ("also where an answer follows it", "U C1:40 R1:400 C2+3:40 R2:90000 R3:90000 A A", 4, 100, 3),
+    ("but not where no token is asked for", "U C1:40 R1:400 C2:40 R2:90000 A", 4, 0, 5),
     ("the newest step with all its results", "U C1:1 R1:1 C2+3:40 R2:9000 R3:9000", 4, 0, 3),
-    ("a whole step or nothing of it", "U C1:0 R1:0 C2+3:0 R2:300 R3:300 A", 4, 100, 6),
+    ("a whole step or nothing of it", "U C1:0 R1:0 C2+3:0 R2:300 R3:300 C4:2 R4:2 A", 4, 100, 6),
     ("a prompt behind the newest step is protected with it", "U C1:1 R1:900 U", 4, 0, 0),
     ("a first prompt without an answer yet", "H U", 4, 100, 0),
     ("fewer turns and tokens than wanted: all", "H U C1:40 R1:40 U A", 4, 100, 0),
     ("a prompt between two steps goes with the newer one", "U C1:40 R1:400 O U O C2:40 R2:360 A", 4, 100, 3),
-    ("a result that is none to the plan belongs to its step", "U C1:40 R1:400 O:9 U A", 4, 5, 4),
+    ("a result that is none to the plan belongs to its step", "U C1:40 R1:400 O:9 U C2:9 R2:9 A", 4, 5, 4),
     ("the tokens inside the turns", "U A U C1:40 R1:400 C2:4 R2:4", 1, 10, 5),
     ("never beyond the turns", "U C1:4 R1:4 U A", 1, 10_000, 3),
     ("few turns, and few tokens", "U C1:40 R1:400 C2:4 R2:4", 4, 10, 3),
@@ -120,6 +122,13 @@ _WORDS = (
 )
 _TURNS = st.integers(0, 5)
 _TOKENS = st.none() | st.integers(0, 300)
+
+
+def test_at_rest_the_answer_is_the_newest_step() -> None:
+    """Nobody goes on from the results before it."""
+    lines = path("U C1:40 R1:90000 A")
+    found = standings(Lines(lines), shape(lines), replace(BALANCED, protect_tokens=100, at_rest=True))
+    assert [each is Standing.PROTECTED for each in found] == [False, False, False, True]
 
 
 @given(st.lists(st.sampled_from(_WORDS), max_size=30), st.tuples(_TURNS, _TURNS), st.tuples(_TOKENS, _TOKENS))
