@@ -13,7 +13,7 @@ from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, values
+from sessioncompress.formats import base, claude_words, values
 from sessioncompress.formats import claude_screen as screen
 from sessioncompress.formats.base import Entry, Head, Name, line_of, moment
 
@@ -25,6 +25,9 @@ _PICTURES = ("image", "document")
 
 _THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
+
+_NEAR = 64
+"""So many messages before one in time are looked at for one that also stands before it in the file."""
 
 
 class ClaudeReader(base.Reader):
@@ -48,8 +51,11 @@ class ClaudeReader(base.Reader):
         if kind == "user" and isinstance(message, dict):
             return self._user(raw, names, entry, message)
         if kind == "system" and entry.get("subtype") == "compact_boundary":
-            kept = values.fields(values.fields(entry.get("compactMetadata")).get("preservedSegment"))
-            facts = Facts(keeps=values.text(kept.get("headUuid")))
+            kept = values.fields(entry.get("compactMetadata"))
+            head = values.fields(kept.get("preservedSegment")).get("headUuid")
+            # Where both stand they name the same.
+            first = next(iter(values.items(values.fields(kept.get("preservedMessages")).get("uuids"))), head)
+            facts = Facts(keeps=values.text(first))
             # A compaction has no parent, so that the agent's walk ends there; ours goes on, through what is dead.
             return line_of(raw, Role.CHECKPOINT, (), names[0], values.text(entry.get("logicalParentUuid")), facts=facts)
         # A line beside the conversation, or one that the agent itself put into it.
@@ -125,8 +131,8 @@ class ClaudeReader(base.Reader):
         blocks += values.marked_images(raw, ("message", "content"), content)
         tool, answers, io = "", "", 0
         if not results:
-            is_prompt = not (entry.get("isMeta") or entry.get("isCompactSummary") or entry.get("isSidechain"))
-            role, facts = Role.USER if is_prompt else Role.OTHER, screen.facts_of(entry)
+            role = Role.USER if claude_words.begins_turn(entry, content) else Role.OTHER
+            facts = screen.facts_of(entry)
         else:
             role, failed = Role.RESULT, False
             calls: list[model.Call] = []
@@ -173,7 +179,7 @@ def _time(entry: Entry) -> int:
 
 
 def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
-    """Walk from the leaf to the root; where a parent is missing, the walk goes on at the message before it in time."""
+    """Walk from the leaf to the root; over a missing parent to the newest message before it in time and in the file."""
     times: list[tuple[int, int]] | None = None
     path: list[int] = []
     seen = bytearray(len(lines))
@@ -186,8 +192,9 @@ def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
         if parent and following is None and lines.roles[step] is not Role.CHECKPOINT:
             if times is None:
                 times = sorted((time, number) for number, time in enumerate(lines.times) if time)
-            at = bisect_left(times, (lines.times[step], 0))
-            following = times[at - 1][1] if at else None
+            at = bisect_left(times, (lines.times[step], step))
+            near = (times[each][1] for each in range(at - 1, max(at - _NEAR, 0) - 1, -1))
+            following = next((number for number in near if number < step), None)
         step = following
     path.reverse()
     return path

@@ -126,12 +126,60 @@ def test_the_blocks_beside_messages(entry: dict[str, Any], expected: list[tuple[
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("metadata", "first"),
+    [
+        ({"preservedSegment": {"headUuid": "a", "tailUuid": "b"}}, "a"),
+        ({"preservedMessages": {"anchorUuid": "s", "uuids": ["a", "b"]}}, "a"),
+        ({"preservedMessages": {"anchorUuid": "s", "uuids": []}}, ""),
+        ({"trigger": "auto"}, ""),
+    ],
+)
+def test_a_boundary_names_the_first_message_that_it_keeps(metadata: dict[str, Any], first: str) -> None:
+    entry = line("system", subtype="compact_boundary", parentUuid=None, compactMetadata=metadata)
+    assert read(entry).facts.keeps == first
+
+
 ROLES: list[tuple[str, dict[str, Any], Role]] = [
     ("a prompt", line("user", "x"), Role.USER),
     ("a prompt with an image", line("user", [picture()]), Role.USER),
     ("a note of the agent", line("user", "x", isMeta=True), Role.OTHER),
     ("a summary", line("user", "x", isCompactSummary=True), Role.OTHER),
     ("a subagent's prompt", line("user", "x", isSidechain=True), Role.OTHER),
+    *(
+        (f"{what} that a person did not write", line("user", written, **more), Role.OTHER)
+        for what, written, more in (
+            ("a notification", f"<task-notification>\n{LONG}", {"origin": {"kind": "task-notification"}}),
+            ("an older notification", "<task-notification>\n<task-id>b</task-id>", {}),
+            ("what a plugin asks", "x", {"origin": {"kind": "plugin"}}),
+            ("what the system asks", "x", {"promptSource": "system"}),
+            ("what a schedule asks", "x", {"turnOrigin": "scheduled"}),
+            ("a command's output", "<bash-stdout>x</bash-stdout><bash-stderr></bash-stderr>", {}),
+            ("an interruption", [text("[Request interrupted by user for tool use]")], {}),
+            ("what a command says", "<local-command-stdout>Compacted</local-command-stdout>", {}),
+            ("a reminder", "<system-reminder>x</system-reminder>", {}),
+            ("a teammate's message", "<teammate-message id=1>x</teammate-message>", {}),
+        )
+    ),
+    ("a command in the shell", line("user", "<bash-input>git push</bash-input>"), Role.OTHER),
+    (
+        "a command that only prints",
+        line("user", "<command-name>/cost</command-name>\n<command-args></command-args>"),
+        Role.OTHER,
+    ),
+    ("a command as it was typed", line("user", "/compact keep the plan"), Role.OTHER),
+    (
+        "a command that asks the model",
+        line("user", "<command-message>review</command-message>\n<command-name>/review</command-name>"),
+        Role.USER,
+    ),
+    ("a path", line("user", "/etc/hosts is wrong"), Role.USER),
+    ("a prompt below a reminder", line("user", "<system-reminder>x</system-reminder>\nGo on."), Role.USER),
+    (
+        "a prompt that says who asks",
+        line("user", "x", origin={"kind": "human"}, turnOrigin="sdk", promptSource="typed"),
+        Role.USER,
+    ),
     ("a result", line("user", [answer("c1", "x")]), Role.RESULT),
     (
         "a result that says that nothing changed",
@@ -245,6 +293,16 @@ def torn() -> ClaudeSession:
     return made.branch("gone").turn()
 
 
+def torn_before_an_older_line() -> ClaudeSession:
+    """Return a session in which a parent is missing, and its line is newer than the one that follows it."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.respond("Yes.")
+    made.branch("gone").user("Caveat", isMeta=True, timestamp="2027-01-01T00:00:00.557Z")
+    made.user("<command-name>/exit</command-name>", timestamp="2027-01-01T00:00:00.556Z")
+    return made
+
+
 def noted() -> ClaudeSession:
     """Return a session with lines that hang on its last message, and one that hangs nowhere."""
     made = linear()
@@ -259,6 +317,7 @@ PATHS: list[tuple[str, Scene, list[int]]] = [
     ("a turn that was given up", gone_back, [0, 1, 4, 5]),
     ("progress with children, a subagent inside", old_agent, [0, 1, 2]),
     ("a missing parent", torn, [0, 1, 2, 3]),
+    ("a missing parent of a line that is newer than its child", torn_before_an_older_line, [0, 1, 2, 3]),
     ("what hangs on the last message", noted, [0, 1, 2, 3, 4, 5, 6, 7]),
     ("a subagent's own file", lambda: ClaudeSession(agent="a1").turn(), [0, 1]),
 ]
