@@ -215,7 +215,8 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
     parts = values.items(item.get("content"))
     blocks = _images_in((_PAYLOAD, "content"), parts)
     blocks += values.marked_images(raw, (_PAYLOAD, "content"), parts)
-    facts = Facts(prompt=True) if role == "user" else PLAIN
+    asks = role == "user" and (items.words_of(item) or blocks)
+    facts = Facts(prompt=True) if asks else PLAIN
     return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
 
 
@@ -236,7 +237,8 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
             blocks += _unseen((_PAYLOAD, *path), value)
         else:
             blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, call)
-    return line_of(raw, Role.USER if kind == "user_message" else Role.OTHER, blocks)
+    is_prompt = kind == "user_message" or values.type_of(event.get("item")) == "UserMessage"
+    return line_of(raw, Role.USER if is_prompt else Role.OTHER, blocks)
 
 
 def _unseen(path: JsonPath, value: Any, tool: str = "") -> list[Block]:

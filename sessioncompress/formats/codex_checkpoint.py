@@ -26,14 +26,6 @@ _PREFIX = (
 )
 """What Codex itself puts before a summary."""
 
-_NOT_WORDS = (
-    *("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "<skill>"),
-    *("<permissions instructions>", "<skills_instructions>", "<plugins_instructions>", "<apps_instructions>"),
-    *("<recommended_plugins>", "<turn_aborted>", "<collaboration_mode>", "<subagent_notification>", "<hook_prompt"),
-    *("<codex_internal_context", "<user_shell_command>", "<model_switch>", "<personality_spec>"),
-)
-"""So begin the texts that Codex itself says in the user's name."""
-
 _BY_CODEX = "Resume it with Codex, and compact it there with /compact."
 
 _STATUS = re.compile(
@@ -59,13 +51,10 @@ def said(entry: Mapping[str, Any]) -> Iterator[Said]:
 
 
 def _message(item: Mapping[str, Any]) -> Iterator[Said]:
-    texts = [text for text in items.texts_of(item) if text.strip()]
     if item.get("role") == "assistant":
-        yield from (Said(Say.ANSWER, text) for text in texts)
-    elif item.get("role") == "user":
-        words = [text for text in texts if not text.lstrip().startswith(_NOT_WORDS)]
-        if words:
-            yield Said(Say.PROMPT, "\n".join(words))
+        yield from (Said(Say.ANSWER, text) for text in items.texts_of(item) if text.strip())
+    elif item.get("role") == "user" and (words := items.words_of(item)):
+        yield Said(Say.PROMPT, "\n".join(words))
 
 
 def _call(item: Mapping[str, Any], kind: str) -> Said:

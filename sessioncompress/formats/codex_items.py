@@ -23,6 +23,14 @@ TEXT_PARTS = frozenset({"input_text", "output_text"})
 PASSED_OVER = "other"
 """What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
 
+_NOT_WORDS = (
+    *("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "<skill>"),
+    *("<permissions instructions>", "<skills_instructions>", "<plugins_instructions>", "<apps_instructions>"),
+    *("<recommended_plugins>", "<turn_aborted>", "<collaboration_mode>", "<subagent_notification>", "<hook_prompt"),
+    *("<codex_internal_context", "<user_shell_command>", "<model_switch>", "<personality_spec>"),
+)
+"""The beginnings of texts that Codex itself says in the user's name."""
+
 _COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
 PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
 
@@ -65,6 +73,11 @@ def skill_read(command: str) -> str:
 def texts_of(item: Mapping[str, Any]) -> list[str]:
     """List the texts of a message."""
     return [values.part_text(part) for part in values.items(item.get("content"))]
+
+
+def words_of(item: Mapping[str, Any]) -> list[str]:
+    """List the texts of a user's message that the user wrote."""
+    return [text for text in texts_of(item) if text.strip() and not text.lstrip().startswith(_NOT_WORDS)]
 
 
 def wrapped(output: str) -> str | None:

@@ -43,6 +43,8 @@ class PiReader(base.Reader):
 
     purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     linking = ("type", "id", "parentId", "firstKeptEntryId", "message.role", "message.toolCallId")
+    not_asked: tuple[str, ...] = ()
+    """The beginnings of what the agent itself says in the user's name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,6 +74,12 @@ class PiReader(base.Reader):
         )
         sealed = line.facts.sealed or any(_names_blob(entry, tie.path) for tie in line.facts.ties)
         return line._replace(blocks=kept, facts=line.facts._replace(sealed=sealed))
+
+    def _asks(self, message: Entry) -> bool:
+        """True if a person asked: not the agent that began this session, a summary that goes on, or a clock."""
+        if message.get("role") != "user" or message.get("attribution") == "agent" or message.get("synthetic") is True:
+            return False
+        return not values.words(message.get("content")).startswith(self.not_asked)
 
     def _other(self, raw: bytes, names: tuple[str, str], entry: Entry) -> Line:
         kind = entry.get("type")
@@ -116,7 +124,7 @@ class PiReader(base.Reader):
         io, calls = sum(len(text) for text, _ in found.values()), [made for _, made in found.values()]
         reads = 0 if unread else max(values.characters(message.get("content")), io) + pictures + written
         facts = PLAIN if message.get("exitCode") in (None, 0) and message.get("cancelled") is not True else _FAILED
-        role = Role.USER if message.get("role") == "user" else Role.OTHER
+        role = Role.USER if self._asks(message) else Role.OTHER
         return line_of(raw, role, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
     def said(self, entry: Entry) -> Iterator[Said]:
@@ -426,6 +434,7 @@ class OpenClawReader(PiReader):
         "exec": Purpose.COMMAND,
         "process": Purpose.COMMAND,
     }
+    not_asked = ("[OpenClaw heartbeat", "[cron:", "System: [")
 
 
 _OPENCLAW_TOOLS = "edit grep find ls web_search web_fetch session_status browser"

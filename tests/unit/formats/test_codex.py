@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors.base import standings
 from sessioncompress.core import marker
+from sessioncompress.core.lines import turns_of
 from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Standing
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex import Codex
@@ -603,6 +604,8 @@ def test_the_blocks_of_a_call_and_its_output() -> None:
 ROLES: list[tuple[str, dict[str, Any], Role]] = [
     ("a header", line("session_meta", {"id": "x", "cwd": LONG}), Role.HEADER),
     ("a prompt's event", line("event_msg", {"type": "user_message", "message": LONG}), Role.USER),
+    ("a prompt's item", line("event_msg", {"type": "item_completed", "item": {"type": "UserMessage"}}), Role.USER),
+    ("another item", line("event_msg", {"type": "item_completed", "item": {"type": "Reasoning"}}), Role.OTHER),
     (
         "a prompt's item",
         line("response_item", {"type": "message", "role": "user", "content": [part(LONG)]}),
@@ -769,3 +772,27 @@ def test_whose_a_rollout_is() -> None:
     fork = json.dumps(line("session_meta", {**head, "forked_from_id": "other"})).encode() + b"\n"
     assert form.named(head_of([fork])).parents == ("other",)
     assert form.named(head_of(made[1:])).id == ""
+
+
+def test_what_codex_itself_says_begins_no_turn() -> None:
+    made = Rollout()
+    for said in ("Go.", "<turn_aborted>", "Go on.", "<skill>"):
+        made.item("message", role="user", content=[part(said)])
+        made.item("message", role="assistant", content=[part("Yes.")])
+    found = survey_of(made.bytes())
+    assert turns_of(found) == 2
+
+
+@pytest.mark.parametrize("at_rest", [False, True])
+def test_a_call_that_prints_a_skill_stays_with_its_result(at_rest: bool) -> None:
+    """It alone says so: the next run would take the result for any other."""
+    made = Rollout()
+    made.user("Go.")
+    script = "".join(f'tools.exec_command({{cmd:"cat /x/{name}"}});\n' for name in ("SKILL.md", *"abcdefghi" * 9))
+    made.custom("exec", script, LONG)
+    made.end("Yes.")
+    policy = replace(EAGER, turn_threshold_before_compress=0, at_rest=at_rest)
+    view = view_of(made.bytes(), policy)
+    kinds = {Kind.ARGUMENT, Kind.RESULT}
+    free = {kind for kind in kinds if list(view.blocks(kind))}
+    assert free == (kinds if at_rest else set())

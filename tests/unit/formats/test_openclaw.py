@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.core.model import Kind, Purpose
+from sessioncompress.core.model import Kind, Purpose, Role
 from tests.support.build import OpenClawSession
 from tests.support.runs import compress, entries, restore, survey_of, turn, write
 
@@ -50,3 +50,12 @@ def test_a_failed_command_keeps_its_report(tmp_path: Path) -> None:
     assert kept == [entry for entry in entries(made.bytes()) if entry["type"] == "custom"]
     restore(path)
     assert path.read_bytes() == made.bytes()
+
+
+@pytest.mark.parametrize("said", ["[OpenClaw heartbeat poll]", "[cron:f37c dream] Go on.", "System: [12:00] Done."])
+def test_what_a_clock_asks_begins_no_turn(said: str) -> None:
+    made = OpenClawSession().opening()
+    made.user(said)
+    assert survey_of(made).lines[-1].role is Role.OTHER
+    made.user(f"What does {said} say?")
+    assert survey_of(made).lines[-1].role is Role.USER
