@@ -27,6 +27,7 @@ _BEHIND = (
 _DRAFT, _SUMMARY = "Analysis:\n", "Summary:\n"
 """What stands above the parts of a summary that a model wrote; the first is its notes for the second."""
 
+
 def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
     """Read what was said in a line; see Reader.said. `call` reads a call of its id, its tool, and what it was given."""
     message = values.fields(entry.get("message"))

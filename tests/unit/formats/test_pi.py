@@ -139,7 +139,11 @@ ROLES: list[tuple[str, dict[str, Any], Role]] = [
     ("what the user said to one", message(role="custom", attribution="user", content=LONG), Role.OTHER),
     ("a skill", {"type": "custom_message", "id": "a", "customType": "skill-prompt", "content": LONG}, Role.OTHER),
     ("our own handoff", {"type": "custom_message", "id": "a", "customType": "handoff", "content": LONG}, Role.OTHER),
-    ("a prompt by the agent that began the session", message(role="user", content="x", attribution="agent"), Role.OTHER),
+    (
+        "a prompt by the agent that began the session",
+        message(role="user", content="x", attribution="agent"),
+        Role.OTHER,
+    ),
     ("a prompt by the user", message(role="user", content="x", attribution="user"), Role.USER),
     ("a prompt that a compaction made", message(role="user", content="x", synthetic=True), Role.OTHER),
     ("a system message", message(role="system", sections=[LONG]), Role.OTHER),
