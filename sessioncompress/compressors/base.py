@@ -69,6 +69,11 @@ def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> t
         found[number] = Standing.DEAD
     for number in live[_with_calls(lines, live, start) :]:
         found[number] = Standing.PROTECTED
+    on_path = {lines.ids[number]: number for number in live}
+    for number, name in enumerate(lines.ids):
+        # The agent may read any copy of a line.
+        if name and found[number] is Standing.OLD and name in on_path:
+            found[number] = found[on_path[name]]
     return tuple(found)
 
 
@@ -171,7 +176,9 @@ class View(Struct, dict=True, eq=False):
     @cached_property
     def speaking(self) -> frozenset[str]:
         """The responses that say or call something; one that only thinks keeps its thinking, or it would be empty."""
-        return frozenset(line.response for line in self.lines if line.calls or not line.facts.thinks) - {""}
+        # White space alone is not read.
+        says = (line for line in self.lines if line.reads or line.role is not Role.ASSISTANT)
+        return frozenset(line.response for line in says if line.calls or not line.facts.thinks) - {""}
 
     @cached_property
     def asked(self) -> Sequence[Asked | None]:

@@ -20,7 +20,8 @@ def propose(view: View) -> Iterator[Change]:
     newest: dict[tuple[str, int], tuple[int, object]] = {}
     task = 0
     live = frozenset(view.survey.shape.live)
-    for number in sorted(live):
+    # What has no id is on no other branch.
+    for number in (each for each, name in enumerate(view.lines.ids) if each in live or not name):
         line = view.lines[number]
         task += line.facts.task or line.role is Role.USER
         for block in line.blocks:

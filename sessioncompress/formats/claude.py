@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 
 _THOUGHTS = ("thinking", "redacted_thinking")
-_PICTURES = ("image", "document")
 
 _THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
@@ -60,11 +59,17 @@ class ClaudeReader(base.Reader):
             return line_of(raw, Role.CHECKPOINT, (), names[0], values.text(entry.get("logicalParentUuid")), facts=facts)
         # A line beside the conversation, or one that the agent itself put into it.
         shown = screen.note_blocks(entry)
-        reads = sum(block.size for block in shown) if kind == "attachment" else 0
+        reads = 0
+        if kind == "attachment":
+            reads = values.pictures(shown) + sum(block.size for block in shown if block.kind is not Kind.IMAGE)
+        if kind == "file-history-snapshot":
+            # It belongs to the prompt before which its files were so.
+            names = ("", values.text(entry.get("messageId")))
         facts = screen.facts_of(entry)
         if call := values.text(entry.get("parentToolUseID")):
             facts = facts._replace(reports=call)
-        return line_of(raw, Role.OTHER, shown + screen.screen_blocks(entry, "", ""), *names, reads=reads, facts=facts)
+        blocks = shown + screen.screen_blocks(entry, "", "")
+        return line_of(raw, Role.OTHER, blocks, *names, reads=reads, facts=facts)
 
     def may_prompt(self, raw: bytes) -> bool:
         # Most lines of the user's bring nothing but results.
@@ -93,8 +98,10 @@ class ClaudeReader(base.Reader):
                 if size := len(values.literal(part)):
                     thoughts.append(Block(Kind.THINKING, values.part_path(index), size, size))
                 continue
-            says += 1
-            characters += len(values.text(part.get("text")))
+            # White space says nothing: alone it is a message that the agent leaves out.
+            text = values.text(part.get("text"))
+            says += kind != "text" or text.strip() != ""
+            characters += len(text) if text.strip() else 0
             if kind == "tool_use":
                 made = self.call(part.get("id"), part.get("name"), part.get("input"))
                 calls.append(made)
@@ -126,8 +133,8 @@ class ClaudeReader(base.Reader):
             kind = part.get("type")
             if kind == "tool_result":
                 results.append((index, part))
-            elif kind in _PICTURES:
-                blocks += _picture(values.part_path(index), part, "", "")
+            elif kind in screen.PICTURES:
+                blocks += screen.picture(values.part_path(index), part, "", "")
         blocks += values.marked_images(raw, ("message", "content"), content)
         tool, answers, io = "", "", 0
         if not results:
@@ -163,14 +170,8 @@ def _result(path: JsonPath, content: Any, made: model.Call, blocks: list[Block])
         text = values.part_text(part)
         if text and part.get("type") == "text":
             blocks += values.long_text(Kind.RESULT, (*path, index, "text"), text, made.tool, made.id)
-        blocks += _picture((*path, index), part, made.tool, made.id)
+        blocks += screen.picture((*path, index), part, made.tool, made.id)
     return values.characters(content)
-
-
-def _picture(path: JsonPath, part: Any, tool: str, call: str) -> list[Block]:
-    part = values.fields(part)
-    data = values.fields(part.get("source")).get("data")
-    return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in _PICTURES and data else []
 
 
 def _time(entry: Entry) -> int:
@@ -207,7 +208,7 @@ def _joined(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> li
     # The lines off the path that belong to a response on it: its other parts, and their results.
     beside: dict[str, list[int]] = {}
     for number, role in enumerate(lines.roles):
-        if number in on_path or not (lines.responses[number] or role is Role.RESULT):
+        if numbers.get(lines.ids[number], number) in on_path or not (lines.responses[number] or role is Role.RESULT):
             continue
         parent = numbers.get(lines.parents[number]) if role is Role.RESULT else None
         response = lines.responses[number if parent is None else parent]
@@ -315,13 +316,20 @@ class ClaudeCode(base.Format):
         return Name()
 
     def shape(self, lines: Lines) -> Shape:
-        numbers = {name: number for number, name in enumerate(lines.ids) if name}
+        numbers: dict[str, int] = {}
+        for number, name in enumerate(lines.ids):
+            # A resume may append the whole history again. Of a line that was only copied the first one is meant.
+            if name and not (name in numbers and lines[numbers[name]].digest == lines[number].digest):
+                numbers[name] = number
         # The leaf is the newest message; in a file that holds none but a subagent's, the last line.
         newest = max(((time, number) for number, time in enumerate(lines.times) if time), default=None)
         leaf = max(numbers.values(), default=None) if newest is None else newest[1]
         if leaf is None:
             return Shape(array("I"), frozenset())
         path = _as_read(lines, _joined(lines, _up(lines, leaf, numbers), numbers), numbers)
+        # A note without an id belongs to the message that it names.
+        notes = {lines.parents[number]: number for number, name in enumerate(lines.ids) if not name}
+        path = [each for number in path for each in (number, notes.get(lines.ids[number])) if each is not None]
         # What hangs on the leaf and is no message of the conversation: attachments, notes of the agent.
         names = {lines.ids[leaf]}
         for number in range(leaf + 1, len(lines)):
@@ -357,14 +365,14 @@ class ClaudeCode(base.Format):
         texts = isinstance(old, str) and isinstance(value, str)
         match inner:
             case []:
-                return kind in _THOUGHTS if value is REMOVED else kind in _PICTURES
+                return kind in _THOUGHTS if value is REMOVED else kind in screen.PICTURES
             case ["input", *_, step]:
                 kept = str(part.get("name")).lower() in _KEPT_TOOLS
                 return kind == "tool_use" and texts and not kept and step not in values.FILE_KEYS
             case ["content"] | ["content", int(), "text"]:
                 return kind == "tool_result" and texts
             case ["content", int()]:
-                return kind == "tool_result" and values.type_of(old) in _PICTURES and value is not REMOVED
+                return kind == "tool_result" and values.type_of(old) in screen.PICTURES and value is not REMOVED
         return False
 
     def written_at(self, entry: Mapping[str, Any]) -> int:

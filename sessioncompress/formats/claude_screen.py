@@ -7,7 +7,7 @@ content of a file that was there before, and what a read returned (`stripForStor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sessioncompress.core import marker
@@ -15,6 +15,8 @@ from sessioncompress.core.model import PLAIN, Block, Facts, JsonPath, Kind, Trea
 from sessioncompress.core.references import digest_of
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
+
+PICTURES = ("image", "document")
 
 _RESULT = "toolUseResult"
 """A second form of a tool's result. It stays, and stays truthy: a line without it would count as a prompt."""
@@ -36,6 +38,22 @@ _PLACES = frozenset(
 )
 """What names a file stays, however long."""
 
+_UNREAD: Mapping[str, Sequence[JsonPath]] = {
+    "api-request-blob": (("message", "content"),),
+    "api-request-shape": (("shape", "system"), ("shape", "tools")),
+    "api-request": (("tail",), ("cacheControl",)),
+}
+"""Records of what was sent, which repeat the session. Of them the agent reads the hashes alone."""
+
+_FILES_THEN: JsonPath = ("snapshot",)
+"""The files as they were before a prompt, for a rewind to it."""
+
+_STATES: Mapping[str, Sequence[JsonPath]] = {
+    "file-history-snapshot": (_FILES_THEN,),
+    "prompt_snapshot": (("attachment", "systemPrompt"), ("attachment", "tools")),
+}
+"""States of which the agent reads the newest, and a rewind the one of the prompt that it goes back to."""
+
 _HOOKS = frozenset({"hook_success", "hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution"})
 _HOOK_OUTPUT = ("stdout", "stderr")
 """The model reads a hook's `content`."""
@@ -43,7 +61,11 @@ _HOOK_OUTPUT = ("stdout", "stderr")
 
 def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     """Find the copies for the screen in a line."""
-    found: list[Block] = []
+    found = [
+        block._replace(unseen=path != _FILES_THEN)
+        for path, name in _whole_copies(entry).items()
+        for block in values.whole(Kind.MIRROR, path, values.at(entry, path), name, "")
+    ]
     if shown := entry.get(_RESULT):
         _add_copies(shown, (_RESULT,), tool, call, found)
     if entry.get("type") == "progress":
@@ -56,11 +78,27 @@ def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
     return [block._replace(unseen=True) if _is_unseen(entry, block.path) else block for block in found]
 
 
+def _whole_copies(entry: Entry) -> dict[JsonPath, str]:
+    """Find the lists and objects in a line that may go as a whole; of those with a name the newest stays."""
+    kind, attached = values.type_of(entry), values.type_of(entry.get("attachment"))
+    found = dict.fromkeys(_UNREAD.get(kind, ()), "")
+    found |= {path: str(path[-1]) for path in (*_STATES.get(kind, ()), *_STATES.get(attached, ()))}
+    # What an MCP server gave back besides the text that the model got.
+    found |= {("mcpMeta", key): "" for key in values.fields(entry.get("mcpMeta"))}
+    return {path: name for path, name in found.items() if isinstance(values.found(entry, path), (list, dict, str))}
+
+
 def stand_in(path: JsonPath, value: Any) -> Any:
-    """Give what takes the place of a copy: of a text the reference, since a copy that is nothing counts as none."""
+    """Give what takes the place of a copy: of a text the reference, since a copy that is nothing counts as none.
+
+    A snapshot of files without any files must be of no prompt, or a rewind to that would take others in their place.
+    """
     if path[-1] == _NULLED:
         return None
-    return [] if isinstance(value, list) else Treatment.REFERENCE
+    if path == _FILES_THEN:
+        return {**value, "messageId": "", "trackedFileBackups": {}}
+    named = isinstance(value, str) and path[0] in (_RESULT, _PROGRESS, "attachment")
+    return Treatment.REFERENCE if named else type(value)()
 
 
 def _is_unseen(entry: Entry, path: JsonPath) -> bool:
@@ -120,7 +158,11 @@ def note_blocks(entry: Entry) -> list[Block]:
     attachment = values.fields(entry.get("attachment"))
     name = values.type_of(attachment)
     found: list[Block] = []
-    for path, value in _leaves(attachment, ("attachment",)) if name not in _PROMPTS else ():
+    if name in _PROMPTS:
+        for index, part in values.parts(attachment.get("prompt")):
+            found += picture(("attachment", "prompt", index), part, "", "")
+        return found
+    for path, value in _leaves(attachment, ("attachment",)) if name not in _STATES else ():
         if not (name in _HOOKS and path[-1] in _HOOK_OUTPUT):
             what = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
             found += values.long_text(what, path, value, name, "")
@@ -130,8 +172,12 @@ def note_blocks(entry: Entry) -> list[Block]:
 def may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
     """Tell whether a text of a note, or a copy, may become that: of the same type, and never nothing."""
     kind, attached = entry.get("type"), values.type_of(entry.get("attachment"))
+    if path in _whole_copies(entry):
+        return bool(new == stand_in(path, old))
     is_copy = is_note = False
     match path:
+        case ("attachment", "prompt", int()):
+            return values.type_of(old) in PICTURES and isinstance(new, dict)
         case ("content",):
             is_note = kind == _QUEUE
         case ("toolUseResult", *_):
@@ -161,6 +207,13 @@ def facts_of(entry: Entry) -> Facts:
     long = (each for each in texts if len(each) >= values.SMALLEST_BLOCK)
     said = tuple(digest_of(values.literal(each)) for each in long)
     return Facts(repeats=said) if said else PLAIN
+
+
+def picture(path: JsonPath, part: Any, tool: str, call: str) -> list[Block]:
+    """Make the block of an image or a document; none of any other part of a content."""
+    part = values.fields(part)
+    data = values.fields(part.get("source")).get("data")
+    return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in PICTURES and data else []
 
 
 def _leaves(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:

@@ -72,8 +72,8 @@ class RolloutReader(base.Reader):
             case "session_meta":
                 blocks: list[Block] = []
                 for path in _FIRST_COUNTS if self._header else ():
-                    value = _found(payload, path)
-                    if isinstance(value, (str, list)) and value == _found(self._header, path):
+                    value = values.found(payload, path)
+                    if isinstance(value, (str, list)) and value == values.found(self._header, path):
                         blocks += _unseen((_PAYLOAD, *path), value)
                 self._header = self._header or payload
                 return line_of(raw, Role.HEADER, blocks)
@@ -178,7 +178,7 @@ class RolloutReader(base.Reader):
         Then it may still be gone back to, so only such texts go that stand in full before it. In one of ours these are
         also results: those of what was kept.
         """
-        guarded, reads = _found(payload, _GUARDED[1:]), 0
+        guarded, reads = values.found(payload, _GUARDED[1:]), 0
         blocks = _unseen(_GUARDED, guarded) if isinstance(guarded, list) else []
         for index, item in enumerate(history):
             path: JsonPath = (*_HISTORY, index, "content")
@@ -317,19 +317,13 @@ def _mirrors(event: Mapping[str, Any], at: JsonPath | None = None) -> Iterator[t
         before, event = ("item",), values.fields(event.get("item"))
         kind = values.type_of(event)
     for path in _COPIES.get(kind, ()):
-        if isinstance(value := _found(event, path), (str, list, dict)):
+        if isinstance(value := values.found(event, path), (str, list, dict)):
             yield (*before, *path), value
     changes = values.fields(event.get("changes")) if kind in ("patch_apply_end", "FileChange") else {}
     for file in changes if at is None else changes.keys() & frozenset(map(str, at)):
         for key, value in values.fields(changes[file]).items():
             if key in _CHANGE and isinstance(value, str):
                 yield (*before, "changes", file, key), value
-
-
-def _found(holder: Any, path: JsonPath) -> Any:
-    for step in path:
-        holder = values.fields(holder).get(str(step))
-    return holder
 
 
 class Codex(base.Format):

@@ -73,6 +73,13 @@ def at(value: Any, path: JsonPath) -> Any:
     return value
 
 
+def found(holder: Any, path: JsonPath) -> Any:
+    """Find the value at a path of keys; None where none is there."""
+    for step in path:
+        holder = fields(holder).get(str(step))
+    return holder
+
+
 def part_text(part: Any) -> str:
     """Read the text of a content part; all agents have it under one key."""
     return text(fields(part).get("text"))

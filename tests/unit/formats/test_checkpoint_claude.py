@@ -309,6 +309,13 @@ def test_lines_that_the_agent_does_not_load_stay_with_what_is_kept() -> None:
     assert read_as(done.after) == (list(range(number, number + 5)), frozenset(range(number)))
 
 
+def test_a_history_that_was_appended_again_is_read_where_it_stood_first() -> None:
+    made = session()
+    again = b"".join(made.lines()[:4])
+    done = checkpointed(made.bytes() + again, first=line_with(made.bytes(), "And?"))
+    assert read_as(done.after)[0] == read_as(cut_at(made, "And?").after)[0]
+
+
 def test_a_first_line_whose_parent_is_missing_does_not_hang_on_it() -> None:
     """The agent goes on at the message before it in time; an attachment may be older than the prompt that it is for."""
     made = ClaudeSession()

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from sessioncompress.compressors import View
-from sessioncompress.compressors.base import Ours
+from sessioncompress.compressors import View, thinking
+from sessioncompress.compressors.base import Ours, standings
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape
+from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape, Standing
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.base import Head, Name
@@ -24,7 +25,19 @@ from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.rewrite import rewrite
 from tests.support.blocks import text
 from tests.support.claude import ClaudeSession, Use, answer, picture, sealed, thought, use
-from tests.support.runs import GREEDY, after, compress, compress_again, entries, fixture, restore, survey_of, write
+from tests.support.runs import (
+    EAGER,
+    GREEDY,
+    after,
+    compress,
+    compress_again,
+    entries,
+    fixture,
+    restore,
+    survey_of,
+    view_of,
+    write,
+)
 
 LONG = "a line of output\n" * 80
 OTHER = "another line of it\n" * 80
@@ -47,6 +60,8 @@ def line(kind: str, content: Any = None, **more: Any) -> dict[str, Any]:
 
 RESULT = line("user", [answer("c1", LONG)], toolUseResult={"stdout": LONG, "stderr": ""})
 
+BLOB = {"type": "api-request-blob", "hash": "h", "message": {"role": "user", "content": [text(LONG)]}}
+
 BLOCKS: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
     ("a prompt", line("user", LONG), []),
     ("a prompt in parts", line("user", [text(LONG)]), []),
@@ -64,6 +79,8 @@ BLOCKS: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
         [(Kind.RESULT, (0, "content", 0, "text")), (Kind.IMAGE, (0, "content", 1))],
     ),
     ("what the user said instead", line("user", [answer("c1", f"The user doesn't want to proceed: {LONG}")]), []),
+    ("what was sent", BLOB, [(Kind.MIRROR, ())]),
+    ("what was sent, as a text", BLOB | {"message": {"content": LONG}}, [(Kind.MIRROR, ())]),
     ("a tool of the provider", line("assistant", [{"type": "server_tool_use", "id": "s", "input": {"q": LONG}}]), []),
 ]
 
@@ -112,6 +129,31 @@ BESIDE: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
         [(Kind.ATTACHMENT, ("attachment", "content")), (Kind.MIRROR, ("attachment", "stdout"))],
     ),
     ("a prompt that came in between", attached("queued_command", prompt=LONG), []),
+    (
+        "a picture in such a prompt",
+        attached("queued_command", prompt=[text(LONG), picture()]),
+        [(Kind.IMAGE, ("attachment", "prompt", 1))],
+    ),
+    (
+        "with which tools something was sent",
+        {"type": "api-request-shape", "shapeHash": "h", "shape": {"system": [text(LONG)], "tools": [{"name": LONG}]}},
+        [(Kind.MIRROR, ("shape", "system")), (Kind.MIRROR, ("shape", "tools"))],
+    ),
+    (
+        "of which messages",
+        {"type": "api-request", "shapeHash": "h", "tail": [LONG], "cacheControl": [LONG], "params": {"model": "m"}},
+        [(Kind.MIRROR, ("tail",)), (Kind.MIRROR, ("cacheControl",))],
+    ),
+    (
+        "with which words of the agent",
+        attached("prompt_snapshot", systemPrompt=[LONG], tools=[{"description": LONG}], cliPrefix=LONG),
+        [(Kind.MIRROR, ("attachment", "systemPrompt")), (Kind.MIRROR, ("attachment", "tools"))],
+    ),
+    (
+        "what a server gave back beside the text",
+        RESULT | {"toolUseResult": "short", "mcpMeta": {"structuredContent": {"items": [LONG]}, "_meta": {"a": "b"}}},
+        [(Kind.MIRROR, ("mcpMeta", "structuredContent"))],
+    ),
     ("a prompt that waited", {"type": "queue-operation", "content": LONG}, [(Kind.ATTACHMENT, ("content",))]),
     ("the last prompt", {"type": "last-prompt", "lastPrompt": LONG}, []),
     ("a summary", {"type": "summary", "summary": LONG, "leafUuid": "u"}, []),
@@ -197,6 +239,65 @@ ROLES: list[tuple[str, dict[str, Any], Role]] = [
 def test_roles(entry: dict[str, Any], role: Role) -> None:
     """What counts as a turn."""
     assert read(entry).role is role
+
+
+@pytest.mark.parametrize("said", ["", " ", "\n\n\n"])
+@pytest.mark.parametrize("apart", [False, True], ids=["in one line", "in two lines"])
+def test_white_space_is_nothing_said(said: str, apart: bool) -> None:
+    """Without its thinking the agent would put words of its own into the message."""
+    made = ClaudeSession()
+    made.user("Go.")
+    response = made.new_response()
+    if apart:
+        made.respond(thought(LONG), said or " ", response=response)
+    else:
+        made.entry("assistant", message={"role": "assistant", "id": response, "content": [thought(LONG), text(said)]})
+    made.user("Go on.")
+    made.respond(thought(OTHER), "Done.")
+    view = view_of(made.bytes(), GREEDY)
+    assert response not in view.speaking
+    assert not [change for change in thinking.propose(view) if change.line < 3]
+
+
+def test_what_was_sent_goes_with_the_newest_words_kept() -> None:
+    """A rewind to a recent prompt finds the files that it had; a prompt that was given up needs none."""
+    made = ClaudeSession()
+
+    def ask(said: str) -> str | None:
+        name = made.user(said)
+        files = {f"src/{number}.py": {"backupFileName": f"{said}@v{number}"} for number in range(20)}
+        made.note("file-history-snapshot", messageId=name, snapshot={"messageId": name, "trackedFileBackups": files})
+        made.attachment("prompt_snapshot", systemPrompt=[LONG, said])
+        made.note("api-request-blob", hash=said, message={"role": "user", "content": [text(LONG)]})
+        made.respond("Yes.")
+        return made.leaf
+
+    first = ask("one")
+    ask("given up")
+    made.branch(first)
+    for said in ("two", "three", "four", "five"):
+        ask(said)
+    found = after(made.bytes(), replace(EAGER, turn_threshold_before_compress=2))
+    sent = [entry["message"]["content"] for entry in found if entry["type"] == "api-request-blob"]
+    assert sent == [[]] * 6
+    words = [entry["attachment"]["systemPrompt"] for entry in found if entry["type"] == "attachment"]
+    # The branch that was given up may be gone on with.
+    assert [each[1:] for each in words] == [[], ["given up"], [], [], [], ["five"]]
+    files = [len(e["snapshot"]["trackedFileBackups"]) for e in found if e["type"] == "file-history-snapshot"]
+    assert files == [0, 0, 0, 0, 20, 20]
+    names = [e["snapshot"]["messageId"] for e in found if e["type"] == "file-history-snapshot"]
+    assert list(map(bool, names)) == list(map(bool, files))
+
+
+def test_a_line_that_is_there_twice_stands_where_it_stood_first() -> None:
+    """A resume may append the whole history again. The agent may read either copy, so both are recent or neither is."""
+    made = linear()
+    again = made.bytes() + b"".join(made.lines()[:4])
+    survey = survey_of(again)
+    assert list(survey.shape.live) == list(range(len(made.lines())))
+    found = standings(survey.lines, survey.shape, replace(EAGER, turn_threshold_before_compress=2))
+    assert [found[number] for number in range(4)] == list(found[len(made.lines()) :])
+    assert Standing.PROTECTED in found[:4]
 
 
 def test_what_a_line_says_of_itself() -> None:
@@ -746,6 +847,13 @@ PARTS = line(
 )
 PATCH = RESULT | {"toolUseResult": {"structuredPatch": [1], "content": [1]}}
 QUEUED = {"type": "queue-operation", "content": LONG, "operation": "enqueue"}
+IN_BETWEEN = attached("queued_command", prompt=[text(LONG), picture()])
+SNAPSHOT = {
+    "type": "file-history-snapshot",
+    "messageId": "u",
+    "snapshot": {"messageId": "u", "trackedFileBackups": {"a.py": {"backupFileName": "f"}}, "timestamp": "t"},
+}
+PROMPTED = attached("prompt_snapshot", systemPrompt=[LONG], tools=[{"description": LONG}], cliPrefix="c")
 _C = ("message", "content")
 
 MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
@@ -759,6 +867,11 @@ MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("a patch", PATCH, ("toolUseResult", "structuredPatch"), []),
     ("a list of skills", attached("skill_listing", content=LONG), ("attachment", "content"), "short"),
     ("a prompt that waited", QUEUED, ("content",), "short"),
+    ("a picture in a prompt that waited", IN_BETWEEN, ("attachment", "prompt", 1), {"type": "text", "text": "x"}),
+    ("what was sent", BLOB, ("message", "content"), []),
+    ("the files at a prompt", SNAPSHOT, ("snapshot",), {"messageId": "", "trackedFileBackups": {}, "timestamp": "t"}),
+    ("the agent's words", PROMPTED, ("attachment", "systemPrompt"), []),
+    ("what a server gave back", RESULT | {"mcpMeta": {"a": {"b": LONG}}}, ("mcpMeta", "a"), {}),
 ]
 MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("shortened thinking", CALL, (*_C, 0, "thinking"), "short"),
@@ -785,6 +898,12 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("a type", RESULT, ("type",), "short"),
     ("what hangs on an attachment's kind", attached("skill_listing", content=LONG), ("attachment", "type"), REMOVED),
     ("the user's words", attached("queued_command", prompt=LONG), ("attachment", "prompt"), "short"),
+    ("the user's words beside a picture", IN_BETWEEN, ("attachment", "prompt", 0), {"type": "text", "text": "x"}),
+    ("a picture there that is gone", IN_BETWEEN, ("attachment", "prompt", 1), REMOVED),
+    ("the hash of what was sent", BLOB, ("hash",), ""),
+    ("a part of what was sent", BLOB, ("message", "content"), [text("x")]),
+    ("the files at a prompt that is still known", SNAPSHOT, ("snapshot", "trackedFileBackups"), {}),
+    ("what a prompt was sent with", PROMPTED, ("attachment", "cliPrefix"), ""),
     ("what a queue does", QUEUED, ("operation",), "short"),
     ("the last prompt", {"type": "last-prompt", "lastPrompt": LONG}, ("lastPrompt",), "short"),
 ]
