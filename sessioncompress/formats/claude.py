@@ -61,7 +61,8 @@ class ClaudeReader(base.Reader):
         shown = screen.note_blocks(entry)
         reads = 0
         if kind == "attachment":
-            reads = values.pictures(shown) + sum(block.size for block in shown if block.kind is not Kind.IMAGE)
+            sent = [block for block in shown if block.path[0] == "rendered"] or shown
+            reads = values.pictures(sent) + sum(block.size for block in sent if block.kind is not Kind.IMAGE)
         if kind == "file-history-snapshot":
             # It belongs to the prompt before which its files were so.
             names = ("", values.text(entry.get("messageId")))
@@ -328,7 +329,9 @@ class ClaudeCode(base.Format):
             return Shape(array("I"), frozenset())
         path = _as_read(lines, _joined(lines, _up(lines, leaf, numbers), numbers), numbers)
         # A note without an id belongs to the message that it names.
-        notes = {lines.parents[number]: number for number, name in enumerate(lines.ids) if not name}
+        notes = {
+            lines.parents[number]: number for number, name in enumerate(lines.ids) if lines.parents[number] and not name
+        }
         path = [each for number in path for each in (number, notes.get(lines.ids[number])) if each is not None]
         # What hangs on the leaf and is no message of the conversation: attachments, notes of the agent.
         names = {lines.ids[leaf]}

@@ -158,11 +158,17 @@ def note_blocks(entry: Entry) -> list[Block]:
     attachment = values.fields(entry.get("attachment"))
     name = values.type_of(attachment)
     found: list[Block] = []
-    if name in _PROMPTS:
-        for index, part in values.parts(attachment.get("prompt")):
-            found += picture(("attachment", "prompt", index), part, "", "")
+    # The newest versions send what was rendered when it was attached.
+    rendered = [(("rendered", at, "content"), each.get("content")) for at, each in values.parts(entry.get("rendered"))]
+    for place, content in [(("attachment", "prompt"), attachment.get("prompt")), *rendered]:
+        for index, part in values.parts(content):
+            found += picture((*place, index), part, name, "")
+    if name in _PROMPTS or name in _STATES:
         return found
-    for path, value in _leaves(attachment, ("attachment",)) if name not in _STATES else ():
+    for place, content in rendered:
+        what = Kind.RESULT if name in _FILES else Kind.ATTACHMENT
+        found += values.long_text(what, place, values.text(content), name, "")
+    for path, value in _leaves(attachment, ("attachment",)):
         if not (name in _HOOKS and path[-1] in _HOOK_OUTPUT):
             what = Kind.RESULT if _FILES.get(name) == path else Kind.ATTACHMENT
             found += values.long_text(what, path, value, name, "")
@@ -176,8 +182,10 @@ def may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
         return bool(new == stand_in(path, old))
     is_copy = is_note = False
     match path:
-        case ("attachment", "prompt", int()):
+        case ("attachment", "prompt", int()) | ("rendered", int(), "content", int()):
             return values.type_of(old) in PICTURES and isinstance(new, dict)
+        case ("rendered", int(), "content"):
+            is_note = kind == "attachment" and attached not in _PROMPTS
         case ("content",):
             is_note = kind == _QUEUE
         case ("toolUseResult", *_):

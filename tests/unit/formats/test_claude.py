@@ -124,6 +124,22 @@ BESIDE: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
         [(Kind.RESULT, ("attachment", "content", "file", "content"))],
     ),
     (
+        "a file as it is sent",
+        attached("file", content={"file": {"content": "x"}})
+        | {"rendered": [{"content": LONG}, {"content": [picture()]}]},
+        [(Kind.IMAGE, ("rendered", 1, "content", 0)), (Kind.RESULT, ("rendered", 0, "content"))],
+    ),
+    (
+        "a list as it is sent",
+        attached("skill_listing") | {"rendered": [{"content": LONG}]},
+        [(Kind.ATTACHMENT, ("rendered", 0, "content"))],
+    ),
+    (
+        "a prompt that came in between, as it is sent",
+        attached("queued_command") | {"rendered": [{"content": LONG}]},
+        [],
+    ),
+    (
         "what a hook printed, and what of it the model reads",
         attached("hook_success", stdout=LONG, content=OTHER),
         [(Kind.ATTACHMENT, ("attachment", "content")), (Kind.MIRROR, ("attachment", "stdout"))],
@@ -853,6 +869,7 @@ SNAPSHOT = {
     "messageId": "u",
     "snapshot": {"messageId": "u", "trackedFileBackups": {"a.py": {"backupFileName": "f"}}, "timestamp": "t"},
 }
+RENDERED = attached("skill_listing") | {"rendered": [{"content": LONG}]}
 PROMPTED = attached("prompt_snapshot", systemPrompt=[LONG], tools=[{"description": LONG}], cliPrefix="c")
 _C = ("message", "content")
 
@@ -869,6 +886,7 @@ MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("a prompt that waited", QUEUED, ("content",), "short"),
     ("a picture in a prompt that waited", IN_BETWEEN, ("attachment", "prompt", 1), {"type": "text", "text": "x"}),
     ("what was sent", BLOB, ("message", "content"), []),
+    ("a list as it is sent", RENDERED, ("rendered", 0, "content"), "short"),
     ("the files at a prompt", SNAPSHOT, ("snapshot",), {"messageId": "", "trackedFileBackups": {}, "timestamp": "t"}),
     ("the agent's words", PROMPTED, ("attachment", "systemPrompt"), []),
     ("what a server gave back", RESULT | {"mcpMeta": {"a": {"b": LONG}}}, ("mcpMeta", "a"), {}),
@@ -900,6 +918,12 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("the user's words", attached("queued_command", prompt=LONG), ("attachment", "prompt"), "short"),
     ("the user's words beside a picture", IN_BETWEEN, ("attachment", "prompt", 0), {"type": "text", "text": "x"}),
     ("a picture there that is gone", IN_BETWEEN, ("attachment", "prompt", 1), REMOVED),
+    (
+        "the user's words as they are sent",
+        RENDERED | {"attachment": {"type": "queued_command"}},
+        ("rendered", 0, "content"),
+        "short",
+    ),
     ("the hash of what was sent", BLOB, ("hash",), ""),
     ("a part of what was sent", BLOB, ("message", "content"), [text("x")]),
     ("the files at a prompt that is still known", SNAPSHOT, ("snapshot", "trackedFileBackups"), {}),
