@@ -172,9 +172,9 @@ def not_there(number: int) -> str:
     return f"an older state of the session: {lines} missing" if number else ""
 
 
-def of_relatives(number: int) -> str:
-    """Write that markers stay whose originals a relative's store holds; nothing where there are none."""
-    why = "whose originals are in a relative's store: 'restore --from-markers' puts back what they stand for"
+def staying(number: int, which: str) -> str:
+    """Write that markers stay whose originals are there; nothing where there are none."""
+    why = f"{which}: 'restore --from-markers' puts back what they stand for"
     return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""
 
 

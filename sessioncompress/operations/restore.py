@@ -166,11 +166,14 @@ class _Exactly(Restoring):
                 state=errors.NOT_CHANGED,
                 remedy=way_out(session, store, journal, self.form),
             )
-        marked = relatives.strangers_of(session, journal, self.form)
+        standing = relatives.not_in_place(session, journal, self.form)
+        marked = relatives.unknown_to(journal, standing)
         left = (
             relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked) if marked else []
         )
-        unknown = joined(text.of_relatives(len(marked) - len(left)), strangers(len(left)))
+        copies = text.staying(sum(each.key in journal for each in standing), "that the agent copied")
+        of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
+        unknown = joined(copies, of_relatives, strangers(len(left)))
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         gone = not_as_written(checkpoints.altered) if checkpoints else ""
         if checkpoints and checkpoints.copied:

@@ -252,7 +252,12 @@ def markers_of(session: OpenSession, form: str | None = None) -> Markers:
 
 
 def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
-    """Find the texts with a marker as we write it that names what the session's own journal does not know.
+    """Find the texts with a marker as we write it that names what the session's own journal does not know."""
+    return unknown_to(journal, not_in_place(session, journal, form))
+
+
+def not_in_place(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
+    """Find the texts with a marker as we write it in lines that the session's own journal does not know.
 
     What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
     tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
@@ -260,14 +265,13 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
     is counted, since an exact restore and a check go by digests alone. A session without a journal has strangers alone.
     """
     try:
-        found = [
+        return [
             Stranger(next(iter(references(text)), ""), (block.digest, block.kind, block.call))
             for block, text in _marked(session, form, journal)
             if not journal.runs or (references(text) and adds_up(text))
         ]
     except (ValueError, TypeError, LookupError, RecursionError):
         return []
-    return unknown_to(journal, found)
 
 
 def unknown_to(journal: Journal, strangers: Sequence[Stranger]) -> list[Stranger]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,3 +144,38 @@ NUMBERS = [
 def test_the_lines_around_a_marker_are_as_many_as_it_says(text: str, adds_up: bool) -> None:
     """Where it is quoted among other text they are not."""
     assert marker.adds_up(text) is adds_up
+
+
+def test_markers_that_the_agent_copied_are_told(tmp_path: Path) -> None:
+    """Gemini CLI writes the results that it resumed with into lines of its own, which no restore knows."""
+    records: list[dict[str, Any]] = [
+        {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z", "kind": "main"}
+    ]
+    for number in range(3):
+        part = {"functionResponse": {"id": f"c{number}", "name": "cat", "response": {"output": log(str(number))}}}
+        stamp = {"timestamp": "2026-01-01T00:00:00.000Z"}
+        call = {"id": f"c{number}", "name": "cat", "args": {}, "result": [part], "status": "success"}
+        records.append({"id": f"u{number}", **stamp, "type": "user", "content": f"Look at {number}."})
+        records.append({"id": f"g{number}", **stamp, "type": "gemini", "content": "I look.", "toolCalls": [call]})
+    original = b"".join(json.dumps(each).encode() + b"\n" for each in records)
+    path = write(tmp_path, original)
+    compress(path)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    copied = [
+        {**line, "id": f"{line['id']}_response", "type": "user", "content": line["toolCalls"][0]["result"]}
+        for line in lines
+        if line.get("toolCalls")
+    ]
+    for each in copied:
+        del each["toolCalls"]
+    with path.open("ab") as file:
+        file.write(b"".join(json.dumps(each).encode() + b"\n" for each in copied))
+    told = "2 markers stay that the agent copied: 'restore --from-markers' puts back what they stand for"
+    first, again = restore_session(path), restore_session(path)
+    assert [each.status for each in (first, again)] == [Status.RESTORED, Status.UNCHANGED]
+    assert first.reason == told
+    assert told in again.reason
+    assert path.read_bytes().startswith(original)
+    restore_session(path, from_markers=True)
+    assert marker.PREFIX_BYTES not in path.read_bytes()
+    assert restore_session(path).reason == "it has its original bytes already"
