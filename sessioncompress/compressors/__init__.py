@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sessioncompress.compressors import arguments, attachments, mirrors, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
+from sessioncompress.compressors.preview import LEAST_GAIN
 from sessioncompress.core.model import Block, Change, Kind, Replacement
 from sessioncompress.policy.model import Policy
 
@@ -56,4 +57,10 @@ KINDS: Mapping[Kind, OfKind] = {
 }
 """In the order in which reports name them."""
 
-__all__ = ["COMPRESSORS", "KINDS", "Context", "View"]
+
+def record_of(block: Block) -> int:
+    """Tell how many bytes the journal takes for a replaced block: none for small thinking, which no marker names."""
+    return 0 if block.kind is Kind.THINKING and block.size < LEAST_GAIN else KINDS[block.kind].record
+
+
+__all__ = ["COMPRESSORS", "KINDS", "Context", "View", "record_of"]

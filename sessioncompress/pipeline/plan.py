@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from sessioncompress.compressors import COMPRESSORS, KINDS, View
+from sessioncompress.compressors import COMPRESSORS, KINDS, View, record_of
 from sessioncompress.core.model import Block, Change, JsonPath, Standing
 from sessioncompress.policy.model import Policy
 
@@ -66,7 +66,7 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
                 if block is not None:
                     kind = KINDS[block.kind]
                     unread = not kind.read or view.standing[line] is Standing.DEAD
-                    saves = saves * (1 if unread else 2) - kind.record
+                    saves = saves * (1 if unread else 2) - record_of(block)
                 claimed.append((change, saves))
     broken.discard(0)
     return [each for each in claimed if each[0].group not in broken] if broken else claimed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress.compressors import KINDS, Context, View
+from sessioncompress.compressors import KINDS, Context, View, record_of
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
@@ -328,7 +328,7 @@ class Applied:
         records = []
         for each in new.replacements:
             block, content, origin = each.change.block, each.content, each.origin
-            if block is None:
+            if block is None or not record_of(block):
                 continue
             kind, file = block.kind, ""
             if origin is None:
