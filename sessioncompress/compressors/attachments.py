@@ -1,5 +1,7 @@
 """What was put beside the text: images become one line that says type, size and reference; attachments mostly stay.
 
+A document that is a text becomes a preview, as a result does.
+
 An attachment is text that the agent itself put in. It goes where the live path says it again, or no model reads it. In
 a session at rest the agent's lists of skills, agents and tools go too: it makes them anew for whoever works on.
 """
@@ -10,9 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES, Wording, reference
+from sessioncompress.compressors.names import ends_of
+from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES, Wording, preview, reference
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Replacement, Standing, Treatment
+from sessioncompress.core.references import Attached, attached
 from sessioncompress.core.splice import literal
 
 _IMAGE_KEEPS = 160
@@ -22,7 +26,7 @@ def propose(view: View) -> Iterator[Change]:
     """Offer images larger than their line, attachments that are dead, and in a session at rest what lists things."""
     for number, block in view.blocks(Kind.IMAGE):
         if block.size > _IMAGE_KEEPS and not block.marked:
-            yield Change(number, block.path, Treatment.REFERENCE, block.size - _IMAGE_KEEPS, block)
+            yield Change(number, block.path, view.treatment(number), block.size - _IMAGE_KEEPS, block)
     for number, block in view.blocks(Kind.ATTACHMENT, MARKER_BYTES + LEAST_GAIN):
         listed = view.policy.at_rest and block.tool in view.form.listings
         if (listed or view.standing[number] is Standing.DEAD) and not view.holds_ours(block):
@@ -34,16 +38,27 @@ def render_image(change: Change, part: Any, context: Context) -> Iterator[Replac
 
     What stands there without a part around it leaves an empty text: no word would be taken for one.
     """
-    form = context.view.form
-    media, data = form.image(part)
-    if not data:
-        return
-    content = data.encode()
-    what = f"{marker.name(media or 'image')}, {marker.amount(len(data) * 3 // 4)}"
-    named = marker.marker(what, context.refer(content))
-    new = form.text_part(named) if isinstance(part, dict) else ""
+    found, policy = attached(part), context.view.policy
     size = change.block.size if change.block else 0
+    if not found.data or (found.is_text and size <= policy.result_limit):
+        return
+    content = found.content
+    ref = context.refer(content)
+    named = named_in_marker(found, ref)
+    if found.is_text and change.treatment is Treatment.PREVIEW:
+        text = content.decode(errors="replace")
+        shown = preview(text, ends_of(len(text), policy), Wording(ref))
+        if shown != text:
+            named = f"{marker.name(found.title)}\n{shown}" if found.title else shown
+    new = context.view.form.text_part(named, part) if isinstance(part, dict) else ""
     yield Replacement(change.path, new, change, size, literal(new), content)
+
+
+def named_in_marker(found: Attached, ref: str | None, note: str = "") -> str:
+    """Name an image or a document in a marker: by its title, its type, its size, and what repeats it."""
+    size = len(found.content) if found.is_text else len(found.data) * 3 // 4
+    what = marker.name(found.title), marker.name(found.media or "image"), marker.amount(size), note
+    return marker.marker(", ".join(filter(None, what)), ref)
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:

@@ -421,10 +421,16 @@ _AROUND = (
     ("<tool_use_error>", "<tool_use_error>", "</tool_use_error>"),
     ("<retrieval_status>", "<output>", "</output>"),
     (_NOTE, _NOTE, _NOTE_ENDS),
+    ("<path>", "<content>", "</content>"),
+    ("<path>", "<entries>", "</entries>"),
+    ("<file>", "<file>", "</file>"),
 )
-"""What Claude Code puts around a whole result: how it begins, the tag that opens it, the tag that ends it."""
+"""What agents put around a whole result: how it begins, the tag that opens it, the tag that ends it."""
 
-_OPENS_WITHIN = 300
+NAMED = ("<path>", "<file>")
+"""So begins what OpenCode puts around a file that was read. The call names it: a preview shows the content alone."""
+
+_OPENS_WITHIN = 4_500
 """Characters from the beginning within which that tag stands."""
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from sessioncompress.compressors.attachments import named_in_marker
 from sessioncompress.compressors.base import REPORT, Context, View
 from sessioncompress.compressors.names import NOTHING, Index, ends_of
 from sessioncompress.compressors.preview import (
     LEAST_GAIN,
     MARKER_BYTES,
+    NAMED,
     Form,
     Special,
     Wording,
@@ -20,8 +22,11 @@ from sessioncompress.compressors.preview import (
     preview,
     reference,
 )
+from sessioncompress.core import marker
 from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
-from sessioncompress.core.splice import Added, literal
+from sessioncompress.core.references import attached
+from sessioncompress.core.splice import REMOVED, Added, literal
+from sessioncompress.formats import values
 from sessioncompress.policy.model import Policy
 
 _CONCLUSIONS = Special(
@@ -59,47 +64,55 @@ def counts(block: Block, policy: Policy) -> bool:
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
     """Give the longest of what the plan asked for that stays within the limit: a preview, or the marker alone.
 
-    What is to be cleared is so in the words of its agent, if that has any.
+    What is to be cleared is so in the words of its agent, if that has any. Images beside the text go with it: each is
+    named below it, where it stood.
     """
-    block = change.block
+    block, view = change.block, context.view
     if block is None:
         return
-    if block.marked and (origin := context.view.ours.origin((block.digest, block.kind, block.call))) is not None:
-        new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context)
+    if block.marked and (origin := view.ours.origin((block.digest, block.kind, block.call))) is not None:
+        images = [each for each in marker.whole_in(text) if marker.references(each) not in ([], [origin.ref])]
+        new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context, images)
         yield Replacement(change.path, new, change, block.size, literal(new), origin=origin)
         return
+    place = view.form.images_of(change.path)
+    held = values.large(place, values.at(context.entry, place[:-1]).get(place[-1])) if place else ()
+    beside = [(path, attached(part)) for path, part in held]
+    images = [named_in_marker(image, context.refer(image.content), change.note) for _, image in beside]
     content = text.encode()
     wording = Wording(context.refer(content))
-    if change.treatment is Treatment.CLEAR:
-        found = context.view.form.cleared(context.entry, block, text, context.view.now)
-        if found is not None:
-            # If the agent says its words only to the model, it is the reference that stands in the session.
-            new = reference(text, wording, change.note) if found.text is None else found.text
-            yield Replacement(change.path, new, change, block.size, literal(new), content)
-            alone = change._replace(block=None)
-            for path, value in found.flags.items():
-                yield Replacement(path, Added(value), alone, 0, b"")
-            return
-    most = REPORT if context.view.is_report(change.line, block) else context.view.policy.preview_max_bytes
-    limit = min(most + context.view.policy.result_limit, block.size * 3 // 4)
-    shorter = _previews(change, block, text, wording, context) if change.treatment is Treatment.PREVIEW else ()
-    for each, index in shorter:
-        new = _with_links(each, text, context, index)
-        written = literal(new)
-        if len(written) <= limit:
-            break
+    found = view.form.cleared(context.entry, block, text, view.now) if change.treatment is Treatment.CLEAR else None
+    if found is not None:
+        # If the agent says its words only to the model, it is the reference that stands in the session.
+        new = reference(text, wording, change.note) if found.text is None else found.text
     else:
-        new = _with_links(reference(text, wording, change.note), text, context)
-        written = literal(new)
+        most = REPORT if view.is_report(change.line, block) else view.policy.preview_max_bytes
+        limit = min(most + view.policy.result_limit, block.size * 3 // 4)
+        shown = change.treatment is Treatment.PREVIEW
+        shorter = _previews(change, block, text, wording, context) if shown else iter(())
+        if images and len(text) <= view.policy.result_limit:
+            # It goes only for the sake of the images.
+            shorter = iter([(text, NOTHING)])
+        longest = (_with_links(each, text, context, images, index) for each, index in shorter)
+        fitting = (new for new in longest if len(literal(new)) <= limit)
+        new = next(fitting, None) or _with_links(reference(text, wording, change.note), text, context, images)
+    written = literal(new)
     yield Replacement(change.path, new, change, block.size, written, content)
+    for path, value in found.flags.items() if found else ():
+        yield Replacement(path, Added(value), change._replace(block=None), 0, b"")
+    # They are counted with the text.
+    of_image = change._replace(block=block._replace(kind=Kind.IMAGE, marked=True))
+    for path, image in beside if len(written) < block.size else ():
+        yield Replacement(path, REMOVED, of_image, block.size, b"", image.content)
 
 
-def _with_links(new: str, text: str, context: Context, index: Index = NOTHING) -> str:
-    """Add the names of the agent's files that the text holds and the preview has lost, a few at most, and an index."""
+def _with_links(new: str, text: str, context: Context, images: Sequence[str], index: Index = NOTHING) -> str:
+    """Add markers of images, names of the agent's files that the preview has lost, a few at most, and an index."""
     names = index.line(new)
     if (links := context.view.form.links) is not None:
         lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new + names]
         new = "\n".join([new, *lost[:8]])
+    new = "\n".join([new.removesuffix("\n"), *images]) if images else new
     # The index is the last line, by which it is known.
     return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 
@@ -114,6 +127,8 @@ def _previews(
         index = NOTHING._replace(ends=ends_of(len(text), context.view.policy))
     named = bool(index.pieces or index.alone)
     room, failed = index.ends, context.view.lines.facts[change.line].failed
+    if text.startswith(NAMED):
+        text = text[slice(*own_part(text).span)]
     part = below = own_part(text)
     if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
         room += len(above.group())

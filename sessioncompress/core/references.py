@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from base64 import b64decode
+from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha1, sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from xxhash import xxh3_64_intdigest
@@ -48,19 +50,46 @@ def digest_of(written: bytes) -> bytes:
     return sha256(written).digest()[:16]
 
 
-def image_data(part: Mapping[str, Any]) -> tuple[str, str]:
-    """Read the base64 of an image's content part, or of an object in it, and what stands before it in a data URL."""
-    holders = [part, *(each for each in part.values() if isinstance(each, dict))]
-    if (holder := next((each for each in holders if "data" in each), None)) is not None:
-        return "", str(holder["data"])
-    texts = [each for holder in holders for each in holder.values() if isinstance(each, str)]
-    longest = max(texts, key=len, default="")
-    address, comma, data = longest.partition(";base64,")
-    return (address, data) if comma else ("", address)
+class Attached(NamedTuple):
+    """An image or a document: its media type and its title, where they are known, and its data, in base64 or not."""
+
+    media: str = ""
+    data: str = ""
+    title: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a document that can be read as it is."""
+        return self.media.startswith("text/") or self.media == "application/json"
+
+    @property
+    def content(self) -> bytes:
+        """What a reference names: of a text its bytes, of anything else the base64."""
+        with suppress(ValueError):
+            if self.is_text:
+                return b64decode(self.data, validate=True)
+        return self.data.encode()
+
+
+def attached(part: Any) -> Attached:
+    """Read what a content part, or an object in it, holds; of a data URL what that says."""
+    if not isinstance(part, dict):
+        return Attached(data=part if isinstance(part, str) else "")
+    holders = [*(each for each in part.values() if isinstance(each, dict)), part]
+    texts = {key: each for holder in holders for key, each in holder.items() if isinstance(each, str)}
+    title = texts.get("title") or texts.get("filename") or texts.get("displayName", "")
+    media = texts.get("mimeType") or texts.get("media_type") or ("document" if texts.get("type") == "file" else "")
+    if any("data" in holder for holder in holders):
+        return Attached(f"audio/{texts['format']}" if "format" in texts else media, texts.get("data", ""), title)
+    address, comma, data = max(texts.values(), key=len, default="").partition(";base64,")
+    if comma:
+        return Attached(address.removeprefix("data:").partition(";")[0], data, title)
+    # What has an address alone is elsewhere.
+    return Attached(media, "" if "://" in address[:32] else address, title)
 
 
 def content_of(value: object, kind: Kind) -> bytes:
     """Find what a reference names: the text of a string, an image's data, the JSON of anything else."""
     if kind is Kind.IMAGE and isinstance(value, dict):
-        return image_data(value)[1].encode()
+        return attached(value).content
     return value.encode() if isinstance(value, str) else orjson.dumps(value)

@@ -21,7 +21,6 @@ from sessioncompress.core import model
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.pointers import Pointers
-from sessioncompress.core.references import image_data
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import values
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""
-
-_MEDIA_TYPE = re.compile(r"data:([^;,]*)")
 
 HEAD_LINES = 64
 """So many of a session's first lines are looked at to tell its format."""
@@ -214,15 +211,16 @@ class Format(ABC):
         """
         return None
 
-    def text_part(self, text: str) -> Any:
-        """Make a content part of a text, for an image's place."""
+    def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
+        """Make a content part of a text, for the place of an image's part."""
         return {"type": "text", "text": text}
 
-    def image(self, part: Any) -> tuple[str, str]:
-        """Read an image part's media type and its base64 data; here it has both in a data URL."""
-        address, data = image_data(values.fields(part))
-        media = _MEDIA_TYPE.match(address)
-        return media.group(1) if media else "", data
+    def images_of(self, path: JsonPath) -> JsonPath:
+        """Tell where the images stand that go with a result's text at this path, since no text can take their places.
+
+        Nowhere, where all stand among texts.
+        """
+        return ()
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what an entry says of the request that it answers, or of those behind it; None where it says nothing.

@@ -384,10 +384,6 @@ class ClaudeCode(base.Format):
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         return screen.stand_in(path, value)
 
-    def image(self, part: Any) -> tuple[str, str]:
-        source = values.fields(values.fields(part).get("source"))
-        return values.text(source.get("media_type")), values.text(source.get("data"))
-
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a line of an answer says of its request; the last line of a response has the whole usage."""
         if entry.get("type") != "assistant":

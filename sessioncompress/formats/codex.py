@@ -405,11 +405,7 @@ class Codex(base.Format):
         """Give an empty one of its type, since Codex reads such a value there."""
         return self.bare.get(path, type(value)())
 
-    def image(self, part: Any) -> tuple[str, str]:
-        """Read also a picture that the model made, which stands there by itself."""
-        return ("", part) if isinstance(part, str) else super().image(part)
-
-    def text_part(self, text: str) -> Any:
+    def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
         return {"type": "input_text", "text": text}
 
     def written_at(self, entry: Mapping[str, Any]) -> int:

@@ -159,8 +159,10 @@ def _sent(result: Any) -> int:
         return len(result)
     count = 0
     for _, part in values.parts(result):
-        count += min(len(_data(part)), values.PICTURE)
-        answer = values.fields(values.fields(part.get("functionResponse")).get("response"))
+        given = values.fields(part.get("functionResponse"))
+        held = [part, *(each for _, each in values.parts(given.get("parts")))]
+        count += sum(min(len(_data(each)), values.PICTURE) for each in held)
+        answer = values.fields(given.get("response"))
         count += sum(len(each) if isinstance(each, str) else len(values.literal(each)) for each in answer.values())
     return count
 
@@ -168,10 +170,13 @@ def _sent(result: Any) -> int:
 def _response(path: JsonPath, part: Mapping[str, Any], call: Call) -> list[Block]:
     """Make the blocks of the texts that a tool gave back; of a skill that was read none."""
     blocks: list[Block] = []
-    response = values.fields(values.fields(part.get("functionResponse")).get("response"))
+    given = values.fields(part.get("functionResponse"))
+    response = values.fields(given.get("response"))
     for key in () if call.reads_skill else ("output", "error"):
         place: JsonPath = (*path, "functionResponse", "response", key)
-        blocks += values.long_text(Kind.RESULT, place, values.text(response.get(key)), call.tool, call.name)
+        if said := values.text(response.get(key)):
+            beside = values.large((), given.get("parts")) if key == "output" else ()
+            blocks += values.long_text(Kind.RESULT, place, said, call.tool, call.name, beside)
     return blocks
 
 
@@ -276,12 +281,11 @@ class Gemini(base.Format):
                 return _may_change_part(entry["content"][index], inner, value)
         return False
 
-    def text_part(self, text: str) -> Any:
-        return {"text": text}
+    def images_of(self, path: JsonPath) -> JsonPath:
+        return (*path[:-2], "parts") if path[-2:] == ("response", "output") else ()
 
-    def image(self, part: Any) -> tuple[str, str]:
-        data = values.fields(values.fields(part).get("inlineData"))
-        return values.text(data.get("mimeType")), values.text(data.get("data"))
+    def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
+        return {"text": text}
 
     def written_at(self, entry: Mapping[str, Any]) -> int:
         return base.moment(entry.get("timestamp"))
@@ -315,6 +319,8 @@ def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:
             return not signed and (gone or (isinstance(value, dict) and "inlineData" in values.fields(part)))
         case ["functionResponse", "response", "output" | "error"]:
             return isinstance(value, str)
+        case ["functionResponse", "parts", int()]:
+            return value is REMOVED
         case ["functionCall", "args", *_, step]:
             return isinstance(value, str) and step not in _FILE_KEYS and not signed
     return False

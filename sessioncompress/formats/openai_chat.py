@@ -16,7 +16,7 @@ from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _FUNCTION = "function"
 _TEXT = "text"
-_IMAGE = "image_url"
+_ATTACHED = frozenset({"image_url", "file", "input_audio"})
 SUMMARY = "[Continuing from compressed context.]\n\n"
 """How the message of the user begins in which we put a summary: the form has none for it."""
 
@@ -124,13 +124,9 @@ def _may_go(entry: Mapping[str, Any]) -> bool:
 
 
 def _pictures(content: Any, tool: str, call: str) -> list[Block]:
-    """Make the blocks of the images that stand there themselves; of one elsewhere its address stays."""
-    found: list[Block] = []
-    for index, part in values.parts(content):
-        address = values.text(values.fields(part.get(_IMAGE)).get("url"))
-        if part.get("type") == _IMAGE and address.startswith("data:"):
-            found += values.whole(Kind.IMAGE, ("content", index), part, tool, call)
-    return found
+    """Make the blocks of images, files and sounds that stand there themselves; of one elsewhere its address stays."""
+    found = [each for each in values.large(("content",), content) if values.type_of(each[1]) in _ATTACHED]
+    return [block for path, part in found for block in values.whole(Kind.IMAGE, path, part, tool, call)]
 
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -143,7 +139,7 @@ _KEYS = frozenset(
 )
 """What a message may hold: OpenAI's keys, those of providers that think aloud, and what programs note beside them."""
 
-_PARTS = frozenset({_TEXT, _IMAGE, "input_audio", "file", "refusal"})
+_PARTS = _ATTACHED | {_TEXT, "refusal"}
 CLEARED = re.compile(r"\[Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?\]")
 """What lists of chats say of a result that is gone."""
 _EXIT = re.compile(r"\bexit[ _]?(?:ed with )?(?:code|status)\W{0,4}?(-?\d{1,5})\b", re.IGNORECASE)
@@ -184,7 +180,7 @@ class Chat(base.Format):
                 is_text = values.type_of(entry["content"][index]) == _TEXT
                 return entry["role"] == "tool" and isinstance(value, str) and is_text
             case ("content", int(index)):
-                return isinstance(value, dict) and values.type_of(entry["content"][index]) == _IMAGE
+                return isinstance(value, dict) and values.type_of(entry["content"][index]) in _ATTACHED
             case ("tool_calls", int(index), "function", "arguments", *_, step):
                 return isinstance(value, str) and step not in (*values.FILE_KEYS, "cwd", "workdir")
             case ("tool_calls", int(index), "function", "arguments"):

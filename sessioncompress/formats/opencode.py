@@ -8,6 +8,7 @@ from typing import Any
 from sessioncompress.core import marker, model
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
+from sessioncompress.core.references import attached
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats import base, opencode_checkpoint, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
@@ -18,7 +19,15 @@ _TOOLS = (
 )
 _FILE_KEYS = ("filePath", "path")
 _TIED = frozenset({"openai", "copilot"})
-"""Providers whose data at a text or a call names the reasoning before it; both are optional."""
+_ITEM = frozenset({"itemId", "reasoningEncryptedContent", "reasoningOpaque", "phase"})
+"""Providers whose data at a text or a call names the reasoning before it, and by which keys it does with any other (as
+with Azure's); all are optional."""
+
+_NOT_SENT = frozenset({"text/plain", "application/x-directory"})
+"""Files of which the agent sends no data: their text stands beside them."""
+
+_TOLD = ("Called the ", "Reading MCP resource: ")
+"""How the agent begins to tell in a prompt what a tool gave back for a file that the user named."""
 
 _DIFFS: JsonPath = ("info", "summary", "diffs")
 
@@ -56,7 +65,10 @@ class OpenCodeReader(base.Reader):
         diffs = values.fields(info.get("summary")).get("diffs")
         # Only the screen shows them.
         blocks = values.whole(Kind.MIRROR, _DIFFS, diffs, "", "") if isinstance(diffs, list) else []
-        return line_of(raw, role, blocks, name, reads=values.characters(values.items(entry.get("parts"))))
+        io = _put_in(parts, blocks)
+        blocks += values.marked_images(raw, ("parts",), entry.get("parts"))
+        reads = values.characters(values.items(entry.get("parts"))) + values.pictures(blocks)
+        return line_of(raw, role, blocks, name, io=io, reads=reads)
 
     def _answer(self, raw: bytes, info: Mapping[str, Any], name: str, parts: Sequence[_Part]) -> Line:
         blocks: list[Block] = []
@@ -71,6 +83,8 @@ class OpenCodeReader(base.Reader):
                     blocks += _tool(("parts", index, "state"), state, calls[-1])
                     output = "" if _is_pruned(state) else values.text(state.get("output"))
                     io += len(values.literal(state.get("input"))) + len(output)
+                    pictures = [] if _is_pruned(state) else values.large((), state.get("attachments"))
+                    io += sum(min(len(values.literal(each)), values.PICTURE) for _, each in pictures)
                 case "text":
                     reads += len(values.text(part.get("text")))
                 case "reasoning":
@@ -119,6 +133,26 @@ class OpenCodeReader(base.Reader):
             yield Said(Say.RESULT, values.text(state.get("output")), call=name, failed=failed)
 
 
+def _put_in(parts: Sequence[_Part], blocks: list[Block]) -> int:
+    """Add the blocks of what the agent put into a prompt: files, and what tools gave back; count the latter."""
+    io, tool = 0, None
+    for index, part in parts:
+        text, path = values.part_text(part), ("parts", index)
+        if part.get("type") == "file" and attached(part).data:
+            if values.text(part.get("mime")) in _NOT_SENT:
+                blocks += values.whole(Kind.MIRROR, (*path, "url"), values.text(part.get("url")), "", "")
+            else:
+                blocks += values.whole(Kind.IMAGE, path, part, "", "")
+        elif part.get("type") == "text" and not part.get("synthetic"):
+            tool = None
+        elif text.startswith(_TOLD):
+            tool = text.split(" ", 3)[2].lower()
+        elif tool is not None and not text.startswith("<system-reminder>"):
+            blocks += values.long_text(Kind.RESULT, (*path, "text"), text, tool, "")
+            io += len(text)
+    return io
+
+
 def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:
     """Make the blocks of one call: what it was given, what it gave back, what the screen shows of it.
 
@@ -132,7 +166,8 @@ def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:
         for key in sorted({"output", "attachments"} & state.keys()):
             blocks += values.whole(Kind.MIRROR, (*path, key), state[key], call.tool, call.name)
     elif not call.reads_skill:
-        blocks += values.long_text(Kind.RESULT, (*path, "output"), output, call.tool, call.name)
+        pictures = values.large((), state.get("attachments")) if output else ()
+        blocks += values.long_text(Kind.RESULT, (*path, "output"), output, call.tool, call.name, pictures)
     shown = state.get("metadata")
     # Of a call that was interrupted the model gets what stands there.
     if isinstance(shown, dict) and state.get("status") == "completed":
@@ -170,7 +205,11 @@ class OpenCode(base.Format):
         kind, state = part.get("type"), values.fields(part.get("state"))
         match inner:
             case []:
-                return kind == "reasoning" and value is REMOVED
+                return isinstance(value, dict) if kind == "file" else kind == "reasoning" and value is REMOVED
+            case ["url"]:
+                return values.text(part.get("mime")) in _NOT_SENT and isinstance(value, str)
+            case ["text"]:
+                return kind == "text" and part.get("synthetic") is True and isinstance(value, str)
             case ["metadata", *_]:
                 return value is REMOVED and tuple(inner) == _tied(part)
             case ["state", *place] if kind == "tool":
@@ -178,8 +217,11 @@ class OpenCode(base.Format):
         return False
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
-        """Give an empty one of its type, since the agent's schema asks for it."""
-        return type(value)()
+        """Give an empty one of its type, since the agent's schema asks for it; of data its address, without any."""
+        return value.partition(",")[0] + "," if path[-1] == "url" else type(value)()
+
+    def images_of(self, path: JsonPath) -> JsonPath:
+        return (*path[:-1], "attachments") if path[-2:] == ("state", "output") else ()
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         """Give the time by which the agent knows what it does not send; the words are its own, in the request."""
@@ -195,9 +237,11 @@ class OpenCode(base.Format):
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         return opencode_checkpoint.dropping(session, cut, made)
 
-    def image(self, part: Any) -> tuple[str, str]:
-        address = values.text(values.fields(part).get("url"))
-        return values.text(values.fields(part).get("mime")), address.partition("base64,")[2]
+    def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
+        """Make one that the agent wrote: its schema asks for the ids, and no screen shows it as the user's words."""
+        return {"type": "text", "text": text, "synthetic": True} | {
+            key: each for key, each in part.items() if key.endswith(("id", "ID"))
+        }
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a message of the model says of its request, the last one where it took several."""
@@ -225,6 +269,8 @@ def _may_change_state(state: Mapping[str, Any], path: list[Any], value: Any) -> 
             return isinstance(value, str)
         case ["attachments"]:
             return _is_pruned(state) and bool(value == [])
+        case ["attachments", int()]:
+            return value is REMOVED
         case ["time", "compacted"]:
             return isinstance(value, Added) and _may_be_pruned(state)
         case ["input", *_, step]:
@@ -249,17 +295,21 @@ def _tied(part: Mapping[str, Any]) -> JsonPath | None:
     Beside a phase that is the item's id alone: OpenAI asks for the phase of each text in every later request.
     """
     metadata = values.fields(part.get("metadata"))
-    if part.get("type") not in ("text", "tool") or not _TIED & metadata.keys():
+    tied = [key for key, value in metadata.items() if key in _TIED or _ITEM & values.fields(value).keys()]
+    if part.get("type") not in ("text", "tool") or not tied:
         return None
-    openai = values.fields(metadata.get("openai"))
-    if len(metadata) > 1 or not openai.get("phase"):
+    item = values.fields(metadata[tied[0]])
+    if len(metadata) > 1 or not item.get("phase"):
         return ("metadata",)
-    return ("metadata", "openai", "itemId") if "itemId" in openai else None
+    return ("metadata", tied[0], "itemId") if "itemId" in item else None
 
 
 def _may_go(parts: Sequence[_Part]) -> bool:
     """Tell whether the thinking may go: something else stays, and nothing hangs on it that we do not know."""
     others = [part for _, part in parts if part.get("type") in ("text", "tool")]
-    known = all(values.fields(part.get("metadata")).keys() <= _TIED or _tied(part) is None for part in others)
-    signed = any("google" in values.fields(part.get("metadata")) for part in others)
-    return known and not signed and any(part.get("type") == "tool" or part.get("text") for part in others)
+    for part in others:
+        for key, value in values.fields(part.get("metadata")).items():
+            is_known = key in _TIED or set() < values.fields(value).keys() <= _ITEM
+            if key == "google" or "thoughtSignature" in values.fields(value) or (_tied(part) and not is_known):
+                return False
+    return any(part.get("type") == "tool" or values.part_text(part).strip() for part in others)

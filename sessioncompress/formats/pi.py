@@ -358,9 +358,6 @@ class FamilyFormat(base.Format):
             return model.Treatment.REFERENCE
         return _emptied(value) if path == _STATE else super().stand_in(path, value)
 
-    def image(self, part: Any) -> tuple[str, str]:
-        return values.text(values.fields(part).get("mimeType")), values.text(values.fields(part).get("data"))
-
     def answer(self, entry: Entry) -> Answer | None:
         """Read what an assistant message says of its request; usage that stands elsewhere is of no such request."""
         message = values.fields(entry.get("message"))

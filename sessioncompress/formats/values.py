@@ -13,7 +13,7 @@ import orjson
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import is_deep, is_readable, shallow
 from sessioncompress.core.model import Block, Call, JsonPath, Kind, make_block
-from sessioncompress.core.references import digest_of
+from sessioncompress.core.references import attached, digest_of
 from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256
@@ -101,6 +101,11 @@ def parts(content: Any) -> list[tuple[int, Mapping[str, Any]]]:
     return [(index, part) for index, part in enumerate(items(content)) if isinstance(part, dict)]
 
 
+def large(path: JsonPath, content: Any) -> list[tuple[JsonPath, Any]]:
+    """List the parts of a content at this path that hold an image or the like that is large enough to be replaced."""
+    return [((*path, at), part) for at, part in parts(content) if len(attached(part).data) >= SMALLEST_BLOCK]
+
+
 def words(content: Any) -> str:
     """Read the text of a message's content: a string, or the texts of its parts, each on lines of its own."""
     if isinstance(content, str):
@@ -131,12 +136,15 @@ def whole(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[
     return [Block(kind, path, size, size, tool, call)] if size >= SMALLEST_BLOCK else []
 
 
-def long_text(kind: Kind, path: JsonPath, value: str, tool: str, call: str) -> list[Block]:
-    """Make the block of a text that is long, or holds something in the marker's form; none for any other."""
+def long_text(
+    kind: Kind, path: JsonPath, value: str, tool: str, call: str, beside: Iterable[tuple[JsonPath, Any]] = ()
+) -> list[Block]:
+    """Make the block of a text that is long, with what goes with it, or holds something in the marker's form."""
     holds_one = marker.occurs_in(value)
-    if len(value) < SMALLEST_BLOCK and not holds_one:
+    more = literal([part for _, part in beside]) if beside else b""
+    if len(value) + len(more) < SMALLEST_BLOCK and not holds_one:
         return []
-    written = literal(value)
+    written = literal(value) + more
     size = len(written)
     return [make_block((kind, path, size, size, tool, call, digest_of(written), holds_one, False))]
 
@@ -169,10 +177,11 @@ def marked_leaves(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) 
 
 
 def marked_images(raw: bytes, path: JsonPath, content: Any) -> list[Block]:
-    """Find what may stand in an image's place in a prompt of this line: a text that is a marker and nothing else."""
+    """Find what may stand in the place of an image, or a document, in a prompt of this line: a marker, or a preview."""
     found: list[Block] = []
     for index, part in parts(content) if marker.PREFIX_BYTES in raw else ():
-        if marker.is_one(said := text(part.get("text"))):
+        said = text(part.get("text"))
+        if marker.stands_in(said, in_arguments=False) and marker.adds_up(said):
             found += marked_leaves(Kind.IMAGE, (*path, index, "text"), said, "", "")
     return found
 

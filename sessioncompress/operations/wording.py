@@ -157,6 +157,9 @@ def warnings(stats: CompressionStats) -> list[str]:
             f"{name}: {counted(number, 'marker', 'markers')}, but its store is missing; 'sessioncompress verify' says "
             f"whether {'its original' if number == 1 else 'their originals'} can be found"
         )
+    if stats.format == "opencode" and stats.run:
+        how = "'opencode session delete ID' first, as an import changes no session that is there"
+        found.append(f"{name}: to go on with it in OpenCode, run {how}")
     if number := stats.imitated_in_calls:
         looks = counted(number, "text in a call looks like a marker", "texts in calls look like markers")
         found.append(

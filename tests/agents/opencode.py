@@ -17,7 +17,12 @@ from tests.agents.standin import Request, StandIn
 
 PROMPT = "next step"
 SECONDS = 180
-_CLIENTS = {"openai": "@ai-sdk/openai", "anthropic": "@ai-sdk/anthropic", "copilot": "@ai-sdk/github-copilot"}
+_CLIENTS = {
+    "openai": "@ai-sdk/openai",
+    "azure": "@ai-sdk/azure",
+    "anthropic": "@ai-sdk/anthropic",
+    "copilot": "@ai-sdk/github-copilot",
+}
 """The clients whose data stand in a session, by the key under which they do: a resume with another leaves these out."""
 
 
@@ -127,6 +132,7 @@ def config_for(client: str, provider: str, model: str, url: str) -> dict[str, An
                         "reasoning": True,
                         "tool_call": True,
                         "attachment": True,
+                        "modalities": {"input": ["text", "image"], "output": ["text"]},
                         "limit": {"context": 10_000_000, "output": 16_000},
                     }
                 },

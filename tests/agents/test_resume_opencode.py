@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,8 +24,12 @@ from tests.agents.sessions import (
     compressed,
 )
 from tests.agents.standin import Request
+from tests.support import blocks
+from tests.support.documents import OpenCodeExport
 
 CLEARED = "[Old tool result content cleared]"
+NOTES = "/tmp/notes.txt"
+TEXT = "\n".join(f"{number}: The gauge of the harbor reads {number * 37}." for number in range(1, 90))
 
 CORPUS_RUNS = [
     "ses_00e640058ffe",  # chat completions, reasoning
@@ -100,6 +105,33 @@ def resumed(original: Path, rewritten: Path, folder: Path) -> tuple[Request, Req
         before = pool.submit(opencode.resume, original, folder / "one")
         after = pool.submit(opencode.resume, rewritten, folder / "two")
         return before.result(), after.result()
+
+
+def test_what_it_holds_in_data_urls_goes_and_is_named(tmp_path: Path) -> None:
+    """Files in results and prompts, and what its own read of a file that the user named gave back."""
+    need(opencode.program(), "OpenCode")
+    read = {"synthetic": True, "text": f'Called the Read tool with the following input: {{"filePath":"{NOTES}"}}'}
+    made = OpenCodeExport().user("Look at @notes.txt.").part("text", **read)
+    made.part("text", synthetic=True, text=f"<path>{NOTES}</path>\n<type>file</type>\n<content>\n{TEXT}\n</content>")
+    made.part("file", mime="text/plain", url=f"data:text/plain;base64,{base64.b64encode(TEXT.encode()).decode()}")
+    made.part("file", mime="image/png", filename="a.png", url=f"data:image/png;base64,{blocks.png()}")
+    made.assistant().tool("read", {"filePath": "/tmp/b.png"}, "Image read successfully")
+    part = made.messages[-1]["parts"][-1]
+    ids = {key: part[key] for key in ("id", "sessionID", "messageID")}
+    picture = {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{blocks.png(48, 1)}"}
+    part["state"]["attachments"] = [{**picture, **ids}]
+    made.part("text", text="Now.", metadata={"anthropic": {}})
+    for number in range(6):
+        made.user(f"Step {number}.").assistant().part("text", text="Done.")
+    original = tmp_path / "made.json"
+    original.write_bytes(made.bytes())
+    before, after = resumed(original, compressed(original, LITTLE_PROTECTED), tmp_path)
+    (said,) = differences(before.body, after.body)
+    assert said.startswith(f"message 0 (user): text changed from '<path>{NOTES}</path>")
+    sent = json.dumps(after.body)
+    assert sent.count(MARKER) == 3
+    assert "base64" in json.dumps(before.body)
+    assert "base64" not in sent
 
 
 def test_its_own_pruning_would_hide_our_previews(tmp_path: Path) -> None:

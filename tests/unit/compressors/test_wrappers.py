@@ -21,6 +21,7 @@ WHOLE = [
     ("a tag that opens and no other", BODY.replace("    7\u2192", "<system-reminder>")),
     ("a tag that ends and no other", BODY + "</system-reminder>\n"),
     ("a tag that ends before one that opens", f"</system-reminder>\n{BODY}<system-reminder>\n"),
+    ("a path alone", f"<path>/a.py</path>\n{BODY}"),
     ("a tag of somebody else", f"<div>\n{BODY}</div>\n"),
     ("a tag around that is not closed", f"<persisted-output>\n{BODY}"),
     ("another tag at the end", f"<persisted-output>\n{BODY}</tool_use_error>"),
@@ -42,6 +43,9 @@ PAIRED = [
     ("around it, an error", f"<tool_use_error>{BODY}</tool_use_error>"),
     ("around it, of a task", f"<retrieval_status>ready</retrieval_status>\n\n<output>\n{BODY}</output>\n"),
     ("around it, and a note", f"<persisted-output>\n{BODY}</persisted-output>\n{NOTE}"),
+    ("around it, a file that was read", f"<path>/a.py</path>\n<type>file</type>\n<content>\n{BODY}</content>"),
+    ("around it, a folder", f"<path>/a</path>\n<type>directory</type>\n<entries>\n{BODY}</entries>\n\n{NOTE}"),
+    ("around it, a file of an older version", f"<file>\n{BODY}</file>"),
     ("nothing but a note", f"<system-reminder>\n{BODY}</system-reminder>"),
 ]
 

@@ -52,6 +52,8 @@ def picture(url: str) -> Any:
 
 
 DATA = "data:image/png;base64," + "iVBORw0KGgo" * 50
+FILE = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64," + "JVBERi0x" * 50}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "UklGRg" * 80, "format": "wav"}}
 ARGUMENTS = ("tool_calls", 0, "function", "arguments")
 
 ROLES: dict[str, tuple[Any, Role]] = {
@@ -77,6 +79,8 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
     "a short result": (result("x"), []),
     "a part of another type": (result([{"type": "input_text", "text": LONG}]), []),
     "a picture elsewhere": ({"role": "user", "content": [picture("https://" + "x" * 999)]}, []),
+    "a file elsewhere": ({"role": "user", "content": [{"type": "file", "file": {"file_id": "x" * 90}}]}, []),
+    "a sound of another type": ({"role": "user", "content": [{"type": "video", "video": {"data": LONG}}]}, []),
     "reasoning beside calls": (used("ls", "{}", reasoning_content=LONG), []),
     "reasoning beside calls and a text": ({**used("ls", "{}", reasoning=LONG), "content": "Now."}, []),
     "reasoning alone": (said(None, reasoning_content=LONG), []),
@@ -87,6 +91,9 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
     "a result": (result(LONG), [(Kind.RESULT, ("content",))]),
     "a result in parts": (result([{"type": "text", "text": LONG}]), [(Kind.RESULT, ("content", 0, "text"))]),
     "a picture": ({"role": "user", "content": [picture(DATA)]}, [(Kind.IMAGE, ("content", 0))]),
+    "a file": ({"role": "user", "content": [FILE]}, [(Kind.IMAGE, ("content", 0))]),
+    "a sound": ({"role": "user", "content": [SOUND]}, [(Kind.IMAGE, ("content", 0))]),
+    "a file that a tool gave back": (result([FILE]), [(Kind.IMAGE, ("content", 0))]),
 }
 
 
@@ -120,6 +127,7 @@ def test_odd_types_in_every_field(odd: Any) -> None:
     for key in ("name", "arguments"):
         read({**call, "tool_calls": [{"id": "c1", "function": {"name": "x", "arguments": "{}", key: odd}}]})
     read({"role": "user", "content": [{"type": "image_url", "image_url": odd}, {"type": "image_url"}]})
+    read({"role": "user", "content": [{"type": "file", "file": odd}, {"type": "input_audio", "input_audio": odd}]})
 
 
 CALL = used("write", given(path="a", content=LONG))
@@ -132,6 +140,7 @@ MAY: list[tuple[Any, tuple[str | int, ...], Any]] = [
     (result([{"type": "text", "text": LONG}]), ("content", 0, "text"), "x"),
     (said("x", reasoning=LONG), ("reasoning",), REMOVED),
     (PICTURE, ("content", 0), {"type": "text", "text": "x"}),
+    (result([FILE, SOUND]), ("content", 1), {"type": "text", "text": "x"}),
 ]
 MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
     (CALL, ARGUMENTS, "x"),

@@ -41,6 +41,15 @@ def used(name: str, arguments: Any, output: Any, **fields: Any) -> dict[str, Any
     return {"id": f"{name}-7", "name": name, "args": arguments, "result": [response], "status": "success", **fields}
 
 
+def held(output: Any, *pictures: Any, **fields: Any) -> dict[str, Any]:
+    """Return an answer with a call whose result has pictures inside its response."""
+    call = used("glob", {}, output)
+    call["result"][0]["functionResponse"] |= {"parts": list(pictures), **fields}
+    return message("gemini", toolCalls=[call])
+
+
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 400}}
+OUTPUT = ("toolCalls", 0, "result", 0, "functionResponse", "response", "output")
 TURNS = {
     "a prompt": (message("user", "Do it."), Role.USER),
     "a prompt in parts": (message("user", [{"text": "Do "}, {"text": "it."}]), Role.USER),
@@ -72,6 +81,9 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
         message("gemini", toolCalls=[used("glob", {}, LONG)]),
         [(Kind.RESULT, ("toolCalls", 0, "result", 0, "functionResponse", "response", "output"))],
     ),
+    "pictures inside a response without a text": (held("", PICTURE), []),
+    "files that lie elsewhere": (held("Read.", {"fileData": {"fileUri": "gs://" + "a" * 400}}), []),
+    "a picture inside a response": (held("Read.", PICTURE), [(Kind.RESULT, OUTPUT)]),
     "arguments": (
         message("gemini", toolCalls=[used("write_file", {"file_path": "a", "content": LONG}, "ok")]),
         [(Kind.ARGUMENT, ("toolCalls", 0, "args"))],

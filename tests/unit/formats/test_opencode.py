@@ -53,6 +53,26 @@ def thinking(**metadata: Any) -> OpenCodeExport:
     return asked().assistant().part("reasoning", text=LONG, time={}).part("text", text="Now.", **said)
 
 
+def given_back(*attachments: Any, output: str = "Read.") -> OpenCodeExport:
+    """Return an export whose last message is a call that gave back files."""
+    made = called("read", output, filePath="a.png")
+    made.messages[-1]["parts"][-1]["state"]["attachments"] = list(attachments)
+    return made
+
+
+def put_in(*texts: str) -> OpenCodeExport:
+    """Return an export whose prompt has texts that the agent put there."""
+    made = asked()
+    for each in texts:
+        made.part("text", text=each, synthetic=True)
+    return made
+
+
+def attached(mime: str, url: str) -> OpenCodeExport:
+    """Return an export whose prompt has a file."""
+    return asked().part("file", mime=mime, url=url)
+
+
 TURNS: dict[str, tuple[OpenCodeExport, Role]] = {
     "what the user says": (asked(), Role.USER),
     "an answer": (asked().assistant(), Role.ASSISTANT),
@@ -66,6 +86,9 @@ def test_turns(made: OpenCodeExport, role: Role) -> None:
     assert read(made).role is role
 
 
+PDF, PLAIN = ("data:" + media + ";base64," + "A" * 400 for media in ("application/pdf", "text/plain"))
+READ = 'Called the Read tool with the following input: {"filePath":"/a.py"}'
+RESOURCE = "Reading MCP resource: notes (notes://1)"
 ITEM: JsonPath = ("parts", 1, "metadata", "openai", "itemId")
 STATE: JsonPath = ("parts", 0, "state")
 RESULT, SHOWN, GIVEN = (Kind.RESULT, (*STATE, "output")), (Kind.MIRROR, (*STATE, "metadata")), (*STATE, "input")
@@ -76,6 +99,17 @@ BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, JsonPath]]]] = {
     "only thinking": (asked().assistant().part("reasoning", text=LONG), []),
     "thinking that a seal hangs on": (thinking(google={"thoughtSignature": "x"}), []),
     "thinking and what nobody knows": (thinking(openai={"itemId": "msg_1"}, new={}), []),
+    "thinking that a seal of Vertex hangs on": (thinking(vertex={"thoughtSignature": "x"}), []),
+    "thinking, and an item of which more is said": (thinking(azure={"itemId": "msg_1", "new": 1}), []),
+    "thinking and white space": (asked().assistant().part("reasoning", text=LONG).part("text", text=" \n"), []),
+    "a file that lies elsewhere": (attached("image/png", "https://example.org/" + "a" * 400), []),
+    "a text that lies elsewhere": (attached("text/plain", "file:///" + "a" * 400), []),
+    "a picture of a result that lies elsewhere": (
+        given_back({**PICTURES[0], "url": "https://example.org/" + "a" * 400}),
+        [],
+    ),
+    "instructions of the agent": (put_in(LONG), []),
+    "instructions behind a file": (put_in(READ, "x", f"<system-reminder>{LONG}"), []),
     "diffs of a prompt": (OpenCodeExport().user("Go.", LONG), [(Kind.MIRROR, ("info", "summary", "diffs"))]),
     "a result, and what the screen shows of it": (called(), [RESULT, SHOWN]),
     "a call that was interrupted": (called(status="error"), [RESULT]),
@@ -89,6 +123,14 @@ BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, JsonPath]]]] = {
     "arguments": (called("write", "ok", filePath="a", content=LONG), [(Kind.ARGUMENT, GIVEN)]),
     "thinking": (thinking(), [(Kind.THINKING, ("parts", 0))]),
     "thinking of OpenAI": (thinking(openai={"itemId": "msg_1"}), [(Kind.THINKING, ("parts", 0))]),
+    "thinking of Azure": (thinking(azure={"itemId": "msg_1"}), [(Kind.THINKING, ("parts", 0))]),
+    "thinking of any other": (thinking(new={"itemId": "msg_1", "phase": "x"}), [(Kind.THINKING, ("parts", 0))]),
+    "a picture of a result": (given_back(*PICTURES), [RESULT]),
+    "a picture of a prompt": (attached("image/png", PICTURES[0]["url"]), [(Kind.IMAGE, ("parts", 1))]),
+    "a document of a prompt": (attached("application/pdf", PDF), [(Kind.IMAGE, ("parts", 1))]),
+    "a file whose text stands there": (attached("text/plain", PLAIN), [(Kind.MIRROR, ("parts", 1, "url"))]),
+    "a file that the user named": (put_in(READ, LONG), [(Kind.RESULT, ("parts", 2, "text"))]),
+    "a resource that the user named": (put_in(RESOURCE, LONG), [(Kind.RESULT, ("parts", 2, "text"))]),
 }
 
 
@@ -102,6 +144,15 @@ def test_what_names_the_thinking_goes_with_it() -> None:
     """OpenAI refuses an item without its reasoning."""
     assert [tie.path for tie in read(thinking(openai={"itemId": "msg_1"})).facts.ties] == [("parts", 1, "metadata")]
     assert read(thinking(new={})).facts.ties == ()
+
+
+@pytest.mark.parametrize("provider", ["azure", "openai-compatible"])
+def test_what_names_the_thinking_goes_with_it_whoever_the_provider_is(provider: str) -> None:
+    """Azure keeps the same items under its own name; a phase stays there too."""
+    plain, phased = ({"itemId": "msg_1"}, {"itemId": "msg_1", "phase": "commentary"})
+    assert [tie.path for tie in read(thinking(**{provider: plain})).facts.ties] == [("parts", 1, "metadata")]
+    item = ("parts", 1, "metadata", provider, "itemId")
+    assert [tie.path for tie in read(thinking(**{provider: phased})).facts.ties] == [item]
 
 
 def test_a_phase_stays_without_the_item_id() -> None:
@@ -159,6 +210,10 @@ MAY: list[tuple[Any, JsonPath, Any]] = [
     (THOUGHT, ("parts", 1, "metadata"), REMOVED),
     (PHASED, ITEM, REMOVED),
     (CALL, ("info", "summary", "diffs"), []),
+    (given_back(*PICTURES).messages[-1], (*STATE, "attachments", 0), REMOVED),
+    (attached("image/png", PDF).messages[-1], ("parts", 1), {"type": "text"}),
+    (attached("text/plain", PLAIN).messages[-1], ("parts", 1, "url"), "data:text/plain;base64,"),
+    (put_in(READ, LONG).messages[-1], ("parts", 2, "text"), "x"),
 ]
 MAY_NOT: list[tuple[Any, JsonPath, Any]] = [
     (CALL, (*STATE, "time", "compacted"), 1),
@@ -182,6 +237,10 @@ MAY_NOT: list[tuple[Any, JsonPath, Any]] = [
     (THOUGHT, ("parts", 1), REMOVED),
     (THOUGHT, ("parts", 1, "text"), "x"),
     (CALL, ("info", "summary", "diffs"), REMOVED),
+    (given_back(*PICTURES).messages[-1], (*STATE, "attachments", 0), {}),
+    (attached("image/png", PDF).messages[-1], ("parts", 1), REMOVED),
+    (attached("image/png", PDF).messages[-1], ("parts", 1, "url"), "data:,"),
+    (asked().messages[-1], ("parts", 0, "text"), "x"),
 ]
 
 

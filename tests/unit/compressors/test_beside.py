@@ -1,0 +1,297 @@
+"""What stands beside texts: documents that are texts become previews, and images go with the text that they belong to."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.core import marker
+from sessioncompress.core.jsonl import parse_any
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
+from sessioncompress.policy.model import Placeholder, Prune
+from sessioncompress.store import journal as journals
+from sessioncompress.store.layout import store_in
+from tests.support import blocks
+from tests.support.chats import ChatSession
+from tests.support.claude import ClaudeSession
+from tests.support.documents import GeminiDocument, OpenCodeExport
+from tests.support.runs import EAGER, GREEDY, compress, compress_again, restore, run, split
+
+TEXT = "".join(f"{number}. The gauge of the harbor reads {number * 37}.\n" for number in range(120))
+BASE64 = base64.b64encode(TEXT.encode()).decode()
+PICTURE = blocks.png(160)
+SAYS = "Image read successfully"
+LOG = "".join(f"{number} of the gauges answered late, gauge_{number * 7} first\n" for number in range(900))
+REMINDER = "<system-reminder>\nKeep the gauges quiet.\n</system-reminder>"
+
+
+def claude(source: Any, **more: Any) -> bytes:
+    """Return a session of Claude Code with a document in an old prompt."""
+    made = ClaudeSession()
+    made.user([{"type": "text", "text": "Read this."}, {"type": "document", "source": source, **more}])
+    return made.turn(2).bytes()
+
+
+def gemini(part: Any) -> bytes:
+    """Return a document of Gemini CLI with a part in an old prompt."""
+    made = GeminiDocument().message("user", [{"text": "Read this."}, part])
+    return made.answer("Yes.").user("And now?").answer("Done.").bytes()
+
+
+def opencode(**part: Any) -> bytes:
+    """Return an export of OpenCode with a file in an old prompt."""
+    made = OpenCodeExport().user("Read this.").part("file", **part).assistant().part("text", text="Yes.")
+    return made.user("And now?").assistant().part("text", text="Done.").bytes()
+
+
+def chat(part: Any) -> bytes:
+    """Return a chat with a part in an old prompt."""
+    made = ChatSession().message("user", [{"type": "text", "text": "Read this."}, part]).message("assistant", "Yes.")
+    return made.message("user", "And now?").message("assistant", "Done.").bytes()
+
+
+DOCUMENTS: dict[str, tuple[bytes, str]] = {
+    "claude, a text": (
+        claude({"type": "text", "media_type": "text/plain", "data": TEXT}, title="notes.txt"),
+        "notes.txt",
+    ),
+    "claude, base64": (claude({"type": "base64", "media_type": "text/markdown", "data": BASE64}), ""),
+    "gemini": (gemini({"inlineData": {"mimeType": "text/plain", "data": BASE64, "displayName": "n.txt"}}), "n.txt"),
+    "opencode": (opencode(mime="text/csv", filename="n.csv", url=f"data:text/csv;base64,{BASE64}"), "n.csv"),
+    "a chat": (
+        chat({"type": "file", "file": {"filename": "n.txt", "file_data": f"data:text/plain;base64,{BASE64}"}}),
+        "n.txt",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "title"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_a_document_that_is_a_text_becomes_a_preview(data: bytes, title: str, tmp_path: Path) -> None:
+    """With its title, its first and its last line; its reference names the text, and a restore brings all back."""
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(data)
+    compress(path)
+    (text,) = previews(path)
+    first, *lines = text.splitlines()
+    assert first == title if title else first.startswith("0. ")
+    assert [line for line in lines if line.startswith("0. ")] or not title
+    assert "119. The gauge of the harbor reads 4403." in lines
+    (ref,) = marker.references(text)
+    assert show(ref, path)[0].content.decode() == TEXT
+    assert compress_again(path).imitated_markers == 0
+    restore_session(path, from_markers=True)
+    assert path.read_bytes() == data
+
+
+def previews(path: Path) -> list[str]:
+    """Return the texts in which a marker stands."""
+    found = (
+        [parse_any(path.read_bytes())]
+        if path.read_bytes().startswith(b"{\n")
+        else map(parse_any, split(path.read_bytes()))
+    )
+    return [text for each in found for text in texts_in(each) if marker.PREFIX in text]
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return the strings in a value."""
+    if isinstance(value, str):
+        return [value]
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for child in children for text in texts_in(child)]
+
+
+NAMED: dict[str, tuple[bytes, str]] = {
+    "a short text": (claude({"type": "text", "media_type": "text/plain", "data": "A note.\n" * 50}), ""),
+    "a document": (
+        claude({"type": "base64", "media_type": "application/pdf", "data": "A" * 4000}, title="a.pdf"),
+        "a.pdf, application/pdf, 2.9 KB",
+    ),
+    "a sound": (
+        chat({"type": "input_audio", "input_audio": {"data": "A" * 4000, "format": "wav"}}),
+        "audio/wav, 2.9 KB",
+    ),
+    "a file": (
+        chat({"type": "file", "file": {"filename": "a.bin", "file_data": "A" * 4000}}),
+        "a.bin, document, 2.9 KB",
+    ),
+    "a picture": (
+        opencode(mime="image/png", filename="a.png", url="data:image/png;base64," + "A" * 4000),
+        "a.png, image/png, 2.9 KB",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "named"), NAMED.values(), ids=NAMED)
+def test_what_it_is_is_named(data: bytes, named: str, tmp_path: Path) -> None:
+    """A document or a sound is no image; what is short stays."""
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(data)
+    done = run("compress", "--force", "--protect-tokens", "0", "--keep-turns", "1", path)
+    assert done.exit_code == 0
+    assert [text.partition(", kept on disk")[0] for text in previews(path)] == (
+        [f"{marker.PREFIX}{named}"] if named else []
+    )
+
+
+def read(text: str, *pictures: str) -> OpenCodeExport:
+    """Return an export with an old result that pictures belong to."""
+    made = OpenCodeExport().user("Look.").assistant().tool("read", {"filePath": "/a.png"}, text)
+    part = made.messages[-1]["parts"][-1]
+    part["state"]["attachments"] = [
+        {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{each}", "id": f"prt_{number}"}
+        for number, each in enumerate(pictures)
+    ]
+    return made
+
+
+def many(made: OpenCodeExport) -> bytes:
+    """Return it with as many steps more as are worth a second run."""
+    for number in range(12):
+        made.assistant().tool("bash", {"command": f"cat {number}"}, LOG.replace("late", f"late, {number}"))
+    return ended(made)
+
+
+def compacted(path: Path, made: OpenCodeExport) -> bytes:
+    """Append a compaction to the export at a path, which was made by this; return what stands there then."""
+    end = "\n  ]\n}\n"
+    more = made.compaction("All is done.").user("And now?").messages[-3:]
+    written = "".join(f",\n{indent(json.dumps(each, indent=2), '    ')}" for each in more)
+    path.write_text(path.read_text().removesuffix(end) + written + end)
+    return path.read_bytes()
+
+
+def ended(made: OpenCodeExport) -> bytes:
+    """Return it with one more turn."""
+    return made.user("And now?").assistant().part("text", text="Done.").bytes()
+
+
+def answered(text: str, *pictures: str, again: bool = False) -> bytes:
+    """Return the same of Gemini CLI, whose newer models take pictures inside a response."""
+    made = GeminiDocument().user("Look.")
+    call = made.used("read_file", {"file_path": "/a.png"}, text)
+    call["result"][0]["functionResponse"]["parts"] = [
+        {"inlineData": {"mimeType": "image/png", "data": each}} for each in pictures
+    ]
+    return made.answer("I look.", call).user("And now?").answer("Done.").bytes()
+
+
+MAKERS = {"opencode": lambda *given: ended(read(*given)), "gemini": answered}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("pictures", [(PICTURE,), (PICTURE, blocks.png(160, 1))], ids=len)
+@pytest.mark.parametrize("text", [SAYS, LOG], ids=["short", "long"])
+def test_pictures_beside_a_result_go_with_it(make: Any, pictures: Any, text: str, tmp_path: Path) -> None:
+    """Each is named below the text, since no text can stand in its place; a restore is exact."""
+    path = tmp_path / "session.json"
+    path.write_bytes(make(text, *pictures))
+    assert compress(path).images_replaced == len(pictures)
+    (shown,) = previews(path)
+    refs = marker.references(shown)
+    assert shown.startswith(f"{SAYS}\n[[" if text is SAYS else "0 of the gauges")
+    assert [show(ref, path)[0].content.decode() for ref in refs[-len(pictures) :]] == list(pictures)
+    assert all(each not in path.read_text() for each in pictures)
+    assert compress_again(path).imitated_markers == 0
+    restore(path)
+    assert path.read_bytes() == make(text, *pictures)
+
+
+def test_a_small_picture_stays_beside_its_text(tmp_path: Path) -> None:
+    """A marker would take as much."""
+    path = tmp_path / "session.json"
+    path.write_bytes(ended(read(LOG, "A" * 100)))
+    compress(path)
+    assert "A" * 100 in path.read_text()
+
+
+def test_equal_texts_beside_other_pictures_are_not_the_same_result(tmp_path: Path) -> None:
+    """Neither says what the other said."""
+    made = read(SAYS, PICTURE)
+    made.assistant().tool("read", {"filePath": "/b.png"}, SAYS)
+    picture = {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{blocks.png(160, 2)}"}
+    made.messages[-1]["parts"][-1]["state"]["attachments"] = [picture]
+    path = tmp_path / "session.json"
+    path.write_bytes(ended(made))
+    assert compress(path).redundancies_eliminated == 0
+
+
+def test_what_is_pruned_takes_its_pictures_along(tmp_path: Path) -> None:
+    """The agent sends neither."""
+    native = Prune(
+        enabled=True, prune_minimum=0, prune_protect=0, preserve_recent_messages=0, placeholder=Placeholder.NATIVE
+    )
+    path = tmp_path / "session.json"
+    path.write_bytes(ended(read(LOG, PICTURE)))
+    compress(path, replace(EAGER, prune=replace(native, protect_tools=())))
+    assert PICTURE not in path.read_text()
+    restore(path)
+    assert path.read_bytes() == ended(read(LOG, PICTURE))
+
+
+def test_a_preview_that_shrinks_still_names_its_pictures(tmp_path: Path) -> None:
+    """As the history that it is in becomes dead."""
+    path = tmp_path / "session.json"
+    made = read(LOG, PICTURE)
+    path.write_bytes(many(made))
+    compress(path)
+    before = previews(path)[0]
+    compacted(path, made)
+    compress(path, GREEDY)
+    after = previews(path)[0]
+    assert len(after) < len(before)
+    assert marker.references(after) == marker.references(before)
+
+
+def thinking(words: int) -> OpenCodeExport:
+    """Return an export with an old message that thinks in parts of one word, and prints much."""
+    made = OpenCodeExport().user("Look.").assistant()
+    for number in range(words):
+        made.part("reasoning", text=f"word{number} ", time={"start": 1, "end": 2})
+    return made.tool("bash", {"command": "cat log"}, LOG)
+
+
+def test_thinking_in_parts_of_one_word_has_no_records(tmp_path: Path) -> None:
+    """No marker names it; a restore is exact all the same."""
+    path = tmp_path / "session.json"
+    made = ended(thinking(100).assistant().part("reasoning", text="At last.").part("text", text="Now."))
+    path.write_bytes(made)
+    assert compress(path).thinking_blocks_removed == 100
+    journal = journals.load(store_in(path).journal)
+    assert journal.counts[1] < 5
+    restore(path)
+    assert path.read_bytes() == made
+
+
+def test_a_hint_says_how_an_export_comes_back(tmp_path: Path) -> None:
+    """OpenCode says that it imported one over the session that it has, and changes nothing."""
+    path = tmp_path / "session.json"
+    path.write_bytes(ended(read(LOG, PICTURE)))
+    assert "opencode session delete" not in run("compress", "--force", "--dry-run", "--keep-turns", "1", path).stderr
+    assert "opencode session delete" in run("compress", "--force", "--keep-turns", "1", path).stderr
+
+
+@pytest.mark.parametrize("name", ["/short/gauge.py", "/a/very/long/folder" * 9 + "/gauge.py"], ids=len)
+@pytest.mark.parametrize("kind", ["content", "entries"])
+def test_the_preview_of_a_read_begins_with_what_was_read(kind: str, name: str, tmp_path: Path) -> None:
+    """The call has the path: cut, it was the name of another file."""
+    path = tmp_path / "session.json"
+    text = f"<path>{name}</path>\n<type>file</type>\n<{kind}>\n{LOG}\n(900 lines)\n</{kind}>\n\n{REMINDER}"
+    made = OpenCodeExport().user("Look.").assistant().tool("read", {"filePath": name}, text)
+    data = ended(made)
+    path.write_bytes(data)
+    compress(path)
+    (shown,) = previews(path)
+    assert shown.startswith("0 of the gauges")
+    assert "/a/very" not in shown
+    assert "<" not in shown
+    assert marker.adds_up(shown)
+    restore(path)
+    assert path.read_bytes() == data
