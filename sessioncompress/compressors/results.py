@@ -22,7 +22,6 @@ from sessioncompress.compressors.preview import (
     preview,
     reference,
 )
-from sessioncompress.core import marker
 from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.references import attached
 from sessioncompress.core.splice import REMOVED, Added, literal
@@ -71,8 +70,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     if block is None:
         return
     if block.marked and (origin := view.ours.origin((block.digest, block.kind, block.call))) is not None:
-        images = [each for each in marker.whole_in(text) if marker.references(each) not in ([], [origin.ref])]
-        new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context, images)
+        new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context)
         yield Replacement(change.path, new, change, block.size, literal(new), origin=origin)
         return
     place = view.form.images_of(change.path)
@@ -106,7 +104,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         yield Replacement(path, REMOVED, of_image, block.size, b"", image.content)
 
 
-def _with_links(new: str, text: str, context: Context, images: Sequence[str], index: Index = NOTHING) -> str:
+def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (), index: Index = NOTHING) -> str:
     """Add markers of images, names of the agent's files that the preview has lost, a few at most, and an index."""
     names = index.line(new)
     if (links := context.view.form.links) is not None:

@@ -76,9 +76,10 @@ def attached(part: Any) -> Attached:
     if not isinstance(part, dict):
         return Attached(data=part if isinstance(part, str) else "")
     holders = [*(each for each in part.values() if isinstance(each, dict)), part]
-    texts = {key: each for holder in holders for key, each in holder.items() if isinstance(each, str)}
-    title = texts.get("title") or texts.get("filename") or texts.get("displayName", "")
-    media = texts.get("mimeType") or texts.get("media_type") or ("document" if texts.get("type") == "file" else "")
+    # However an agent spells them.
+    texts = {key.lower(): each for holder in holders for key, each in holder.items() if isinstance(each, str)}
+    title = texts.get("title") or texts.get("filename") or texts.get("displayname", "")
+    media = texts.get("mimetype") or texts.get("media_type") or ("document" if texts.get("type") == "file" else "")
     if any("data" in holder for holder in holders):
         return Attached(f"audio/{texts['format']}" if "format" in texts else media, texts.get("data", ""), title)
     address, comma, data = max(texts.values(), key=len, default="").partition(";base64,")

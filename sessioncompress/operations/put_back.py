@@ -221,7 +221,7 @@ class PutBack:
                 self._sources[key] = sources
         # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
         # before a migration there may have been none.
-        ids = dict.fromkeys(("", of.id, of.facts.copy_of or of.id)) if of.id else (None,)
+        ids = ("", of.facts.copy_of or of.id) if of.id else (None,)
         rows_of = [row for each in ids for row in sources.rows.get(each, {}).values()]
         values: list[tuple[Kind, object]] = []
         known = set()
@@ -262,7 +262,9 @@ class PutBack:
     def _read(self, line: LineRecord) -> tuple[Entry | None, str]:
         assert line.place is not None
         raw = self._originals.line(line.place, line.sha256)
-        return parse_any(raw), reading.read_line(raw, self._form.reader()).id
+        # An agent copies results to and fro between an entry and the one that it makes of them.
+        line = reading.read_line(raw, self._form.reader())
+        return parse_any(raw), line.facts.copy_of or line.id
 
 
 class ByMarkers(Restoring):

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import Policy
+from sessioncompress import Policy, compress_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Refused
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from tests.agents import gemini
+from tests.agents import gemini, replies
 from tests.agents.bodies import Body, Kind, messages
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, PRUNED, compressed, of_corpus
 from tests.support import blocks
+from tests.support.documents import GeminiDocument
 
 CORPUS_RUNS = [
     "970c70a7",  # Gemini 3, a prompt in parts
@@ -86,6 +87,37 @@ def test_what_the_agent_makes_of_a_rewritten_session_finds_its_originals(name: s
         restore_session(live)
     restore_session(live, from_markers=True)
     assert marker.PREFIX_BYTES not in live.read_bytes()
+
+
+def test_pictures_inside_a_response_go_and_are_named(tmp_path: Path) -> None:
+    """So newer models' results hold them; the text that they belong to says what they were."""
+    made = GeminiDocument().user("Look.")
+    call = made.used("read_file", {"file_path": "/tmp/a.png"}, "Binary content provided (1 item(s)).")
+    picture = {"inlineData": {"mimeType": "image/png", "data": blocks.png(160)}}
+    call["result"][0]["functionResponse"]["parts"] = [picture]
+    made.answer("I look.", call)
+    for number in range(5):
+        made.user(f"Step {number}.").answer("Done.")
+    session = tmp_path / "made.json"
+    session.write_bytes(made.bytes())
+    sent = json.dumps(check(session, LITTLE_PROTECTED, tmp_path))
+    assert "(1 item(s)).\\n[[sessioncompress: image/png, " in sent
+    assert picture["inlineData"]["data"] not in sent
+
+
+def test_markers_in_what_the_agent_copied_are_told_of(tmp_path: Path) -> None:
+    """It writes the results that it resumed with into lines of its own: the next request has them after a restore, too."""
+    need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
+    gemini.resume(FIXTURES / "gemini.json", tmp_path / "older")
+    session = tmp_path / "session.jsonl"
+    session.write_bytes(gemini.copy_in(tmp_path / "older", ".jsonl").read_bytes())
+    there = gemini.placed(session, tmp_path / "resumed")
+    assert compress_session(there.session, LITTLE_PROTECTED).is_smaller
+    gemini.go_on(there, replies.gemini)
+    told = "markers stay that the agent copied: 'restore --from-markers' "
+    assert told in restore_session(there.session).reason
+    restore_session(there.session, from_markers=True)
+    assert marker.PREFIX_BYTES not in there.session.read_bytes()
 
 
 def parts(message: Any, seed: str) -> list[Any]:

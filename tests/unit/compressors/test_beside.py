@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ from tests.support import blocks
 from tests.support.chats import ChatSession
 from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
-from tests.support.runs import EAGER, GREEDY, compress, compress_again, restore, run, split
+from tests.support.runs import EAGER, compress, compress_again, restore, run, split
 
 TEXT = "".join(f"{number}. The gauge of the harbor reads {number * 37}.\n" for number in range(120))
 BASE64 = base64.b64encode(TEXT.encode()).decode()
@@ -152,22 +150,6 @@ def read(text: str, *pictures: str) -> OpenCodeExport:
     return made
 
 
-def many(made: OpenCodeExport) -> bytes:
-    """Return it with as many steps more as are worth a second run."""
-    for number in range(12):
-        made.assistant().tool("bash", {"command": f"cat {number}"}, LOG.replace("late", f"late, {number}"))
-    return ended(made)
-
-
-def compacted(path: Path, made: OpenCodeExport) -> bytes:
-    """Append a compaction to the export at a path, which was made by this; return what stands there then."""
-    end = "\n  ]\n}\n"
-    more = made.compaction("All is done.").user("And now?").messages[-3:]
-    written = "".join(f",\n{indent(json.dumps(each, indent=2), '    ')}" for each in more)
-    path.write_text(path.read_text().removesuffix(end) + written + end)
-    return path.read_bytes()
-
-
 def ended(made: OpenCodeExport) -> bytes:
     """Return it with one more turn."""
     return made.user("And now?").assistant().part("text", text="Done.").bytes()
@@ -234,20 +216,6 @@ def test_what_is_pruned_takes_its_pictures_along(tmp_path: Path) -> None:
     assert PICTURE not in path.read_text()
     restore(path)
     assert path.read_bytes() == ended(read(LOG, PICTURE))
-
-
-def test_a_preview_that_shrinks_still_names_its_pictures(tmp_path: Path) -> None:
-    """As the history that it is in becomes dead."""
-    path = tmp_path / "session.json"
-    made = read(LOG, PICTURE)
-    path.write_bytes(many(made))
-    compress(path)
-    before = previews(path)[0]
-    compacted(path, made)
-    compress(path, GREEDY)
-    after = previews(path)[0]
-    assert len(after) < len(before)
-    assert marker.references(after) == marker.references(before)
 
 
 def thinking(words: int) -> OpenCodeExport:
