@@ -85,6 +85,9 @@ class OpenCodeReader(base.Reader):
                     io += len(values.literal(state.get("input"))) + len(output)
                     pictures = [] if _is_pruned(state) else values.large((), state.get("attachments"))
                     io += sum(min(len(values.literal(each)), values.PICTURE) for _, each in pictures)
+                case "step-start" | "step-finish":
+                    # Not sent, but a revert looks up its snapshots there.
+                    continue
                 case "text":
                     reads += len(values.text(part.get("text")))
                 case "reasoning":

@@ -263,8 +263,8 @@ class PutBack:
         assert line.place is not None
         raw = self._originals.line(line.place, line.sha256)
         # An agent copies results to and fro between an entry and the one that it makes of them.
-        line = reading.read_line(raw, self._form.reader())
-        return parse_any(raw), line.facts.copy_of or line.id
+        of = reading.read_line(raw, self._form.reader())
+        return parse_any(raw), of.facts.copy_of or of.id
 
 
 class ByMarkers(Restoring):

@@ -179,3 +179,27 @@ def test_markers_that_the_agent_copied_are_told(tmp_path: Path) -> None:
     restore_session(path, from_markers=True)
     assert marker.PREFIX_BYTES not in path.read_bytes()
     assert restore_session(path).reason == "it has its original bytes already"
+
+
+def test_a_copy_and_what_it_is_a_copy_of_are_one(tmp_path: Path) -> None:
+    """Gemini CLI takes the results in such a line back into the message of their calls."""
+    stamp = {"timestamp": "2026-01-01T00:00:00.000Z"}
+    header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z"}
+    part = {"functionResponse": {"id": "c", "name": "cat", "response": {"output": log("a")}}}
+    first = {"id": "u", **stamp, "type": "user", "content": "Look."}
+    call = {"id": "g", **stamp, "type": "gemini", "content": [{"functionCall": {"id": "c", "name": "cat", "args": {}}}]}
+    answer = {"id": "g_response", **stamp, "type": "user", "content": [part]}
+    last = [
+        {"id": "v", **stamp, "type": "user", "content": "And?"},
+        {"id": "w", **stamp, "type": "gemini", "content": "."},
+    ]
+    original = b"".join(json.dumps(each).encode() + b"\n" for each in (header, first, call, answer, *last))
+    path = write(tmp_path, original)
+    compress(path)
+    parts = json.loads(path.read_bytes().splitlines()[3])["content"]
+    made = {"id": "c", "name": "cat", "args": {}, "result": parts, "status": "success"}
+    with path.open("ab") as file:
+        file.write(json.dumps({**call, "content": "", "toolCalls": [made]}).encode() + b"\n")
+    assert restore_session(path).reason.startswith("1 marker stays that the agent copied")
+    restore_session(path, from_markers=True)
+    assert marker.PREFIX_BYTES not in path.read_bytes()
