@@ -14,6 +14,7 @@ from sessioncompress.core import model
 from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
 from sessioncompress.core.model import Block, Call, Change, JsonPath, Kind, Purpose, Role, Shape, Standing, Treatment
 from sessioncompress.core.text import estimate
+from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.policy.model import SMALLEST_LIMIT, Policy
 
@@ -88,7 +89,8 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -
     acted = at_rest or not most
     for position in range(len(path) - 1, -1, -1):
         line = lines[path[position]]
-        characters += line.io
+        # In a prompt only pictures and documents count.
+        characters += line.io or values.pictures(line.blocks)
         if line.role is not Role.ASSISTANT:
             continue
         if line.response:

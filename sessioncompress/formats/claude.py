@@ -156,7 +156,9 @@ class ClaudeReader(base.Reader):
                 answers, tool, facts = calls[0].id, calls[0].tool, _FAILED if failed else PLAIN
             else:
                 facts = Facts(failed=failed, several=tuple(made.id for made in calls))
-        reads = values.characters(content) + io + values.pictures(blocks) + values.RESULT * len(results)
+        pictures = values.pictures(blocks)
+        io += pictures if results else 0
+        reads = values.characters(content) + (io or pictures) + values.RESULT * len(results)
         blocks += screen.screen_blocks(entry, tool, answers)
         return line_of(raw, role, blocks, *names, answers=answers, io=io, reads=reads, facts=facts, time=_time(entry))
 

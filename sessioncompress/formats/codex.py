@@ -168,8 +168,8 @@ class RolloutReader(base.Reader):
         for path, text in texts:
             blocks += _result_text((_PAYLOAD, "output", *path), text, made.tool, made.id)
         blocks += _images_in((_PAYLOAD, "output"), output, made.tool, made.id)
-        io = sum(len(text) for _, text in texts)
-        reads = io + values.pictures(blocks) + values.RESULT
+        io = sum(len(text) for _, text in texts) + values.pictures(blocks)
+        reads = io + values.RESULT
         return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=reads)
 
     def _checkpoint(self, raw: bytes, payload: Mapping[str, Any], history: Sequence[Any]) -> Line:

@@ -100,7 +100,7 @@ class GeminiReader(base.Reader):
         one = calls[0] if len(calls) == 1 else _SEVERAL
         for index, part in parts:
             blocks += _picture(("content", index), part, one)
-        io = 0 if self._given.issuperset(names) else sum(len(values.literal(part)) for _, part in results)
+        io = 0 if self._given.issuperset(names) else _sent([part for _, part in results])
         several = () if one.name else names
         copy_of = message.removesuffix(_COPIED) if message.endswith(_COPIED) else ""
         facts = Facts(several=several, copy_of=copy_of) if several or copy_of else PLAIN
@@ -128,8 +128,7 @@ class GeminiReader(base.Reader):
                 values.arguments(("content", index, "functionCall", "args"), ask.get("args"), call, blocks)
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
         # What of the thoughts stands beside the parts is not sent again.
-        frames = sum(len(values.literal(made.get("result"))) - _sent(made.get("result")) for _, made, _ in called)
-        reads = io - frames + len(text_of(entry.get("content")))
+        reads = io + len(text_of(entry.get("content")))
         facts = _THINKS if thinks else PLAIN
         blocks += _thoughts_of(entry, parts, calls)
         return line_of(raw, Role.ASSISTANT, blocks, name, calls=calls.values(), io=io, reads=reads, facts=facts)
@@ -150,7 +149,7 @@ class GeminiReader(base.Reader):
             blocks += _response(place, part, self.asked.get(answers, call) if answers else call)
             blocks += _picture(place, part, call)
         blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), call.tool, call.name)
-        return size + len(values.literal(result))
+        return size + _sent(result)
 
 
 def _sent(result: Any) -> int:
@@ -161,7 +160,7 @@ def _sent(result: Any) -> int:
     for _, part in values.parts(result):
         given = values.fields(part.get("functionResponse"))
         held = [part, *(each for _, each in values.parts(given.get("parts")))]
-        count += sum(min(len(_data(each)), values.PICTURE) for each in held)
+        count += sum(values.picture(each) for each in held if _data(each))
         answer = values.fields(given.get("response"))
         count += sum(len(each) if isinstance(each, str) else len(values.literal(each)) for each in answer.values())
     return count

@@ -57,8 +57,8 @@ class ChatReader(base.Reader):
                         text = values.text(part.get("text"))
                         blocks += values.long_text(Kind.RESULT, ("content", index, "text"), text, tool, made.id)
                 blocks += _pictures(content, tool, made.id)
-                reads = size + values.pictures(blocks) + values.RESULT
-                return line_of(raw, Role.RESULT, blocks, answers=made.id, io=size, reads=reads)
+                io = size + values.pictures(blocks)
+                return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=io + values.RESULT)
             case "user":
                 if not began and values.words(content).startswith(SUMMARY):
                     # What it sums up is no longer there.

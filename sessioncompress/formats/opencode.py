@@ -61,7 +61,9 @@ class OpenCodeReader(base.Reader):
         compactions = [part for _, part in parts if part.get("type") == "compaction"]
         if compactions:
             self._tails[name] = values.text(compactions[0].get("tail_start_id")) or name
-        role = Role.USER if info.get("role") == "user" and not compactions else Role.OTHER
+        # What is synthetic the agent wrote.
+        asks = not parts or any(not part.get("synthetic") for _, part in parts)
+        role = Role.USER if info.get("role") == "user" and asks and not compactions else Role.OTHER
         diffs = values.fields(info.get("summary")).get("diffs")
         # Only the screen shows them.
         blocks = values.whole(Kind.MIRROR, _DIFFS, diffs, "", "") if isinstance(diffs, list) else []
@@ -84,7 +86,7 @@ class OpenCodeReader(base.Reader):
                     output = "" if _is_pruned(state) else values.text(state.get("output"))
                     io += len(values.literal(state.get("input"))) + len(output)
                     pictures = [] if _is_pruned(state) else values.large((), state.get("attachments"))
-                    io += sum(min(len(values.literal(each)), values.PICTURE) for _, each in pictures)
+                    io += sum(values.picture(each) for _, each in pictures)
                 case "step-start" | "step-finish":
                     # Not sent, but a revert looks up its snapshots there.
                     continue

@@ -154,8 +154,9 @@ class PiReader(base.Reader):
         ties = _id_tie(("message", "toolCallId"), made.id)
         failed = message.get("isError") is True
         facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
-        reads = characters + values.pictures(blocks) + values.RESULT
-        return line_of(raw, Role.RESULT, blocks, *names, answers=made.id, io=characters, reads=reads, facts=facts)
+        io = characters + values.pictures(blocks)
+        reads = io + values.RESULT
+        return line_of(raw, Role.RESULT, blocks, *names, answers=made.id, io=io, reads=reads, facts=facts)
 
     def _assistant(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
         responses = "responses" in values.text(message.get("api"))
@@ -250,8 +251,12 @@ def _names_blob(value: Any, path: JsonPath) -> bool:
 
 def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
     data = values.text(values.fields(part).get("data"))
-    if values.fields(part).get("type") != "image" or not data or data.startswith(_BLOB):
+    if values.fields(part).get("type") != "image" or not data:
         return []
+    if data.startswith(_BLOB):
+        # It stays, and is read.
+        size = len(values.literal(part))
+        return [Block(Kind.IMAGE, ("message", "content", index), size, values.PICTURE, tool, call)]
     return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
 
 

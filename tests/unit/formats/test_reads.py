@@ -6,13 +6,15 @@ What is compressed and protected never depends on it: a line's calls and results
 from __future__ import annotations
 
 import json
+import struct
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
 from sessioncompress.core.model import Line
 from sessioncompress.formats.table import format_named
-from sessioncompress.formats.values import CALL, PICTURE, RESULT
+from sessioncompress.formats.values import CALL, PICTURE, RESULT, picture
 from sessioncompress.pipeline.reading import read_line
 
 Entry = dict[str, Any]
@@ -158,19 +160,58 @@ def test_what_is_sent_is_read(name: str, entry: Entry, reads: int) -> None:
     assert read(name, entry).reads == reads
 
 
-def test_a_small_picture_is_read_for_no_more_than_it_holds() -> None:
-    part = {"type": "image", "data": SMALL, "mimeType": "image/png"}
-    assert len(SMALL) < read("pi", pi("user", content=[part])).reads < len(SMALL) + 100
+def held(data: bytes, media: str) -> dict[str, str]:
+    """Return the part of pi that holds an image or a document."""
+    return {"type": "image", "data": b64encode(data).decode(), "mimeType": media}
 
 
-def test_frames_pictures_and_seals_are_no_calls_and_results() -> None:
+GIF = b"GIF89a" + struct.pack("<HH", 300, 150) + bytes(400)
+JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(11) + b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 150, 300) + bytes(400)
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 300, 150) + bytes(400)
+HUGE = PNG[:16] + struct.pack(">II", 15_680, 1_000) + bytes(400)
+
+PICTURES: list[tuple[str, bytes, str, int]] = [
+    ("a GIF", GIF, "image/gif", 60),
+    ("a JPEG", JPEG, "image/jpeg", 60),
+    ("a PNG, whatever it is called", PNG, "image/webp", 60),
+    ("one that is made smaller", HUGE, "image/png", 209),
+    ("one of unknown size", bytes(400), "image/png", 1_600),
+    ("one that is cut off", PNG[:14] + b"x", "image/png", 1_600),
+    ("one of no size", PNG[:16] + bytes(400), "image/png", 1_600),
+    ("pages", b"%PDF-1.4 /Type /Pages /Type /Page\n /Type/Page>>" * 9, "application/pdf", 18 * 1_600),
+    ("no page that can be counted", b"%PDF-1.7" + bytes(400), "application/pdf", 1_600),
+    ("a text", b"word " * 400, "text/plain", 500),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "media", "tokens"), [case[1:] for case in PICTURES], ids=[case[0] for case in PICTURES]
+)
+def test_what_is_read_of_pictures_and_documents(data: bytes, media: str, tokens: int) -> None:
+    """As Anthropic counts: 750 pixels a token, 1,600 tokens at most, and for a page."""
+    assert picture(held(data, media)) // 4 == tokens
+
+
+@pytest.mark.parametrize("data", ["x", "AAAA" * 99 + "!", "\ud83d" * 99], ids=["short", "no base64", "no text"])
+def test_odd_data_counts_as_a_picture(data: str) -> None:
+    assert picture({"type": "image", "data": data, "mimeType": "application/pdf"}) == PICTURE
+    assert picture({"type": "image", "data": data, "mimeType": "image/png"}) == PICTURE
+
+
+def test_a_blob_is_read_as_a_picture() -> None:
+    part = {"type": "image", "data": f"blob:sha256:{'0' * 64}", "mimeType": "image/png"}
+    found = read("oh-my-pi", pi("toolResult", toolCallId="c", content=[part]))
+    assert (found.io, [block.bulk for block in found.blocks]) == (PICTURE, [0])
+
+
+def test_frames_and_seals_are_no_calls_and_results() -> None:
     """Protection goes by what the tools were given and gave back."""
     call = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
     thinking = {"type": "thinking", "thinking": "", "thinkingSignature": SEAL}
     assert read("pi", pi("assistant", content=[thinking, call])).io == 2
     assert read("pi", pi("assistant", content=[call], stopReason="aborted")).io == 2
     shot = {"type": "image", "data": SHOT, "mimeType": "image/png"}
-    assert read("pi", pi("toolResult", toolCallId="c", content=[TEXT, shot])).io == 100
+    assert read("pi", pi("toolResult", toolCallId="c", content=[TEXT, shot])).io == 100 + PICTURE
     results = [response(output=SAID)]
     made = gemini(toolCalls=[{"id": "call-1", "name": "ls", "args": {}, "result": results}])
-    assert read("gemini", made).io == 2 + len(json.dumps(results, separators=(",", ":")))
+    assert read("gemini", made).io == 2 + len(SAID)
