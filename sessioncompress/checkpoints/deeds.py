@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from sessioncompress.checkpoints.outcomes import Outcome, outcome
 from sessioncompress.checkpoints.paths import Paths, below, by_folder, is_whole, names_of
 from sessioncompress.checkpoints.quote import code, more, newest, one_line, reference
-from sessioncompress.checkpoints.shell import REVERTED, Script, alike, commands_in, grade, patched, script
+from sessioncompress.checkpoints.shell import REVERTED, Script, alike, commands_in, grade, script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
+from sessioncompress.formats.scripts import patched
 
 _MOST_FILES = 2_000
 _MOST_COMMANDS = 600

@@ -1,4 +1,4 @@
-"""What a call runs: the commands in its arguments, the files that they change or read, and the patches."""
+"""What a call runs: the commands in its arguments, and the files that they change or read."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.paths import joined
 from sessioncompress.checkpoints.quote import one_line
+from sessioncompress.formats.scripts import commands, unescaped
 from sessioncompress.formats.values import text as text_of
 
 _LOOKED_AT = 6_000
 """Characters of a command that are read."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "powershell", "pwsh"})
-_LITERAL = re.compile(
-    r"\bcmd[\"']?\s{0,8}:\s{0,8}(?:\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'|`((?:[^`\\$]|\\.)*+)`)", re.DOTALL
-)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
-
 _TESTS = re.compile(
     r"\b(?:pytest|jest|vitest|mocha|go (?:test|build|vet)|cargo (?:test|check|build|clippy|nextest)|"
     r"npm (?:run |test)|npx |pnpm|yarn|bun (?:test|run)|make\b|tox|ruff|mypy|tsc|eslint|gradle|mvn|ctest|rspec|dotnet|"
@@ -39,11 +34,6 @@ _TOKEN = re.compile(
 )
 """A quote that nobody closes goes on to the end."""
 _HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?")
-_PATCH = "*** Begin Patch"
-_HEADER = re.compile(
-    r"^\*\*\* (Add|Update|Delete) File: ([^\n]{1,400})$|^\*\*\* Move to: ([^\n]{1,400})$", re.MULTILINE
-)
-_HOW = {"Add": "written", "Update": "edited", "Delete": "deleted"}
 _PLACE = re.compile(r"[\w@.~+/:\\-]{1,300}\Z")
 _NOWHERE = ("/dev/", "/tmp/", "/var/tmp/", "/proc/")  # noqa: S108 - nothing is written there
 REVERTED = "reverted"
@@ -81,7 +71,6 @@ def alike(line: str) -> str:
 
 def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:
     """Find the commands that a call runs, also those in a program that calls tools."""
-    found: list[Script] = []
     for key in ("command", "cmd", "script"):
         value = given.get(key)
         if isinstance(value, list):
@@ -91,16 +80,8 @@ def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:
             return [_script(value)]
     program = given.get("input")
     if isinstance(program, str) and (is_command or "exec_command" in program):
-        for literal in list(_LITERAL.finditer(program[: 4 * _LOOKED_AT]))[:20]:
-            raw = next(filter(None, literal.groups()), "")
-            if raw:
-                found.append(_script(unescaped(raw), hides=True))
-    return found
-
-
-def unescaped(literal: str) -> str:
-    """Read what a string literal of a program says."""
-    return _ESCAPED.sub(lambda each: _MEANT.get(each[1], each[1]), literal)
+        return [_script(unescaped(raw), hides=True) for raw in commands(program)]
+    return []
 
 
 def _script(text: str, *, hides: bool = False) -> Script:
@@ -218,19 +199,3 @@ def _without_documents(command: str) -> str:
         kept.append(command[start : first + 1])
         start = end + 1 + len(found[1])
     return "".join([*kept, command[start:]])
-
-
-def patched(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the files of a patch, what becomes of each, and its part of the patch."""
-    if _PATCH not in text:
-        return
-    if f"{_PATCH}\n" not in text:
-        # A literal of a program.
-        text = unescaped(text)
-    headers = list(_HEADER.finditer(text))
-    for at, header in enumerate(headers):
-        end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
-        if header[1]:
-            yield header[2].strip(), _HOW[header[1]], text[header.end() : end]
-        elif header[3]:
-            yield header[3].strip(), "moved here", text[header.end() : end]
