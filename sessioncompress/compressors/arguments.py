@@ -1,22 +1,26 @@
 """Arguments of tool calls: same keys, same types; each long text becomes its first and last lines.
 
-Of the two texts of an edit those lines are shown that the other one has not; of a patch also the names of its files.
+Of the two texts of an edit those lines are shown that the other one has not; of a patch also the names of its files,
+and of a program that calls tools the commands, in an index.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from posixpath import commonprefix
 from typing import Any
 
 from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.preview import LEAST_GAIN, Part, Wording, differing, headings, preview, reference
+from sessioncompress.compressors.names import BETWEEN, Index
+from sessioncompress.compressors.preview import LEAST_GAIN, LINE, Part, Wording, differing, preview, reference
 from sessioncompress.core import marker
-from sessioncompress.core.model import Block, Change, JsonPath, Kind, Replacement, Treatment
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Replacement, Standing, Treatment
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
-from sessioncompress.formats import values
+from sessioncompress.formats import scripts, values
 from sessioncompress.policy.model import Policy
 
 _MARKER_BYTES = 165
@@ -25,6 +29,15 @@ _SMALLEST_PREVIEW = 80
 _PAIRS = (("oldText", "newText"), ("old_string", "new_string"), ("old_str", "new_str"))
 _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
 """The key of the text that an edit puts in the place of another, and the other way round."""
+
+_MOST_NAMED = 2_000
+"""Bytes for the names of what a call runs and changes."""
+_OF_PATCH = ("*** ", "--- ", "diff ")
+_PLAIN = frozenset({"written", "edited"})
+_DIFFED = re.compile(r"^--- \S.*\n\+\+\+ (\S.*)", re.MULTILINE)
+_TOOLS = "tools."
+_FIRST_LINE = re.compile(r"(?:\s|\\n)*((?:[^\\\n]|\\[^n])*)")
+"""Of a literal, in which line ends are escaped."""
 
 _FILE_KEYS = frozenset({"path", "file_path", "filePath", "absolute_path", "dir_path", "paths", "cwd", "workdir"})
 
@@ -83,16 +96,40 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         content = text.encode()
         wording = Wording(context.refer(content), in_arguments=True)
         previewed = change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2
-        previews = _previews(text, other, room, wording) if previewed else ()
-        fitting = (new for new in previews if len(literal(new)) <= limit)
-        new = next(fitting, None) or reference(text, wording, change.note)
-        written = literal(new)
-        if len(written) <= limit:
-            yield Replacement(path, new, change, len(old), written, content)
+        most = max(limit, min(len(old) * 3 // 4, _MARKER_BYTES + _MOST_NAMED))
+        # Of dead history only the reference is kept.
+        dead = context.view.standing[change.line] is Standing.DEAD
+        named = [] if dead else _named(text, most - _MARKER_BYTES - _PREVIEW_SHARE, previewed)
+        names = Index(named, (), 0, first=False)
+        # The ends of a program say nothing beside what it runs.
+        shown = previewed and (not names.pieces or text.startswith(_OF_PATCH))
+        for new in (*(_previews(text, other, room, wording) if shown else ()), reference(text, wording, change.note)):
+            index = names.line(new)
+            new = "\n".join((new.rstrip("\n"), index)) if index else new  # noqa: PLW2901
+            if len(written := literal(new)) <= (most if index else limit):
+                yield Replacement(path, new, change, len(old), written, content)
+                break
+
+
+def _named(text: str, room: int, commands: bool) -> list[str]:
+    """Name the files of a patch, and with `commands` the first line of each that a program runs, as it writes it."""
+    changed = [path if how in _PLAIN else f"{how} {path}" for path, how, _ in scripts.patched(text)]
+    changed += _DIFFED.findall(text)
+    names = list(dict.fromkeys(changed))
+    if sum(map(len, names)) + len(BETWEEN) * len(names) > room:
+        # The folder of all stands there once.
+        folder = commonprefix(names).rpartition("/")[0] + "/"
+        names = [f"{folder} {' '.join(name.removeprefix(folder) for name in names)}"[:room]]
+    if commands and _TOOLS in text and (run := scripts.commands(text, templates=True)):
+        left = room - sum(map(len, names)) - len(BETWEEN) * (len(names) + len(run))
+        longest = min(max(left // len(run), _SMALLEST_PREVIEW // 4), LINE)
+        heads = [found[1][:longest].strip() for raw in run if (found := _FIRST_LINE.match(raw))]
+        names = [*dict.fromkeys(filter(None, heads)), *names]
+    return names
 
 
 def _previews(text: str, other: str, room: int, wording: Wording) -> Iterator[str]:
-    """Yield previews, shorter and shorter: of what the other text of an edit has not, of a patch, of any text."""
+    """Yield previews, shorter and shorter: of what the other text of an edit has not, of any text."""
     if other:
         bare, wide = differing(text, other)
         for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE):
@@ -101,8 +138,6 @@ def _previews(text: str, other: str, room: int, wording: Wording) -> Iterator[st
                 break
             yield preview(text, size, wording, part=Part(part))
     share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
-    if (names := headings(text, room - _SMALLEST_PREVIEW // 2)) is not None:
-        yield preview(text, min(share, room - names.budget), wording, keep=names)
     yield preview(text, share, wording)
     yield preview(text, share // 2, wording)
 

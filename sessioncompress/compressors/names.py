@@ -10,10 +10,12 @@ results of a run share one budget: most hold little that is new, a few hold much
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from heapq import nlargest
 from typing import Final, NamedTuple
 
+from sessioncompress.compressors.preview import said
 from sessioncompress.core.marker import INDEX
 from sessioncompress.policy.model import Policy
 
@@ -54,13 +56,19 @@ _BEFORE = re.compile(rb"(?<!\w)[A-Za-z_]\w*[^\w\n;)}]{1,4}\Z")
 _BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w{1,32}(?!\w)")
 _VERSIONS = re.compile(rb"\nindex [0-9a-f]{4,40}\.\.[0-9a-f]{4,40}(?: [0-7]{6})?")
 """The hashes of a file in git's diff, with which nobody goes on."""
-_BEGINS_JSON = (b"{", b"[", b'"')
-_COLOR = re.compile(rb"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _OF_LINE = re.compile(rb"(?:\n[ *+>]{0,12}|[:-])\Z")
 _AFTER_IT = b":-|\t\xe2"
 """What stands around the number that a tool wrote before a line, alone or behind the file's name."""
 _NOT_OWN = re.compile(rb"/(?:(?<=\.git/)|(?<=\.venv/)|(?<=node_modules/)|(?<=__pycache__/)|(?<=site-packages/))")
 """What a listing or a report says of these folders is nobody's own work. Slashes are found fastest."""
+_PASSED = re.compile(
+    rb"(?:\A|\n)(?:test [^\n]{1,300} \.\.\. ok|[ \t]{0,40}(?:\xe2\x9c[\x93\x94]|--- PASS:|PASS |ok \d{1,6} )[^\n]*|"
+    rb"[^\s:]{1,300}::[^\n]{1,300} PASSED[^\n]*)(?=\n|\Z)"
+)
+"""The tests that passed: nobody goes back to them."""
+_DIGITS = re.compile(rb"\d+")
+_MOST_ALIKE = 2
+"""Pieces of one result that differ in digits alone."""
 _ESCAPE = re.compile(rb"\\[\\nt]")
 """What in JSON text parts words, or hides that the next character does not."""
 _DOT = ord(".")
@@ -86,7 +94,7 @@ _LINE = 80
 """Bytes of a first line, about."""
 _FOR_LINES = 0.05
 """The share of the budget for first lines."""
-_BETWEEN = " | "
+BETWEEN = " | "
 _NEIGHBORS = 16
 """Bytes that the neighbors of a name and what separates them take, about."""
 _BEFORE_WITHIN, _BEHIND_WITHIN = 20, 40
@@ -112,7 +120,7 @@ class Index(NamedTuple):
         written = [piece for piece in self.pieces if piece not in shown]
         if alone := " ".join(name for name in self.alone if name not in words):
             written.append(alone)
-        return INDEX + _BETWEEN.join(written) if written else ""
+        return INDEX + BETWEEN.join(written) if written else ""
 
 
 NOTHING: Final = Index((), (), 0, first=True)
@@ -122,7 +130,7 @@ NOTHING: Final = Index((), (), 0, first=True)
 class _Result:
     """What is looked at of a result, and what is chosen of it: places and texts; `room` is the bytes left for more."""
 
-    __slots__ = ("alone", "data", "ends", "folders", "is_text", "pieces", "room")
+    __slots__ = ("alone", "data", "ends", "folders", "is_text", "kinds", "pieces", "room")
 
     def __init__(self, data: bytes, ends: int, room: int, *, is_text: bool) -> None:
         self.data = data
@@ -133,6 +141,8 @@ class _Result:
         self.folders: dict[bytes, list[bytes]] = {}
         """The files of each folder, the first of them with it."""
         self.room = room
+        self.kinds = Counter[bytes]()
+        """How many pieces there are of each form, whatever the numbers in them are."""
 
     def index(self, *, first: bool) -> Index:
         """Put the names in the order of the text; without any, a text shows its first line anyway."""
@@ -199,7 +209,7 @@ class Names:
             self._known.update(words, parts)
         found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
         # The numbers and ids in an API's answer say nothing.
-        of_number = 0.0 if data.lstrip()[:1] in _BEGINS_JSON[:2] else _NUMBER_WORTH
+        of_number = 0.0 if data.lstrip()[:1] in (b"{", b"[") else _NUMBER_WORTH
         names = _NAME.findall(b" ".join((telling - dotted) | parts))
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in names]
         worths = [(worth / (len(name) + _NEIGHBORS), -number, name) for worth, name in found if worth]
@@ -248,9 +258,11 @@ class Names:
                 piece = name
             else:
                 piece = folder + name if folder else _with_neighbors(data, place, place + len(name))
-            size = len(piece) + piece.count(b'"') + piece.count(b"\\") + (1 if piece == name else len(_BETWEEN))
-            if size > room:
+            size = len(piece) + piece.count(b'"') + piece.count(b"\\") + (1 if piece == name else len(BETWEEN))
+            kind = _DIGITS.sub(b"#", piece if name.isdigit() else name)
+            if size > room or (kind != name and result.kinds[kind] >= _MOST_ALIKE):
                 continue
+            result.kinds[kind] += 1
             shown.add(name)
             if others is not None:
                 others.append(piece)
@@ -286,24 +298,14 @@ def _looked_at(text: str) -> bytes:
         # A part of a word is another name.
         head, tail = text[: LOOKED_AT // 4 * 3].rstrip(_IN_NAMES), text[-LOOKED_AT // 4 :].lstrip(_IN_NAMES)
         text = f"{head}\n{tail}"
-    data = text.encode(errors="replace")
-    if b"\x1b" in data:
-        data = _COLOR.sub(b" ", data)
-    if b"\\n" in data and data.lstrip()[:1] in _BEGINS_JSON and data.count(b"\\n") > data.count(b"\n"):
-        data = _unescaped(data)
+    data = said(text).encode(errors="replace")
     if b"\nindex " in data:
         data = _VERSIONS.sub(b"", data)
+    if b" ok" in data or b"PASS" in data or b"\xe2\x9c" in data:
+        data = _PASSED.sub(b"", data)
     if _NOT_OWN.search(data):
         data = b"\n".join([line for line in data.split(b"\n") if not _NOT_OWN.search(line)])
     return b"\n%b\n" % data
-
-
-def _unescaped(data: bytes) -> bytes:
-    """Write what JSON escapes as what it stands for, or as a blank; a backslash first, behind which nothing is one."""
-    if b"\\" not in data:
-        return data
-    data = data.replace(b"\\\\", b"\0").replace(b"\\n", b" \n").replace(b"\\t", b"  ").replace(b'\\"', b' "')
-    return data.replace(b"\0", b"\\")
 
 
 def _place(data: bytes, name: bytes) -> int:

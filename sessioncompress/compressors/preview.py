@@ -19,9 +19,6 @@ LEAST_GAIN = 512
 _HEAD_SHARE = 0.6
 _FIRST_SHARE = 0.75
 """So much of the budget the first line may take alone."""
-_HEADING = re.compile(
-    r"^(?:\*\*\* (?:Add File|Update File|Delete File|Move to): \S.*|--- \S.*\n\+\+\+ \S.*)", re.MULTILINE
-)
 _TELLING = re.compile(r"(?P<above>(?:[^A-Za-z\n]*+(?:[A-Za-z][^A-Za-z\n]*+){0,11}\n){0,4})[^\n]*[A-Za-z][^\n]*\n?")
 """A line of twelve letters or more, and up to four others above it."""
 LINE = 80
@@ -43,11 +40,12 @@ Span = tuple[int, int]
 class Form(NamedTuple):
     """What lines look like. Where there are `words`, the pattern begins with a line, in which one of them stands.
 
-    Then only such lines are compared with it.
+    Then only such lines are compared with it. With `last`, only the last one is kept.
     """
 
     pattern: re.Pattern[str]
     words: Sequence[str] = ()
+    last: bool = False
 
 
 class Special(NamedTuple):
@@ -219,6 +217,34 @@ def _between_words(text: str, at: int, step: int) -> int:
     return next((place for place in places if text.count('"', begins, place) % 2 == 0), places[0] if places else at)
 
 
+BEGINS_JSON = ("{", "[", '"')
+_DEEPEST = 3
+"""So often JSON is read that stands in JSON."""
+_CODE = re.compile(r"\\u00([2-7][0-9a-fA-F])")
+_COLOR, _MOVES = re.compile(r"\x1b\[[0-9;]{0,20}m"), re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_TIMED = re.compile(
+    r"^(?:[^\t\n]{1,100}\t[^\t\n]{1,100}\t)?\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z ?", re.MULTILINE
+)
+"""What the logs of CI have before each line: job, step and time."""
+
+
+def said(text: str) -> str:
+    """Read what a result says: JSON in which most line ends are escaped as text, without colors or CI's times."""
+    for depth in range(_DEEPEST):
+        # JSON in JSON has its quotes escaped.
+        if depth and '\\"' not in text:
+            break
+        if not text.lstrip().startswith(BEGINS_JSON) or text.count("\\n") <= text.count("\n"):
+            break
+        # A backslash first, behind which nothing is escaped.
+        text = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+        text = _CODE.sub(lambda each: chr(int(each[1], 16)), text).replace("\0", "\\").rstrip('"}] \n')
+    if "\x1b" in text:
+        # What moves the cursor parts words.
+        text = _MOVES.sub(" ", _COLOR.sub("", text))
+    return _TIMED.sub("", text) if _TIMED.match(text) else text
+
+
 def differing(text: str, other: str) -> tuple[Span, Span]:
     """Find where the lines of a text stand that another one has not: alone, and with a common line at each side."""
     if text == other:
@@ -238,14 +264,6 @@ def differing(text: str, other: str) -> tuple[Span, Span]:
     return without(before, behind), without(max(before - 1, 0), max(behind - 1, 0))
 
 
-def headings(text: str, most: int) -> Special | None:
-    """Keep the names of the files of a patch, in so many bytes at most; None if there are none."""
-    if not any(words in text for words in ("*** ", "+++ ")):
-        return None
-    needed = sum(_size(line) + 1 + _LEAST_GAP for line in _HEADING.findall(text))
-    return Special((Form(_HEADING),), min(needed, most), _LEAST_GAP) if needed else None
-
-
 def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
     """Find the whole lines between head and tail that are to be kept, as many as their budget holds.
 
@@ -263,7 +281,8 @@ def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
     for form in keep.forms:
         if form.words and form.words not in begin:
             begin[form.words] = _lines_with(form.words, text, start, end)
-        for span in _lines_like(form.pattern, text, start, end, begin.get(form.words)):
+        spans = _lines_like(form.pattern, text, start, end, begin.get(form.words))
+        for span in deque(spans, 1) if form.last else spans:
             size = _size(text[span[0] : span[1]]) + keep.beside
             if size <= left and span not in found:
                 found.add(span)
@@ -329,6 +348,14 @@ _BUDGET = 320
 _BEFORE = r"(?:\[[^\]\n]{1,40}\] |[\w@./-]{1,60} [\w:.-]{1,30}: |[^\t\n]{1,60}\t[^\t\n]{1,60}\t[\dT:.-]{19,30}Z )?"
 """What task runners and the logs of CI write before each line: `[test:ci] `, `core test: `, job, step and time."""
 
+_REPORTED = re.compile(
+    rf"^{_BEFORE}[ \t]{{0,40}}(?:E {{1,4}})?(?:##\[error\]|[\w.:]{{0,80}}(?:Error|Exception)\b[:(]|"
+    r"FAILED\b|ERROR\b|Traceback \(|[^\s:]{1,300}:(?:\d{1,6}:){0,2} (?:\w{0,80}(?:Error|Exception)|error)\b|"
+    r"(?:error(?:\[\w{1,12}\])?|fatal|panic): |[^\n]{0,60}\b(?:timed out|[Tt]imeout of \d))",
+    re.MULTILINE,
+)
+"""How a line begins that reports a failure, and no more than names one. Without any, a word of failure must do."""
+
 _TESTS = (
     r"[ \t]{0,40}--- FAIL: \S",  # go test
     r"=== FAIL: \S",  # gotestsum
@@ -346,12 +373,15 @@ _TESTS = (
     r"[ ]{2,4}Failed [\w.<>(),:\" ]{1,300} \[(?:< )?\d{1,6} m?s\]$",  # dotnet test
     r"rspec \./[^\s:]{1,300}:\d",  # rspec
     r"[ ]{0,8}\d{1,6}/\d{1,6} Test {1,6}#\d{1,6}: [^\n]{1,300}\*\*\*",  # ctest
+    r"[ ]{2,4}\d{1,4}\) \[[^\]\n]{1,60}\] \u203a \S",  # Playwright
+    r"##\[error\]\S",  # GitHub Actions
 )
 _TESTS_OF_PHPUNIT = (r"\d{1,6}\) [\w\\]{1,200}::\w",)
 _SUMMARIES = (
     r"FAIL\t\S",  # go test, of a package
     r"={3,80} (?:\d{1,7} [a-z]{1,12},? ){1,8}in [\d.]{1,9}s",  # pytest
     r"\d{1,7} failed, (?:\d{1,7} [a-z]{1,12},? ){1,8}in [\d.]{1,9}s",  # pytest -q
+    r"[ ]{2,4}[1-9]\d{0,6} failed$",  # Playwright
     r"test result: FAILED\. ",  # cargo test
     r"Tests: {1,8}\d{1,7} (?:failed|passed), ",  # jest
     r"[ ]{0,12}Tests {1,4}\d{1,7} (?:failed|passed) ",  # vitest
@@ -364,13 +394,25 @@ _SUMMARIES = (
     r"\d{1,3}% tests passed, \d{1,7} tests? failed out of \d",  # ctest
     r"Tests: \d{1,7}, Assertions: \d",  # PHPUnit
 )
+_PASSES = (
+    r"test result: ok\. ",  # cargo test
+    r"\d{1,7} passed(?:, \d{1,7} [a-z]{1,12}){0,8} in [\d.]{1,9}s",  # pytest -q
+    r"[ ]{2,4}\d{1,7} passed \(",  # Playwright
+    r"[ ]{1,4}[1-9]\d{0,6} pass$",  # bun test
+    r"[#\u2139] pass [1-9]\d{0,6}$",  # node:test
+    r"Ran \d{1,7} tests? in ",  # unittest
+)
 """How the usual runners of tests write the line of a test that failed, and the line that sums a run up."""
 
-_IN_TESTS = ("FAIL", "fail", "Fail", "ERROR", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***")
+_IN_TESTS = (
+    *("FAIL", "fail", "Fail", "ERROR", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***", "] \u203a "),
+    "##[error]",
+)
 _IN_PHPUNIT = ("::",)
 _IN_SUMS = ("FAIL", "fail", "Fail", "passed", "===", ", Assertions: ")
+_IN_PASSES = ("passed", " pass", "Ran ")
 """One of it stands in each line of a test that failed, of one of PHPUnit's, and of a sum."""
-_IN_REPORTS = (*_IN_TESTS, "passed")
+_IN_REPORTS = (*_IN_TESTS, *_IN_PASSES)
 """Where none of it stands, no runner reports anything."""
 
 _MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
@@ -381,25 +423,26 @@ _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
 @cache
 def reports() -> tuple[Form, ...]:
     """The forms of a failed test and of a sum, compiled when the first output has a word of them."""
-    forms = ((_TESTS, _IN_TESTS), (_TESTS_OF_PHPUNIT, _IN_PHPUNIT), (_SUMMARIES, _IN_SUMS))
-    return tuple(Form(re.compile(rf"^{_BEFORE}(?:{'|'.join(each)})", re.MULTILINE), words) for each, words in forms)
+    forms = ((_TESTS, _IN_TESTS), (_TESTS_OF_PHPUNIT, _IN_PHPUNIT), (_SUMMARIES, _IN_SUMS), (_PASSES, _IN_PASSES))
+    patterns = ((re.compile(rf"^{_BEFORE}(?:{'|'.join(each)})", re.MULTILINE), words) for each, words in forms)
+    return tuple(Form(pattern, words, last=words is _IN_PASSES) for pattern, words in patterns)
 
 
 def lines_of(text: str, flagged: bool) -> Special | None:
     """Choose the lines of an output to keep: the failed tests, then the sums of their runs; None if it has none.
 
-    A pipe hides that a run of tests failed. Of a command that is known to have failed any line with a word of failure
-    follows.
+    A pipe hides that a run of tests failed. Of a command that is known to have failed the lines that report a failure
+    follow, or else those with a word of one.
     """
     forms: tuple[Form, ...] = ()
     missing = {words for words in _IN_REPORTS if words not in text}
     if len(missing) < len(_IN_REPORTS):
         # What was not found is not looked for again.
-        left = ((form.pattern, tuple(words for words in form.words if words not in missing)) for form in reports())
-        forms = tuple(Form(pattern, words) for pattern, words in left if words)
+        left = (form._replace(words=tuple(words for words in form.words if words not in missing)) for form in reports())
+        forms = tuple(form for form in left if form.words)
     if forms and " failing" in text and _MOCHA.search(text):
         forms = (Form(_MOCHA), Form(_NUMBERED), *forms)
-    kept = (*forms, Form(_FAILURE)) if failed(text, flagged) else forms
+    kept = (*forms, Form(_REPORTED if _REPORTED.search(text) else _FAILURE)) if failed(text, flagged) else forms
     return Special(kept, _BUDGET) if kept else None
 
 

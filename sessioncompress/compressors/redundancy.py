@@ -19,10 +19,11 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.policy.model import Placeholder
 
 _SAME = "same text as a later {tool} {what}{of}"
+_SAID = "same text as in a later message"
 _FOLLOWS = "repeated in the text that follows"
 _READ_AGAIN = "older content of {file}, read again later"
 _WRITTEN = "older content of {file}, written later"
-NOTES = (_SAME, _FOLLOWS, _READ_AGAIN, _WRITTEN)
+NOTES = (_SAME, _SAID, _FOLLOWS, _READ_AGAIN, _WRITTEN)
 """All that markers say of what repeats a text."""
 
 Place = tuple[int, JsonPath]
@@ -172,6 +173,8 @@ class Repeats:
         later, other, copy = self._last_with.get(block.digest, (position, number, block))
         if later <= position:
             return self._said_otherwise(position, number, block.digest)
+        if self._view.lines[other].role is Role.CHECKPOINT and not copy.tool:
+            return _SAID
         call = self._view.asking(other)
         of_file = f" of {marker.name(call.file)}" if call and call.file else ""
         what = "attachment" if copy.kind is Kind.ATTACHMENT else "result"

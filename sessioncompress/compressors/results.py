@@ -9,6 +9,7 @@ from sessioncompress.compressors.attachments import named_in_marker
 from sessioncompress.compressors.base import REPORT, Context, View
 from sessioncompress.compressors.names import NOTHING, Index, ends_of
 from sessioncompress.compressors.preview import (
+    BEGINS_JSON,
     LEAST_GAIN,
     MARKER_BYTES,
     NAMED,
@@ -21,6 +22,7 @@ from sessioncompress.compressors.preview import (
     own_part,
     preview,
     reference,
+    said,
 )
 from sessioncompress.core.model import Block, Change, Kind, Purpose, Replacement, Treatment
 from sessioncompress.core.references import attached
@@ -39,6 +41,12 @@ _CONCLUSIONS = Special(
 )
 """The headings, the bullets and the first lines of paragraphs of a subagent's report."""
 
+_WORDS, _LEAST_WORDS = 120, 24
+"""Characters before the name of an agent's file that are shown with it, and that tell whether they are."""
+_MOST_ENDED = 8
+"""Commands of one result of which a preview says how they ended."""
+_FAILED = re.compile(r"(?:exited|xit)\D{1,16}[1-9]\d*$")
+
 
 def propose(view: View) -> Iterator[Change]:
     """Offer every result over the limit, and previews of ours in what has become dead history."""
@@ -51,7 +59,9 @@ def propose(view: View) -> Iterator[Change]:
         if saves >= (1 if view.holds_ours(block) else LEAST_GAIN):
             made = view.asking(number, block.call)
             is_command = made is not None and made.purpose is Purpose.COMMAND
-            failures = view.lines.facts[number].failed or is_command
+            # Of a file's tool the first line says what failed; the code behind it may hold any word.
+            of_file = made is not None and made.purpose in (Purpose.READ, Purpose.WRITE)
+            failures = is_command or (view.lines.facts[number].failed and not of_file)
             yield Change(number, block.path, treatment, saves, block, failures=failures)
 
 
@@ -87,13 +97,21 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         most = REPORT if view.is_report(change.line, block) else view.policy.preview_max_bytes
         limit = min(most + view.policy.result_limit, block.size * 3 // 4)
         shown = change.treatment is Treatment.PREVIEW
-        shorter = _previews(change, block, text, wording, context) if shown else iter(())
+        above, own = _parted(text, context)
+        ended: list[str] = []
+        if (change.note or shown) and (ending := view.form.ended) is not None:
+            codes = ending.findall(above) or (ending.findall(own) if own.startswith(BEGINS_JSON) else [])
+            ended = list(dict.fromkeys(codes))[:_MOST_ENDED]
+        shorter = _previews(change, block, own, ended, wording, context) if shown else iter(())
         if images and len(text) <= view.policy.result_limit:
             # It goes only for the sake of the images.
-            shorter = iter([(text, NOTHING)])
-        longest = (_with_links(each, text, context, images, index) for each, index in shorter)
+            own, shorter = "", iter([(text, NOTHING)])
+        longest = (
+            _with_links(_headed(each, ended), text, context, images, index) for each, index in shorter if each != own
+        )
         fitting = (new for new in longest if len(literal(new)) <= limit)
-        new = next(fitting, None) or _with_links(reference(text, wording, change.note), text, context, images)
+        bare_one = _headed(reference(text, wording, change.note), ended)
+        new = next(fitting, None) or _with_links(bare_one, text, context, images)
     written = literal(new)
     yield Replacement(change.path, new, change, block.size, written, content)
     for path, value in found.flags.items() if found else ():
@@ -105,18 +123,40 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
 
 
 def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (), index: Index = NOTHING) -> str:
-    """Add markers of images, names of the agent's files that the preview has lost, a few at most, and an index."""
+    """Add markers of images, names of the agent's files that the preview has lost, a few at most, and an index.
+
+    Before a name stand the words of its line, which say why there is a file; where the preview has them, it alone.
+    """
     names = index.line(new)
     if (links := context.view.form.links) is not None:
-        lost = [link for link in dict.fromkeys(links.findall(text)) if link not in new + names]
-        new = "\n".join([new, *lost[:8]])
+        lost = dict[str, str]()
+        for link in links.finditer(text):
+            words = text[max(text.rfind("\n", 0, link.start()) + 1, link.start() - _WORDS) : link.start()].lstrip(" [(")
+            if link.group() not in new:
+                lost.setdefault(link.group(), "" if words[:_LEAST_WORDS] in new else words)
+        new = "\n".join([new, *[words + link for link, words in list(lost.items())[:8]]])
+        names = index.line(new)
     new = "\n".join([new.removesuffix("\n"), *images]) if images else new
     # The index is the last line, by which it is known.
     return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 
 
+def _parted(text: str, context: Context) -> tuple[str, str]:
+    """Part what the agent writes above a result, or around a file, from what the result says."""
+    preamble = context.view.form.preamble
+    if preamble and (above := preamble.match(text)):
+        return above.group(), said(text[above.end() :])
+    return "", text[slice(*own_part(text).span)] if text.startswith(NAMED) else said(text)
+
+
+def _headed(new: str, ended: Sequence[str]) -> str:
+    """Put above a preview how the commands ended, where it does not show that."""
+    missing = ", ".join(each for each in ended if each not in new)
+    return f"{missing}\n{new}" if missing else new
+
+
 def _previews(
-    change: Change, block: Block, text: str, wording: Wording, context: Context
+    change: Change, block: Block, text: str, ended: Sequence[str], wording: Wording, context: Context
 ) -> Iterator[tuple[str, Index]]:
     """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, each with its index."""
     index = context.view.indexes.get((change.line, change.path))
@@ -124,29 +164,22 @@ def _previews(
         # A report; or the line was read otherwise when the names were chosen.
         index = NOTHING._replace(ends=ends_of(len(text), context.view.policy))
     named = bool(index.pieces or index.alone)
-    room, failed = index.ends, context.view.lines.facts[change.line].failed
-    if text.startswith(NAMED):
-        text = text[slice(*own_part(text).span)]
-    part = below = own_part(text)
-    if (preamble := context.view.form.preamble) and (above := preamble.match(text)):
-        room += len(above.group())
-        first, last = part.span
-        if not failed and first < above.end() < last:
-            # The agent says there how a command ended: well.
-            below = part._replace(span=(above.end(), last))
+    failed = context.view.lines.facts[change.line].failed or any(map(_FAILED.search, ended))
+    room, part = index.ends, own_part(text)
     if context.view.is_report(change.line, block):
         yield preview(text, room, wording, keep=_CONCLUSIONS, part=part), NOTHING
     keep = lines_of(text, failed) if change.failures else None
     if index.ends:
         yield preview(text, room, wording, keep=keep, part=part), index
         yield preview(text, room // 2, wording, keep=keep, part=part), index
+    first = index.first or (failed and not change.failures)
     # Of what is no text nothing is shown.
     last = change.failures and (index.first or named)
-    with_failures = outline(text, wording, below, first=index.first, last=last, keep=keep)
+    with_failures = outline(text, wording, part, first=first, last=last, keep=keep)
     yield with_failures, index
-    without = outline(text, wording, below, first=index.first, last=last)
+    without = outline(text, wording, part, first=first, last=last)
     if with_failures != without:
         # What failed says more than names.
         yield with_failures, NOTHING
     yield without, index
-    yield outline(text, wording, below, first=not named, last=False), index
+    yield outline(text, wording, part, first=not named, last=False), index

@@ -163,7 +163,10 @@ class Format(ABC):
     """What in a result's text names a file of the agent, and must stay there: it deletes what no session names."""
 
     preamble: re.Pattern[str] | None = None
-    """What the agent writes above a result's own text: a preview has it beside its share of that text."""
+    """What the agent writes above a result's own text, maybe nothing: a preview shows only what `ended` finds in it."""
+
+    ended: re.Pattern[str] | None = None
+    """How a command ended, as such lines say it, or a result in JSON."""
 
     of_tasks: frozenset[str] = frozenset()
     """Tools whose newest mirror in each task stays, because a fork may start right after it."""

@@ -263,7 +263,7 @@ def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]
     if len(text) < values.SMALLEST_BLOCK and not marked:
         return []
     compared = written = values.literal(text)
-    if not marked and (above := items.PREAMBLE.match(text)) is not None:
+    if not marked and (above := items.PREAMBLE.match(text)) is not None and above.end():
         # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
         rest = written[len(values.literal(above.group())) - 1 :]
         compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
@@ -333,6 +333,7 @@ class Codex(base.Format):
     reader = RolloutReader
     tools = frozenset(_TOOLS.split())
     preamble = items.PREAMBLE
+    ended = items.ENDED
     of_tasks = frozenset({_COUNT})
     bare: Mapping[JsonPath, Any] = {("type",): _EVENT, (_PAYLOAD,): _NOTHING}
     answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')

@@ -35,10 +35,17 @@ _COMMANDS = "exec_command exec shell shell_command container.exec local_shell wr
 PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
 
 PREAMBLE = re.compile(
-    r"(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count)\b[^\n]{0,80}\n){1,8}Output:\n"
+    r"(?:(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count)\b[^\n]{0,80}\n){1,8}Output:\n)?"
     r"(?:Warning: truncated output[^\n]{0,80}\n)?(?:Total output lines: \d+\n)?\n?"
 )
-"""What stands above the output of a command."""
+"""What stands above the output of a command, or of a program; it may be nothing."""
+
+ENDED = re.compile(
+    r"^(?:Process exited with code|Exit code:|Process running with session ID) -?\d{1,9}$"
+    r"|\"exit_code\":\s{0,4}-?\d{1,9}",
+    re.MULTILINE,
+)
+"""What says there, or in JSON, how the command ended."""
 
 _PART = re.compile(r"[^|;&\n]+")
 _PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")

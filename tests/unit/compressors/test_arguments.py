@@ -179,23 +179,69 @@ HEADINGS: list[tuple[str, tuple[str, str, str]]] = [
 ]
 
 
+def named(new: str) -> list[str]:
+    """Return what the index of a replacement names; its last line says it."""
+    last = new.rsplit("\n", maxsplit=1)[-1]
+    return last.removeprefix(marker.INDEX).split(" | ") if last.startswith(marker.INDEX) else []
+
+
 @pytest.mark.parametrize("headings", [case[1] for case in HEADINGS], ids=[case[0] for case in HEADINGS])
 def test_a_patch_keeps_the_names_of_its_files(headings: tuple[str, str, str]) -> None:
-    """In their place, as many as there is room for, and the first of them always."""
+    """Those that its beginning does not show stand in the index."""
     patch = ENVELOPE.format(*headings)
     new = one({"input": patch})["input"]
-    kept = [line for line in new.splitlines(keepends=True) if not marker.is_one(line.rstrip("\n"))]
-    named = [line for heading in headings for line in heading.splitlines(keepends=True)]
-    shown = [line for line in kept if line in named]
-    assert len(shown) >= 2
-    assert shown == named[: len(shown)]
+    assert [name for name in "abcd" if f"{name}.py" in patch] == [name for name in "abcd" if f"{name}.py" in new]
+    assert named(new)
 
 
-def test_of_a_patch_with_long_names_there_is_at_least_one() -> None:
-    """Also where no other line of it fits."""
-    names = [f"*** Update File: /home/a/{'x' * 60}/{name}.py\n" for name in "abc"]
-    for headings in (names, [names[0], "", ""]):
-        assert names[0] in one({"input": ENVELOPE.format(*headings)})["input"]
+PATHS = ["/home/x/tide/src/gauge.rs", "/home/x/tide/src/quay.rs", "/home/x/tide/old.rs"]
+PATCH = f"*** Begin Patch\n*** Update File: {PATHS[0]}\n{HUNK}*** Add File: {PATHS[1]}\n{HUNK}"
+PATCH += f"*** Delete File: {PATHS[2]}\n*** End Patch"
+COMMANDS = [f"rg -n gauge_{each} src | head" for each in "abc"]
+PROGRAMS: list[tuple[str, str, list[str]]] = [
+    ("a patch in a literal", f"const p = {literal(PATCH).decode()};\nawait tools.apply_patch(p);\n", PATHS),
+    ("a patch in a template", f"await tools.apply_patch(`{PATCH}`);\n", PATHS),
+    (
+        "a patch in a list of lines",
+        "const p = [\n" + "".join(f"  {literal(line).decode()},\n" for line in PATCH.split("\n")) + "].join('\\n');\n",
+        PATHS,
+    ),
+    ("a patch given to a shell", f"apply_patch <<'EOF'\n{PATCH}\nEOF\n", PATHS),
+    ("commands", "".join(f'await tools.exec_command({{cmd:"{each}"}});\n' for each in COMMANDS) + SOURCE, COMMANDS),
+    ("quoted keys", "".join(f'tools.exec_command({{"cmd": "{each}"}});\n' for each in COMMANDS) + SOURCE, COMMANDS),
+    (
+        "words",
+        "".join(f'tools.shell({{command: ["bash", "-lc", "{each}"]}});\n' for each in COMMANDS) + SOURCE,
+        COMMANDS,
+    ),
+    ("a constant", f"const cmd = '{COMMANDS[0]}';\ntools.exec_command({{cmd}});\n{SOURCE}", COMMANDS[:1]),
+    ("a template", f"tools.exec_command({{cmd: `{COMMANDS[0]} ${{x}}`}});\n{SOURCE}", COMMANDS[:1]),
+    ("the first of many lines", f'tools.exec_command({{cmd:"\\n{COMMANDS[0]}\\nls"}});\n{SOURCE}', COMMANDS[:1]),
+    ("an escaped backslash", "tools.exec_command({cmd:\"printf 'a\\\\nb'\"});\n" + SOURCE, ["printf 'a\\\\nb'"]),
+]
+
+
+@pytest.mark.parametrize("case", PROGRAMS, ids=[case[0] for case in PROGRAMS])
+@pytest.mark.parametrize("form", ["preview", "reference"])
+def test_a_program_keeps_its_commands_and_the_files_of_its_patches(form: str, case: tuple[str, str, list[str]]) -> None:
+    """Without previews the files alone."""
+    _, program, expected = case
+    policy = EAGER if form == "preview" else replace(EAGER, preview_share=0, preview_max_bytes=0)
+    new = one({"input": program}, policy)["input"]
+    assert len(new) < len(program)
+    shown = new.partition("[[")[0] + " | ".join(named(new))
+    kept = [each for each in expected if each in shown]
+    assert kept == (expected if form == "preview" or expected is PATHS else [])
+
+
+def test_many_long_names_of_a_patch_share_their_folder() -> None:
+    """So that all of them stay."""
+    folder = f"/home/a/{'x' * 60}/"
+    names = [f"{each}_{'y' * 20}.py" for each in "abcdefghijklmnopqrstuvwxyz"]
+    patch = "*** Begin Patch\n" + "".join(f"*** Update File: {folder}{name}\n@@\n-a\n+b\n" for name in names)
+    new = one({"input": patch})["input"]
+    assert all(name in new for name in names)
+    assert new.count(folder) <= 3
 
 
 @pytest.mark.parametrize("line", ["--- a\n", "+++ a\n", "---\n", "    *** Update File: a\n", "*** Update File:\n"])

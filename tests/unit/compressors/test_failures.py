@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sessioncompress.compressors.preview import Wording, failed, lines_of, preview
+from sessioncompress.compressors.preview import Wording, failed, lines_of, preview, said
 from tests.support import texts
 
 LOG = texts.log_lines(random.Random(1), 120)
@@ -45,7 +45,6 @@ LEFT_ALONE = [
     "FAILED to fetch metadata",
     "ERROR in src/tide.ts",
     "test tide ... ok",
-    "test result: ok. 9 passed; 0 failed",
     "  \u00d7 Formatter would have printed the following content:",
     "  1) Tides",
     "0 fail",
@@ -104,6 +103,50 @@ REPORTED = [
     "90% tests passed, 1 tests failed out of 10",
     "Tests: 4, Assertions: 9, Failures: 1.",
 ]
+
+
+SUMS = [
+    "test result: ok. 68 passed; 0 failed; 0 ignored",
+    "68 passed in 1.20s",
+    "68 passed, 2 skipped in 1.20s",
+    "  68 passed (1.2m)",
+    " 68 pass",
+    "# pass 68",
+    "Ran 68 tests in 0.1s",
+]
+
+
+@pytest.mark.parametrize("line", SUMS)
+def test_a_run_that_passed_keeps_its_last_sum(line: str) -> None:
+    """Of many, as of a workspace, the last."""
+    text = f"{BEFORE}{line.replace('68', '67')}\n{BEHIND}{line}\n{BEHIND}"
+    new = preview(text, 160, Wording(None), keep=lines_of(text, flagged=False))
+    assert f"\n{line}\n" in new
+    assert "67" not in new
+
+
+CI = "E2E tests\tRun them\t2026-02-13T13:21:48.6147414Z "
+REPORTS = [
+    "  1) [chromium] \u203a tests/tide.spec.ts:56:7 \u203a Tide \u203a is low",
+    "    Test timeout of 30000ms exceeded.",
+    "    Error: page.waitForURL: the page was closed",
+    "  1 failed",
+    "##[error]Process completed with exit code 1.",
+]
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", CI, CI.rpartition("\t")[2], f"\x1b[31m{CI}"], ids=["none", "job", "time", "color"]
+)
+def test_a_log_of_ci_keeps_what_its_runners_report(prefix: str) -> None:
+    """Not a warning that has a word of failure in its middle."""
+    log = [*[f"it runs {each}" for each in range(60)], "WARN the worker's request failed: HTTP 404"]
+    log += [*[f"it runs {each}" for each in range(60)], *REPORTS]
+    text = said("\n".join(prefix + each for each in log))
+    new = preview(text, 160, Wording(None), keep=lines_of(text, flagged=True))
+    assert [each for each in REPORTS if each in new] == REPORTS
+    assert "WARN" not in new
+    assert "2026-" not in new
 
 
 def kept(line: str, *, flagged: bool = False) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -56,6 +57,10 @@ NOT_SHOWN: list[tuple[str, str, Sequence[str]]] = [
     ("the gutter of an arrow", numbered("{}\u2192int alpha = call(beta_x);\n"), ("1001", "1005", "1009")),
     ("the gutter of grep", numbered("src/a.py:{}:int alpha = call(beta_x);\n"), ("1001", "1005", "1009")),
     ("the gutter of grep beside a hit", numbered("src/a.py-{}-int alpha = call(beta_x);\n"), ("1001", "1005", "1009")),
+    ("numbers that go up", "".join(f"click(ref=e{each}, quay);\n" for each in range(225, 255)), ("e228", "e240")),
+    ("files whose numbers go up", "".join(f"see(img_{each}.png);\n" for each in range(225, 255)), ("img_228",)),
+    ("tests that passed", "".join(f"test tide::low_{each} ... ok\n" for each in "abcdef") + GAUGES, ("low_a", "low_b")),
+    ("tests with a check mark", "".join(f"  \u2713 low_{each} (2 ms)\n" for each in "abcdef") + GAUGES, ("low_a",)),
     ("colors", "\x1b[31m\x1b[1;38;5;204mread_gauge\x1b[0m(quay);\n" * 9, ("31m", "204m", "[0m", "1;38", "\x1b")),
     ("numbers in JSON", '{"id": 4711471, "sha": "abcdef012345", "fullName": "left_pad"}' * 9, ("4711471", "abcdef")),
     ("numbers in a list of JSON", ' [{"id": 4711471, "fullName": "left_pad"}]' * 9, ("4711471",)),
@@ -79,7 +84,7 @@ SHOWN: list[tuple[str, str, Sequence[str]]] = [
     ("a name of 48 bytes", f"(x_{'y' * 46});\n{FILLER}", ["x_" + "y" * 46]),
     ("a number", f"took 48213 ms;\n{FILLER}", ["took 48213 ms"]),
     ("a hash", f"(abcdef0123);\n{FILLER}", ["abcdef0123"]),
-    ("a name that is colored", f"\x1b[31mread_gauge\x1b[0m(quay);\n{FILLER}", ["read_gauge (quay"]),
+    ("a name that is colored", f"\x1b[31mread_gauge\x1b[0m(quay);\n{FILLER}", ["read_gauge(quay"]),
     ("a neighbor is a whole word", f"{'x' * 30} = read_gauge({'y' * 40});\n{FILLER}", ["read_gauge"]),
     ("a neighbor stands in the line", f"above\n(read_gauge)\nbelow;\n{FILLER}", ["read_gauge"]),
     ("a neighbor is in the same statement", f"one; read_gauge; two;\n{FILLER}", ["read_gauge"]),
@@ -174,7 +179,7 @@ def test_without_a_name_left_there_is_no_line() -> None:
 
 def test_names_alone_stand_last() -> None:
     """Separated by spaces."""
-    text = "".join(f"value = other(tide_{number});\n" for number in range(100, 130)) + FILLER * 9
+    text = "".join(f"value = other(tide_{word});\n" for word in "abcdefghijklmnopqrstuvwxyz") + FILLER * 9
     *_, last = pieces(line_of(text, replace(ROOMY, preview_share=0.15)))
     assert " " in last
     assert all(each.startswith("tide_") for each in last.split(" "))
@@ -260,7 +265,8 @@ def test_names_are_looked_for_at_both_ends_of_a_long_result() -> None:
     assert [name in line for name in ("at_begin", "at_middle", "at_end")] == [True, False, True]
 
 
-MANY = "".join(f"value_{number} = call(other_{number});\n" for number in range(300))
+WORDS = ["".join(each) for each in itertools.product("abcdefghijklmnopqrst", repeat=2)]
+MANY = "".join(f"value_{word} = call(other_{word});\n" for word in WORDS[:300])
 
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.02, 0.05, 0.08, 0.1, 0.5, 1])

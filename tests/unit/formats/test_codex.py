@@ -25,6 +25,7 @@ from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy
 from tests.support import texts
+from tests.support.blocks import stringify
 from tests.support.rollout import STATES, Rollout, address, lost_its_seal, parted, picture, skeleton
 from tests.support.runs import (
     EAGER,
@@ -192,13 +193,52 @@ def test_the_command_of_a_local_shell_call_is_shortened() -> None:
 # Outputs
 
 
-def test_an_output_keeps_what_stands_above_it() -> None:
-    """That does not count as a part of the preview."""
+def test_an_output_keeps_how_its_command_ended() -> None:
+    """Of what stands above it that alone."""
     data = old(lambda made: made.run("tail x", LONG))
     before, new = (payloads(each, "function_call_output")[0]["output"] for each in (data, after(data, EAGER)))
-    assert new.startswith(before[: before.index("Output:\n") + 8] + LONG.split("\n")[0])
+    assert "Wall time" in before
+    assert new.startswith("Process exited with code 0\n" + LONG.split("\n")[0])
     assert marker.occurs_in(new)
     assert new.endswith(LONG.split("\n")[-1])
+
+
+ENDED: list[tuple[str, str, list[str]]] = [
+    ("above the output", f"Wall time: 1 seconds\nProcess exited with code 2\nOutput:\n{LONG}", ["exited with code 2"]),
+    ("of older versions", f"Exit code: 0\nWall time: 1 seconds\nOutput:\n{LONG}", ["Exit code: 0"]),
+    ("still running", f"Process running with session ID 41\nOutput:\n{LONG}", ["session ID 41"]),
+    ("in JSON", stringify({"exit_code": 101, "output": LONG}), ['"exit_code":101']),
+    ("behind the output", stringify({"output": LONG, "exit_code": 1}), ['"exit_code":1']),
+    (
+        "of several",
+        stringify([{"output": LONG, "exit_code": 0}, {"output": LONG, "exit_code": 3}]),
+        ['"exit_code":0', '"exit_code":3'],
+    ),
+    (
+        "below a warning",
+        "Warning: truncated output (original token count: 9)\nTotal output lines: 1\n\n"
+        + stringify({"output": LONG, "exit_code": 1}),
+        ['"exit_code":1'],
+    ),
+]
+
+
+@pytest.mark.parametrize(("output", "expected"), [case[1:] for case in ENDED], ids=[case[0] for case in ENDED])
+def test_how_commands_ended_stays(output: str, expected: list[str]) -> None:
+    """Wherever it stands."""
+    new = old(lambda made: made.custom("exec", "text(r)", [part("Script completed\nOutput:\n"), part(output)]))
+    now = payloads(after(new, EAGER), "custom_tool_call_output")[0]["output"][1]["text"]
+    assert marker.occurs_in(now)
+    assert [each for each in expected if each in now] == expected
+
+
+def test_json_is_shown_as_what_it_says() -> None:
+    """So that the failed test stands in a line of its own."""
+    run = "".join(f"test tide::case_{each} ... ok\n" for each in range(80)) + "test tide::low ... FAILED\n\nerror: no\n"
+    data = old(lambda made: made.custom("exec", "text(r)", [part(stringify({"exit_code": 101, "output": run}))]))
+    now = payloads(after(data, EAGER), "custom_tool_call_output")[0]["output"][0]["text"]
+    assert "\ntest tide::low ... FAILED\n" in now
+    assert "case_40" not in now
 
 
 def test_an_output_in_an_object_stays_in_it() -> None:
@@ -444,7 +484,9 @@ def test_what_a_checkpoint_replaced_is_dead() -> None:
     new = after(made.bytes(), EAGER)
     assert marker.is_one(payloads(new, "function_call_output")[0]["output"])
     first, second = (entry["payload"]["replacement_history"] for entry in entries(new) if entry["type"] == "compacted")
-    assert any(marker.is_one(item["content"][0]["text"]) for item in first[:-1])
+    named = [item["content"][0]["text"] for item in first[:-1] if marker.is_one(item["content"][0]["text"])]
+    assert named
+    assert all("same text as in a later message" in each for each in named)
     assert OTHER in [item["content"][0]["text"] for item in second[:-1]]
     assert [item["type"] for item in first] == ["message"] * (len(first) - 1) + ["compaction"]
     assert any(item.get("content") == [part(OTHER)] for item in payloads(new, "message"))

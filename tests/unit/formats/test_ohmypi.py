@@ -177,7 +177,7 @@ def test_artifacts_are_named_above_the_index(tmp_path: Path) -> None:
     path = write(tmp_path, turn(made))
     compress(path, EAGER)
     (new,) = result_texts(entries(path.read_bytes()))
-    assert "\nartifact://" in new
+    assert "artifact://" in new
     assert [line.startswith(INDEX) for line in new.split("\n")] == [False] * new.count("\n") + [True]
 
 

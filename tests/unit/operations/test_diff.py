@@ -65,7 +65,7 @@ def test_every_record_of_a_run_is_one_loss(name: str, tmp_path: Path) -> None:
     assert [each.line for each in messages] == sorted({each.line for each in messages})
 
 
-@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "claude-code.jsonl", "codex.jsonl"])
+@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "claude-tools.jsonl", "codex.jsonl"])
 def test_what_a_later_run_replaced_again_is_one_loss(name: str, tmp_path: Path) -> None:
     """As it stands there now."""
     path = compressed(tmp_path, name, EAGER, ARCHIVE)

@@ -253,7 +253,7 @@ def test_after_a_turn_the_end_of_the_finished_part_is_known(tmp_path: Path) -> N
     assert all(each in spy.kept for each in (b"said_once", b"part_10_it_101"))
     assert len(spy.added) == 2
     index = shown(path)[-1]
-    assert "new_100" in index
+    assert "new_101" in index
     assert "part_10_it_101" not in index
     assert "said_once" not in index
     compress_again(path)
@@ -335,6 +335,6 @@ def test_the_index_stands_behind_the_names_of_files(tmp_path: Path) -> None:
     path = write(tmp_path, old(made))
     compress(path)
     new = result_texts(entries(path.read_bytes()))[0]
-    assert new.split("\n")[-2] == "artifact://7"
+    assert new.split("\n")[-2] == "raw output: artifact://7"
     assert marker.has_index(new)
     assert marker.adds_up(new)
