@@ -639,7 +639,7 @@ def test_the_blocks_of_a_call_and_its_output() -> None:
         (Kind.IMAGE, ("payload", "output", 1), "exec_command", "c"),
     ]
     assert (call.role, call.calls[0].id, call.calls[0].purpose) == (Role.ASSISTANT, "c", Purpose.COMMAND)
-    assert (output.role, output.answers, output.io) == (Role.RESULT, "c", len(LONG) + 1)
+    assert (output.role, output.answers, output.io) == (Role.RESULT, "c", len(LONG) + 1032)
     assert [block.tool for block in read(line("response_item", OUTPUT)).blocks] == ["", ""]
 
 

@@ -73,8 +73,16 @@ def attached(mime: str, url: str) -> OpenCodeExport:
     return asked().part("file", mime=mime, url=url)
 
 
+def synthetic() -> OpenCodeExport:
+    """Return an export with a prompt that the agent wrote, as after a compaction."""
+    made = OpenCodeExport().user("Go on.")
+    made.messages[-1]["parts"][0]["synthetic"] = True
+    return made
+
+
 TURNS: dict[str, tuple[OpenCodeExport, Role]] = {
     "what the user says": (asked(), Role.USER),
+    "what the agent says in the user's name": (synthetic(), Role.OTHER),
     "an answer": (asked().assistant(), Role.ASSISTANT),
     "the call for a compaction": (OpenCodeExport().user("").part("compaction", auto=True), Role.OTHER),
 }
