@@ -32,6 +32,9 @@ HEAD = "[Extracted by sessioncompress from "
 _REPEATED = ("<system-reminder>", "<environment_context>", "# AGENTS.md instructions")
 _TOOLS = '"additional_tools"'
 
+_ARCHIVED = "\u00b6"
+"""So begins what oh-my-pi sends of its own compaction: ours carries it on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
@@ -79,7 +82,9 @@ def differences(made: Compacted, before: Body, after: Body) -> list[str]:
         return [f"the summary stands at {places}"]
     found = [] if new[: places[0]] == old[: places[0]] else ["something else stands before the summary"]
     # Gemini CLI has the model thank for a summary.
-    kept = [part for part in new[places[0] + 1 :] if part[1].value != THANKS]
+    kept = [part for part in new[places[0] + 1 :] if part[1].value != THANKS and not _is_archived(part[1])]
+    if [part for part in new if _is_archived(part[1])] != [part for part in old if _is_archived(part[1])]:
+        found.append("what the agent archived is not what it was")
     if kept != old[len(old) - len(kept) :]:
         found.append(_first_difference(old, kept))
     calls = Counter(part.call for _, part in kept if part.kind is Kind.CALL)
@@ -107,6 +112,10 @@ def parts_of(body: Body) -> list[tuple[str, Part]]:
 def _is_of_agent(part: Part) -> bool:
     said = str(part.value)
     return said.startswith(_REPEATED) if part.kind is Kind.TEXT else part.kind is Kind.OTHER and _TOOLS in said
+
+
+def _is_archived(part: Part) -> bool:
+    return part.kind is Kind.TEXT and str(part.value).startswith(_ARCHIVED)
 
 
 def _first_difference(old: list[tuple[str, Part]], kept: list[tuple[str, Part]]) -> str:

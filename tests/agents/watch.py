@@ -277,9 +277,11 @@ def compressed(session: Path, policy: Policy) -> None:
 
 
 def restored(session: Path, original: bytes) -> None:
-    """Restore a session: it must begin with each byte that it had."""
-    restore_session(session)
+    """Restore a session: it must begin with each byte that it had. What the agent copied is put back as it says then."""
+    done = restore_session(session)
     assert session.read_bytes().startswith(original), "the original bytes did not come back"
+    if "--from-markers" in done.reason:
+        restore_session(session, from_markers=True)
 
 
 def _judged(_: object, before: Body, after: Body) -> list[str]:
