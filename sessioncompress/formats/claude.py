@@ -321,9 +321,9 @@ class ClaudeCode(base.Format):
     def shape(self, lines: Lines) -> Shape:
         numbers: dict[str, int] = {}
         for number, name in enumerate(lines.ids):
-            # A resume may append the whole history again. Of a line that was only copied the first one is meant.
-            if name and not (name in numbers and lines[numbers[name]].digest == lines[number].digest):
-                numbers[name] = number
+            # A resume may append the whole history again: the first copy of a line is meant.
+            if name:
+                numbers.setdefault(name, number)
         # The leaf is the newest message; in a file that holds none but a subagent's, the last line.
         newest = max(((time, number) for number, time in enumerate(lines.times) if time), default=None)
         leaf = max(numbers.values(), default=None) if newest is None else newest[1]

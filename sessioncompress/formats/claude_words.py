@@ -41,8 +41,10 @@ def begins_turn(entry: Mapping[str, Any], content: Any) -> bool:
     """True if a person asked the model something in this `user` line, in words or with a picture."""
     if entry.get("isMeta") or entry.get("isCompactSummary") or entry.get("isSidechain") or not is_persons(entry):
         return False
-    said = without_notes(texts(content)).strip()
-    shows = any(values.type_of(part) != "text" for part in values.items(content))
+    text = texts(content)
+    said = without_notes(text).strip()
+    # Of a line that is too long to be read no text is known.
+    shows = not text or any(values.type_of(part) != "text" for part in values.items(content))
     return shows or (said != "" and not said.startswith(_NOT_ASKED) and not _COMMAND.match(said))
 
 

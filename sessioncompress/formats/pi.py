@@ -104,9 +104,12 @@ class PiReader(base.Reader):
         return line_of(raw, role, self.entry_blocks(entry), *names, reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Find what may go of an entry that no model reads: an extension's state, of which the newest stays."""
+        """Find what may go of an entry that no model reads: an extension's state, of which the newest stays.
+
+        What it was told to do may be asked for again: all of that stays.
+        """
         tool, state = values.text(entry.get("customType")), entry.get("data")
-        if entry.get("type") != "custom" or not tool:
+        if entry.get("type") != "custom" or not tool or _INSTRUCTS.search(tool):
             return []
         # What is smaller may be one item of several.
         saved = len(values.literal(state)) - len(values.literal(_emptied(state)))

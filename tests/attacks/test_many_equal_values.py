@@ -154,7 +154,7 @@ def test_many_arguments_in_one_string(tmp_path: Path, counted: Counted) -> None:
     path = compressed(tmp_path, rollout.user("And now?").end("Nothing."))
     parsed = counted(rewrite, "within")
     with diff_session(path) as found:
-        assert sum(len(each.losses) for each in found.messages) > MANY
+        assert sum(len(each.losses) for each in found.messages) >= MANY
     assert parsed[0] <= 4
 
 

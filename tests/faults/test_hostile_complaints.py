@@ -34,7 +34,7 @@ def _of_our_own(made: PiSession) -> None:
     made.entry("thinking_level_change", thinkingLevel="low")
     made.entry("label", targetId=made.ids[0], label="here" * 99)
     made.entry("session_info", name="The logs. " * 99)
-    made.entry("custom_message", customType="note", content="Mind the tide. " * 99, display=True)
+    made.entry("custom_message", customType="notice", content="Mind the tide. " * 99, display=True)
     made.entry("branch_summary", fromId="root", summary="There was another way. " * 99)
     made.entry("custom", customType="state", data={"open": ["a" * 999] * 9, "note": _LONG})
 

@@ -290,7 +290,7 @@ def test_without_originals_markers_name_no_way_back(repository: Repository, job:
     done = later.use({**USED, "originals": "none"})
     assert done.exit_code == 0
     assert "no journal" not in done.log
-    assert "2 unchanged." in done.page
+    assert "1 unchanged, 1 skipped." in done.page
     assert clone.git("status", "--porcelain") == ""
     assert "no original (keepBackup: false)" in command(later, "verify", SESSIONS)
 
@@ -357,7 +357,7 @@ def test_one_that_is_damaged_fails_the_step_and_stops_no_other(repository: Repos
     assert "| failed: " in done.page
     files = document(done)["files"]
     assert isinstance(files, list)
-    assert [file["status"] for file in files] == ["failed", "unchanged", "compressed"]
+    assert [file["status"] for file in files] == ["failed", "skipped", "compressed"]
 
 
 def test_a_name_commands_nobody(repository: Repository, job: Job) -> None:
