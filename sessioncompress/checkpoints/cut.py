@@ -65,7 +65,7 @@ def for_the_model(read: Survey) -> list[int]:
     last = next((at for at in range(len(live) - 1, -1, -1) if lines.roles[live[at]] is Role.CHECKPOINT), None)
     there = [number for number in live if number not in dead]
     if any(lines.facts[number].edits for number in there):
-        # The words of an edit stand where those stood that it edits.
+        # An edit takes the place of the entry that it edits.
         places = {lines.ids[number]: at for at, number in enumerate(live)}
         edited = {number: lines.facts[number].edits for number in there if lines[number].reads}
         there.sort(key=lambda number: places.get(edited.get(number, ""), places[lines.ids[number]]))

@@ -1,4 +1,4 @@
-"""What a call runs: the commands in its arguments, and the files that they change or read."""
+"""Shell commands in the arguments of a call, and the files that they change or read."""
 
 from __future__ import annotations
 

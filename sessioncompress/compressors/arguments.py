@@ -117,7 +117,7 @@ def _named(text: str, room: int, commands: bool) -> list[str]:
     changed += _DIFFED.findall(text)
     names = list(dict.fromkeys(changed))
     if sum(map(len, names)) + len(BETWEEN) * len(names) > room:
-        # The folder of all stands there once.
+        # Write the common folder once.
         folder = commonprefix(names).rpartition("/")[0] + "/"
         names = [f"{folder} {' '.join(name.removeprefix(folder) for name in names)}"[:room]]
     if commands and _TOOLS in text and (run := scripts.commands(text, templates=True)):

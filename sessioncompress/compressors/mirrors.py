@@ -32,7 +32,7 @@ def propose(view: View) -> Iterator[Change]:
     loosened = thinking.loosened_lines(view)
     for number, block in view.blocks(Kind.MIRROR):
         bound = view.lines.facts[number].bound
-        # Another branch may end behind a state, and have it as its newest.
+        # The state may be the newest one of another branch.
         elsewhere = block.tool and not block.call and view.lines.ids[number] and number not in live
         if (number, block.path) in stay or (bound and number not in loosened) or elsewhere:
             continue

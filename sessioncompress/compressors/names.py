@@ -65,7 +65,7 @@ _PASSED = re.compile(
     rb"(?:\A|\n)(?:test [^\n]{1,300} \.\.\. ok|[ \t]{0,40}(?:\xe2\x9c[\x93\x94]|--- PASS:|PASS |ok \d{1,6} )[^\n]*|"
     rb"[^\s:]{1,300}::[^\n]{1,300} PASSED[^\n]*)(?=\n|\Z)"
 )
-"""The tests that passed: nobody goes back to them."""
+"""Lines of passed tests, which no next step needs."""
 _DIGITS = re.compile(rb"\d+")
 _MOST_ALIKE = 2
 """Pieces of one result that differ in digits alone."""
@@ -142,7 +142,7 @@ class _Result:
         """The files of each folder, the first of them with it."""
         self.room = room
         self.kinds = Counter[bytes]()
-        """How many pieces there are of each form, whatever the numbers in them are."""
+        """The number of pieces of each form, with digits ignored."""
 
     def index(self, *, first: bool) -> Index:
         """Put the names in the order of the text; without any, a text shows its first line anyway."""

@@ -219,13 +219,13 @@ def _between_words(text: str, at: int, step: int) -> int:
 
 BEGINS_JSON = ("{", "[", '"')
 _DEEPEST = 3
-"""So often JSON is read that stands in JSON."""
+"""Levels of JSON inside JSON that are parsed."""
 _CODE = re.compile(r"\\u00([2-7][0-9a-fA-F])")
 _COLOR, _MOVES = re.compile(r"\x1b\[[0-9;]{0,20}m"), re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _TIMED = re.compile(
     r"^(?:[^\t\n]{1,100}\t[^\t\n]{1,100}\t)?\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z ?", re.MULTILINE
 )
-"""What the logs of CI have before each line: job, step and time."""
+"""The job, step and time before each line of a CI log."""
 
 
 def said(text: str) -> str:
