@@ -52,5 +52,8 @@ def search(chosen: Chosen, text: str) -> None:
         hits = sum(len(each.hits) for each in found)
         least = "at least " if any(each.cut for each in found) else ""
         head = f"total: {least}{counted(hits, 'line', 'lines')} in {len(found):,} of "
-        echo_wrapped(output.with_others(head + counted(len(done.results), "session", "sessions"), done.others))
+        head += counted(len(done.results), "session", "sessions")
+        if shortened := sum(each.shortened for each in done.results):
+            head += f" ({shortened:,} compressed: what was replaced in them is not searched)"
+        echo_wrapped(output.with_others(head, done.others))
     sys.exit(done.exit_code)

@@ -20,6 +20,7 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format
+from sessioncompress.formats.scripts import unescaped
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
 from sessioncompress.pipeline import reading, rollouts
@@ -160,7 +161,8 @@ def _refuse_parted(session: OpenSession, form: Format) -> None:
     # Those of its subagents are sessions themselves.
     files = (each for each in beside if each.is_file() and each.suffix != ".jsonl" and FOLDER not in each.parts)
     texts = (raw.decode(errors="replace") for _, raw, _ in pieces(session))
-    named = (match.group().split()[-1] for text in texts for match in form.links.finditer(text))
+    links = (unescaped(link.group()) for text in texts for link in form.links.finditer(text))
+    named = (each.partition("\n")[0].split()[-1] for each in links)
     if part := next(chain(map(utf8, map(str, files)), named), ""):
         what = f"a part of it lies elsewhere ({part}), which no pack carries yet, and {form.name} would delete"
         remedy = "Leave it where it is, and run 'sessioncompress compress' on it."

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.text import utf8
 from sessioncompress.pipeline import reading
 from sessioncompress.store.lock import open_session
@@ -30,12 +31,13 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 class SearchStats(Struct, frozen=True, rename="camel"):
-    """Where a text was found in one session. `cut`: in more places than these."""
+    """Where a text was found in one session. `cut`: in more places than these. `shortened`: some text is not there."""
 
     path: str
     packed: bool
     hits: tuple[Hit, ...]
     cut: bool = False
+    shortened: bool = False
 
 
 def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStats:
@@ -45,8 +47,9 @@ def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStat
     hits: list[Hit] = []
     with open_session(path, writing=False) as session:
         reader = reading.format_of(session).reader()
-        turn = 0
+        turn, shortened = 0, False
         for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
+            shortened = shortened or PREFIX_BYTES in raw
             if not whole or (entry := jsonl.parse(raw)) is None:
                 continue
             # Most lines do not hold it, and to look for it in their bytes is faster.
@@ -57,7 +60,7 @@ def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStat
                     hits += (Hit(turn, said.say.value, line) for line in _lines(said, folded))
             if len(hits) > _MOST:
                 break
-    return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST)
+    return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened)
 
 
 def _lines(said: Said, folded: str) -> Iterator[str]:

@@ -79,7 +79,7 @@ def _opaque(stats: CompressionStats) -> str:
     stayed = counted(
         number, "line was not understood, and stayed as it is", "lines were not understood, and stayed as they are"
     )
-    return f"{stayed}: 'sessioncompress verify' says which"
+    return f"{stayed}: 'sessioncompress verify' with the path says which"
 
 
 def arrow(stats: CompressionStats) -> str:

@@ -387,6 +387,14 @@ def test_a_search_that_stops_says_so_in_its_total(here: Path, monkeypatch: pytes
     assert said.endswith("total: at least 2 lines in 1 of 1 session\n")
 
 
+def test_a_search_says_of_how_many_sessions_not_all_is_there(here: Path) -> None:
+    """What was replaced is not found."""
+    session = write(here, fixture("pi-anthropic.jsonl"), "s.jsonl")
+    run("compress", session)
+    note = "(1 compressed: what was replaced in them is not searched)\n"
+    assert run("search", "no such text", session.parent).stdout.endswith(f"total: 0 lines in 0 of 1 session {note}")
+
+
 def test_what_is_found_is_printable(here: Path) -> None:
     """Whatever it is, and however long."""
     write(here, claude(f"{'x' * 500}\x1b[31mneedle{'y' * 500}"), "s.jsonl")

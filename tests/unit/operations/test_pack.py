@@ -309,7 +309,8 @@ PARTS: list[tuple[str, str, str, str]] = [
     ("an artifact", "omp.jsonl", "artifact://3", ""),
     ("an artifact that it does not name", "omp.jsonl", "", "one/3.bash.log"),
     ("a saved output", "claude-code.jsonl", "Output saved to: /home/a/1/tool-results/x.txt", ""),
-    ("a saved output of Windows", "claude-code.jsonl", r"Output saved to: C:\a\tool-results\x.txt", ""),
+    ("a saved output with lines below", "claude-code.jsonl", "saved to: /a/tool-results/x.txt\n\nThe", ""),
+    ("a saved output of Windows", "claude-code.jsonl", r"Output saved to: C:\a\tool-results\new.txt", ""),
     ("a saved output that it does not name", "claude-code.jsonl", "", "one/tool-results/x.txt"),
     ("what is known of a subagent", "claude-code.jsonl", "", "one/subagents/agent-1.meta.json"),
     ("what is known of itself", "claude-agent.jsonl", "", "one.meta.json"),
@@ -332,7 +333,8 @@ def test_a_session_of_which_a_part_lies_elsewhere_stays(
     assert {each.found.path: type(each.error) for each in outcomes} == {path: Refused, other: type(None)}
     assert path.exists()
     (error,) = [str(each.error) for each in outcomes if each.error]
-    assert (named.rsplit("/", maxsplit=1)[-1].rsplit("\\", maxsplit=1)[-1] or beside) in error
+    name = re.split(r"[/\\]", named.partition("\n")[0])[-1] or beside
+    assert f"{name})" in error
     assert in_packs(tmp_path) == ([] if dry_run else ["two.jsonl"])
 
 
