@@ -51,11 +51,12 @@ def digest_of(written: bytes) -> bytes:
 
 
 class Attached(NamedTuple):
-    """An image or a document: its media type and its title, where they are known, and its data, in base64 or not."""
+    """An image or a document: its media type and its title, where they are known, and its data, in base64 or plain."""
 
     media: str = ""
     data: str = ""
     title: str = ""
+    is_plain: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -66,7 +67,7 @@ class Attached(NamedTuple):
     def content(self) -> bytes:
         """What a reference names: of a text its bytes, of anything else the base64."""
         with suppress(ValueError):
-            if self.is_text:
+            if self.is_text and not self.is_plain:
                 return b64decode(self.data, validate=True)
         return self.data.encode()
 
@@ -81,7 +82,9 @@ def attached(part: Any) -> Attached:
     title = texts.get("title") or texts.get("filename") or texts.get("displayname", "")
     media = texts.get("mimetype") or texts.get("media_type") or ("document" if texts.get("type") == "file" else "")
     if any("data" in holder for holder in holders):
-        return Attached(f"audio/{texts['format']}" if "format" in texts else media, texts.get("data", ""), title)
+        media = f"audio/{texts['format']}" if "format" in texts else media
+        is_plain = any(holder.get("type") == "text" for holder in holders)
+        return Attached(media, texts.get("data", ""), title, is_plain)
     address, comma, data = max(texts.values(), key=len, default="").partition(";base64,")
     if comma:
         return Attached(address.removeprefix("data:").partition(";")[0], data, title)

@@ -168,6 +168,9 @@ class Format(ABC):
     ended: re.Pattern[str] | None = None
     """How a command ended, as such lines say it, or a result in JSON."""
 
+    longest_state = 0
+    """Bytes. What is so long at most, beside the result of a tool that we do not know, may be an extension's state."""
+
     of_tasks: frozenset[str] = frozenset()
     """Tools whose newest mirror in each task stays, because a fork may start right after it."""
 

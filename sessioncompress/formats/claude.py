@@ -28,6 +28,9 @@ _FAILED = Facts(failed=True)
 _NEAR = 64
 """So many messages before one in time are looked at for one that also stands before it in the file."""
 
+_UNCHANGED = ("File unchanged since last read", "Wasted call \u2014 file unchanged since your last Read")
+"""So begins what a read of a file returns that an earlier result still shows."""
+
 
 class ClaudeReader(base.Reader):
     """Reads the lines of one session: messages, and notes beside them."""
@@ -136,7 +139,7 @@ class ClaudeReader(base.Reader):
                 results.append((index, part))
             elif kind in screen.PICTURES:
                 blocks += screen.picture(values.part_path(index), part, "", "")
-        blocks += values.marked_images(raw, ("message", "content"), content)
+        blocks += values.marked_images(("message", "content"), content)
         tool, answers, io = "", "", 0
         if not results:
             role = Role.USER if claude_words.begins_turn(entry, content) else Role.OTHER
@@ -146,7 +149,7 @@ class ClaudeReader(base.Reader):
             calls: list[model.Call] = []
             for index, part in results:
                 written = part.get("content")
-                if isinstance(written, str) and written.startswith("File unchanged since last read"):
+                if isinstance(written, str) and written.startswith(_UNCHANGED):
                     # A read that only says that its file is as it was supersedes no earlier read.
                     role = Role.OTHER
                 failed |= part.get("is_error") is True
@@ -294,6 +297,7 @@ class ClaudeCode(base.Format):
     tools = frozenset(_TOOLS.lower().split())
     kept_tools = _KEPT_TOOLS
     listings = screen.LISTINGS
+    ended = re.compile(r"\AExit code \d{1,3}$", re.MULTILINE)
     # No path holds "saved to" itself: so no part of a text is looked at for more than one of them.
     links: re.Pattern[str] | None = re.compile(
         r"saved to(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"

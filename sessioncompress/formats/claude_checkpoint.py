@@ -40,16 +40,16 @@ def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Ite
             if entry.get("isApiErrorMessage") is not True and message.get("model") != "<synthetic>":
                 yield from _answered(content, call)
         case "user" if entry.get("isCompactSummary"):
-            if summary := unframed(words.texts(content)):
+            if summary := unframed(values.words(content)):
                 yield Said(Say.SUMMARY, summary)
         case "user":
             yield from _results(content)
-            yield from _prompt(entry, words.texts(content), entry, call)
+            yield from _prompt(entry, values.words(content), entry, call)
         case "attachment":
             attached = values.fields(entry.get("attachment"))
             # A prompt that waited until the agent had done what it was at.
             if attached.get("type") == "queued_command" and not attached.get("isMeta"):
-                yield from _prompt(entry, words.texts(attached.get("prompt")), attached, call)
+                yield from _prompt(entry, values.words(attached.get("prompt")), attached, call)
 
 
 def _answered(content: Any, call: Callable[[Any, Any, Any], Said]) -> Iterator[Said]:
@@ -64,7 +64,7 @@ def _answered(content: Any, call: Callable[[Any, Any, Any], Said]) -> Iterator[S
 def _results(content: Any) -> Iterator[Said]:
     for _, part in values.parts(content):
         if part.get("type") == "tool_result":
-            text = words.texts(part.get("content"))
+            text = values.words(part.get("content"))
             yield Said(Say.RESULT, text, call=values.text(part.get("tool_use_id")), failed=part.get("is_error") is True)
 
 

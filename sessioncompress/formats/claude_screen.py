@@ -42,8 +42,9 @@ _UNREAD: Mapping[str, Sequence[JsonPath]] = {
     "api-request-blob": (("message", "content"),),
     "api-request-shape": (("shape", "system"), ("shape", "tools")),
     "api-request": (("tail",), ("cacheControl",)),
+    "content-replacement": (("replacements",),),
 }
-"""Records of what was sent, which repeat the session. Of them the agent reads the hashes alone."""
+"""Records of what was sent, which repeat the session: the agent reads hashes, or sends one for a long result."""
 
 _FILES_THEN: JsonPath = ("snapshot",)
 """The files as they were before a prompt, for a rewind to it."""
@@ -85,7 +86,7 @@ def _whole_copies(entry: Entry) -> dict[JsonPath, str]:
     found |= {path: str(path[-1]) for path in (*_STATES.get(kind, ()), *_STATES.get(attached, ()))}
     # What an MCP server gave back besides the text that the model got.
     found |= {("mcpMeta", key): "" for key in values.fields(entry.get("mcpMeta"))}
-    return {path: name for path, name in found.items() if isinstance(values.found(entry, path), (list, dict, str))}
+    return {path: name for path, name in found.items() if isinstance(values.at(entry, path), (list, dict, str))}
 
 
 def stand_in(path: JsonPath, value: Any) -> Any:

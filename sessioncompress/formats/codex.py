@@ -72,8 +72,8 @@ class RolloutReader(base.Reader):
             case "session_meta":
                 blocks: list[Block] = []
                 for path in _FIRST_COUNTS if self._header else ():
-                    value = values.found(payload, path)
-                    if isinstance(value, (str, list)) and value == values.found(self._header, path):
+                    value = values.at(payload, path)
+                    if isinstance(value, (str, list)) and value == values.at(self._header, path):
                         blocks += _unseen((_PAYLOAD, *path), value)
                 self._header = self._header or payload
                 return line_of(raw, Role.HEADER, blocks)
@@ -178,7 +178,7 @@ class RolloutReader(base.Reader):
         Then it may still be gone back to, so only such texts go that stand in full before it. In one of ours these are
         also results: those of what was kept.
         """
-        guarded, reads = values.found(payload, _GUARDED[1:]), 0
+        guarded, reads = values.at(payload, _GUARDED[1:]), 0
         blocks = _unseen(_GUARDED, guarded) if isinstance(guarded, list) else []
         for index, item in enumerate(history):
             path: JsonPath = (*_HISTORY, index, "content")
@@ -214,7 +214,7 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
         return line_of(raw, Role.ASSISTANT, reads=reads)
     parts = values.items(item.get("content"))
     blocks = _images_in((_PAYLOAD, "content"), parts)
-    blocks += values.marked_images(raw, (_PAYLOAD, "content"), parts)
+    blocks += values.marked_images((_PAYLOAD, "content"), parts)
     asks = role == "user" and (items.words_of(item) or blocks)
     facts = Facts(prompt=True) if asks else PLAIN
     return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
@@ -231,7 +231,8 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
         newest_stays = kind if kind != _COUNT or values.fields(event.get("info")) else ""
         return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), event, newest_stays))
     blocks: list[Block] = []
-    tool, call = kind.removesuffix("_end") if kind.endswith("_end") else "", values.text(event.get("call_id"))
+    tool = kind.removesuffix("_end") if kind.endswith("_end") else ""
+    call = values.text(event.get("call_id")) or values.text(values.fields(event.get("item")).get("id"))
     for path, value in _mirrors(event):
         if kind == "task_complete":
             blocks += _unseen((_PAYLOAD, *path), value)
@@ -283,8 +284,9 @@ def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> li
 _STATES = frozenset({_COUNT, "thread_settings_applied", "token_usage_record"})
 """What Codex reads only the newest one of."""
 
+_OF_COMMAND: tuple[JsonPath, ...] = (("aggregated_output",), ("command",), ("parsed_cmd",))
 _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
-    "exec_command_end": (("stdout",), ("stderr",), ("aggregated_output",), ("formatted_output",)),
+    "exec_command_end": (("stdout",), ("stderr",), ("formatted_output",), *_OF_COMMAND),
     "patch_apply_end": (("stdout",), ("stderr",)),
     "mcp_tool_call_end": (
         ("invocation", "arguments"),
@@ -295,7 +297,7 @@ _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
     "user_message": (("images",),),
     "task_complete": (("last_agent_message",),),
     # The items of paginated rollouts, which Codex shows from its index. If it makes that anew, what was said is there.
-    "CommandExecution": (("aggregated_output",), ("command",), ("parsed_cmd",)),
+    "CommandExecution": _OF_COMMAND,
     "FileChange": (("stdout",), ("stderr",)),
     "ImageGeneration": (("result",),),
     "McpToolCall": (("arguments",), ("result", "content"), ("result", "structuredContent")),
@@ -317,7 +319,7 @@ def _mirrors(event: Mapping[str, Any], at: JsonPath | None = None) -> Iterator[t
         before, event = ("item",), values.fields(event.get("item"))
         kind = values.type_of(event)
     for path in _COPIES.get(kind, ()):
-        if isinstance(value := values.found(event, path), (str, list, dict)):
+        if isinstance(value := values.at(event, path), (str, list, dict)):
             yield (*before, *path), value
     changes = values.fields(event.get("changes")) if kind in ("patch_apply_end", "FileChange") else {}
     for file in changes if at is None else changes.keys() & frozenset(map(str, at)):

@@ -27,7 +27,7 @@ _NOT_WORDS = (
     *("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "<skill>"),
     *("<permissions instructions>", "<skills_instructions>", "<plugins_instructions>", "<apps_instructions>"),
     *("<recommended_plugins>", "<turn_aborted>", "<collaboration_mode>", "<subagent_notification>", "<hook_prompt"),
-    *("<codex_internal_context", "<user_shell_command>", "<model_switch>", "<personality_spec>"),
+    *("<codex_internal_context", "<user_shell_command>", "<model_switch>", "<personality_spec>", "<user_action>"),
 )
 """The beginnings of texts that Codex itself says in the user's name."""
 
@@ -35,7 +35,8 @@ _COMMANDS = "exec_command exec shell shell_command container.exec local_shell wr
 PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
 
 PREAMBLE = re.compile(
-    r"(?:(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count)\b[^\n]{0,80}\n){1,8}Output:\n)?"
+    r"(?:(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b[^\n]{0,80}\n){1,8}"
+    r"Output:\n)?"
     r"(?:Warning: truncated output[^\n]{0,80}\n)?(?:Total output lines: \d+\n)?\n?"
 )
 """What stands above the output of a command, or of a program; it may be nothing."""

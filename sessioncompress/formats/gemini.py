@@ -74,11 +74,11 @@ class GeminiReader(base.Reader):
             return self._answer(raw, name, entry, parts)
         results = [(index, part) for index, part in parts if "functionResponse" in part] if kind == "user" else []
         if results:
-            return self._results(raw, name, results, parts)
+            return self._results(raw, name, results, entry.get("content"))
         blocks = [block for index, part in parts for block in _picture(("content", index), part, _SEVERAL)]
         if kind != "user":
             return line_of(raw, Role.OTHER, blocks, name)
-        blocks += values.marked_images(raw, ("content",), entry.get("content"))
+        blocks += values.marked_images(("content",), entry.get("content"))
         text = text_of(entry.get("content"))
         if snapshot_in(text) and (not self._answers or gemini_checkpoint.is_ours(name, text)):
             return line_of(raw, Role.CHECKPOINT, blocks, name, reads=len(text))
@@ -91,7 +91,8 @@ class GeminiReader(base.Reader):
     def said(self, entry: Entry) -> Iterable[Said]:
         return gemini_checkpoint.said(entry, self.said_call)
 
-    def _results(self, raw: bytes, message: str, results: _Parts, parts: _Parts) -> Line:
+    def _results(self, raw: bytes, message: str, results: _Parts, content: Any) -> Line:
+        parts = values.parts(content)
         names = tuple(values.text(values.fields(part["functionResponse"]).get("id")) for _, part in results)
         calls = [self.asked.get(name) or Call(name, name, "", Purpose.OTHER) for name in names]
         blocks: list[Block] = []
@@ -100,10 +101,13 @@ class GeminiReader(base.Reader):
         one = calls[0] if len(calls) == 1 else _SEVERAL
         for index, part in parts:
             blocks += _picture(("content", index), part, one)
+        blocks += values.marked_images(("content",), content, one.tool, one.name)
         io = 0 if self._given.issuperset(names) else _sent([part for _, part in results])
         several = () if one.name else names
         copy_of = message.removesuffix(_COPIED) if message.endswith(_COPIED) else ""
-        facts = Facts(several=several, copy_of=copy_of) if several or copy_of else PLAIN
+        given = (values.fields(part["functionResponse"]) for _, part in results)
+        failed = any("error" in values.fields(each.get("response")) for each in given)
+        facts = Facts(several=several, copy_of=copy_of, failed=failed) if several or copy_of or failed else PLAIN
         reads = _sent([part for _, part in parts]) if io else 0
         return line_of(raw, Role.RESULT, blocks, message, answers=one.name, io=io, reads=reads, facts=facts)
 
@@ -148,6 +152,7 @@ class GeminiReader(base.Reader):
             answers = values.text(values.fields(part.get("functionResponse")).get("id"))
             blocks += _response(place, part, self.asked.get(answers, call) if answers else call)
             blocks += _picture(place, part, call)
+        blocks += values.marked_images((*path, "result"), result, call.tool, call.name)
         blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), call.tool, call.name)
         return size + _sent(result)
 
@@ -216,6 +221,7 @@ class Gemini(base.Format):
     reader = GeminiReader
     tools = frozenset({*GeminiReader.purposes, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
+    ended = gemini_checkpoint.ENDED
 
     def recognizes(self, head: Head) -> bool:
         if head.document is not None:

@@ -13,7 +13,7 @@ from sessioncompress.core.model import Role
 from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, values
 
-NOT_SAID = ("/", "?", "<session_context>", "<hook_context>")
+NOT_SAID = ("/", "?", "<session_context>", "<hook_context>", "Please continue.", "System: ")
 """How a message of the user begins that is none: a command, or what the agent puts there itself."""
 
 SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
@@ -22,7 +22,7 @@ SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
 THANKS = "Got it. Thanks for the additional context!"
 """What the agent itself has the model answer to a summary."""
 
-_EXIT = re.compile(r"^Exit Code: (-?\d{1,5})$", re.MULTILINE)
+ENDED = re.compile(r"^Exit Code: -?\d{1,5}$", re.MULTILINE)
 """The line of a command's result that tells its exit status, within the last 200 characters."""
 
 _SUMMARY = "summary"
@@ -85,8 +85,8 @@ def _failed(status: Any, text: str) -> bool | None:
     """Tell whether a call failed, by what is recorded of it and by the exit status in its result."""
     if status in ("error", "cancelled"):
         return True
-    code = _EXIT.findall(text[-200:])[-1:]
-    return code[0] != "0" if code else False if status == "success" else None
+    codes = ENDED.findall(text[-200:])
+    return not codes[-1].endswith(" 0") if codes else False if status == "success" else None
 
 
 def snapshot_in(text: str) -> str:

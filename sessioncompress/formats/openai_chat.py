@@ -58,13 +58,15 @@ class ChatReader(base.Reader):
                         blocks += values.long_text(Kind.RESULT, ("content", index, "text"), text, tool, made.id)
                 blocks += _pictures(content, tool, made.id)
                 io = size + values.pictures(blocks)
-                return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=io + values.RESULT)
+                # The form has no flag for it.
+                facts = Facts(failed=True) if values.words(content).startswith(("Error", "error:")) else PLAIN
+                return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=io + values.RESULT, facts=facts)
             case "user":
                 if not began and values.words(content).startswith(SUMMARY):
                     # What it sums up is no longer there.
                     return line_of(raw, Role.CHECKPOINT, reads=size, facts=Facts(keeps=0))
                 blocks = _pictures(content, "", "")
-                blocks += values.marked_images(raw, ("content",), content)
+                blocks += values.marked_images(("content",), content)
                 return line_of(raw, Role.USER, blocks, reads=size + values.pictures(blocks))
         return line_of(raw, Role.OTHER, reads=size)
 

@@ -68,7 +68,7 @@ class OpenCodeReader(base.Reader):
         # Only the screen shows them.
         blocks = values.whole(Kind.MIRROR, _DIFFS, diffs, "", "") if isinstance(diffs, list) else []
         io = _put_in(parts, blocks)
-        blocks += values.marked_images(raw, ("parts",), entry.get("parts"))
+        blocks += values.marked_images(("parts",), entry.get("parts"))
         reads = values.characters(values.items(entry.get("parts"))) + values.pictures(blocks)
         return line_of(raw, role, blocks, name, io=io, reads=reads)
 

@@ -31,6 +31,8 @@ _INSTRUCTS = re.compile(r"(?i)advi|context|goal|handoff|inject|instruct|notice|p
 _OUTPUT: JsonPath = ("message", "output")
 _STATE: JsonPath = ("data",)
 _THOUGHTS = ("thinking", "redactedThinking")
+_PARTIAL = ("partialJson", "partialArgs")
+"""The arguments of a call as they came in, which some providers leave behind."""
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
@@ -45,6 +47,8 @@ class PiReader(base.Reader):
     linking = ("type", "id", "parentId", "firstKeptEntryId", "message.role", "message.toolCallId")
     not_asked: tuple[str, ...] = ()
     """The beginnings of what the agent itself says in the user's name."""
+    events = re.compile("")
+    """What the agent puts above the user's words, in the same text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +67,7 @@ class PiReader(base.Reader):
         else:
             parts = values.items(message.get("content"))
             blocks = [block for index, part in enumerate(parts) for block in _image(index, part, "", "")]
-            blocks += values.marked_images(raw, ("message", "content"), parts)
+            blocks += values.marked_images(("message", "content"), parts)
             line = self._note(raw, names, entry, message, blocks)
         if _BLOB_BYTES not in raw:
             return line
@@ -79,7 +83,9 @@ class PiReader(base.Reader):
         """True if a person asked: not the agent that began this session, a summary that goes on, or a clock."""
         if message.get("role") != "user" or message.get("attribution") == "agent" or message.get("synthetic") is True:
             return False
-        return not values.words(message.get("content")).startswith(self.not_asked)
+        text = values.words(message.get("content"))
+        said = self.events.sub("", text, count=1)
+        return (said != "" or text == "") and not said.startswith(self.not_asked)
 
     def _other(self, raw: bytes, names: tuple[str, str], entry: Entry) -> Line:
         kind = entry.get("type")
@@ -178,9 +184,8 @@ class PiReader(base.Reader):
                 # A thought signature vouches for the call as it was made: its arguments stay.
                 signed = bool(part.get("thoughtSignature"))
                 io += values.arguments(values.part_path(index, "arguments"), arguments, made, blocks, signed=signed)
-                if "partialJson" in part:
-                    copy = values.part_path(index, "partialJson")
-                    blocks += values.whole(Kind.MIRROR, copy, part["partialJson"], made.tool, made.name)
+                for key in filter(part.__contains__, _PARTIAL):
+                    blocks += values.whole(Kind.MIRROR, values.part_path(index, key), part[key], made.tool, made.name)
                 if responses:
                     ties += _id_tie(values.part_path(index, "id"), name)
             elif kind == "text":
@@ -295,6 +300,7 @@ class FamilyFormat(base.Format):
 
     answer_marks = (b'"assistant"',)
     parent_key = "parentId"
+    longest_state = 16_384
 
     def recognizes(self, head: Head) -> bool:
         return _header_of(head) is not None
@@ -352,8 +358,10 @@ class FamilyFormat(base.Format):
             case ["text"]:
                 is_output = message.get("role") == "toolResult" or path in _outputs(entry)
                 may = kind == "text" and is_output and isinstance(value, str)
-            case ["textSignature" | "partialJson" as key]:
-                kept = _phase_alone(part.get(key)) if key == "textSignature" else None
+            case [key] if key in _PARTIAL:
+                may = value is REMOVED
+            case ["textSignature" as key]:
+                kept = _phase_alone(part.get(key))
                 may = value is REMOVED if kept is None else bool(value == kept)
             case ["id"]:
                 may = kind == "toolCall" and bool(value) and value == values.text(part.get("id")).partition("|")[0]
@@ -439,7 +447,8 @@ class OpenClawReader(PiReader):
         "exec": Purpose.COMMAND,
         "process": Purpose.COMMAND,
     }
-    not_asked = ("[OpenClaw heartbeat", "[cron:", "System: [")
+    not_asked = ("[OpenClaw heartbeat", "Read HEARTBEAT.md if it exists", "[cron:")
+    events = re.compile(r"\A(?:System:[^\n]*\n*)*+")
 
 
 _OPENCLAW_TOOLS = "edit grep find ls web_search web_fetch session_status browser"

@@ -41,6 +41,8 @@ _HEAD = 88_000
 _PAGES = 1 << 24
 """Characters of base64: of an image's first bytes, which tell its size, and of a PDF's, in which pages are counted."""
 _PAGE = re.compile(rb"/Type ?/Page\b")
+_MOST_PAGES = 600
+"""No vendor reads more of one document."""
 
 FILE_KEYS = ("path", "file_path", "filePath")
 PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
@@ -83,17 +85,13 @@ def fields(value: Any) -> Mapping[str, Any]:
 
 
 def at(value: Any, path: JsonPath) -> Any:
-    """Find the value at a path, which is there."""
+    """Find the value at a path; None where none is there."""
     for step in path:
-        value = value[step]
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
     return value
-
-
-def found(holder: Any, path: JsonPath) -> Any:
-    """Find the value at a path of keys; None where none is there."""
-    for step in path:
-        holder = fields(holder).get(str(step))
-    return holder
 
 
 def part_text(part: Any) -> str:
@@ -160,7 +158,7 @@ def picture(part: Any) -> int:
         return len(found.content)
     with suppress(ValueError, TypeError, struct.error):
         if found.media == "application/pdf":
-            return PICTURE * max(len(_PAGE.findall(b64decode(found.data[:_PAGES]))), 1)
+            return PICTURE * min(max(len(_PAGE.findall(b64decode(found.data[:_PAGES]))), 1), _MOST_PAGES)
         head = b64decode(found.data[:_HEAD])
         if head.startswith(_MEASURED):
             width, height = imagesize.get(BytesIO(head))
@@ -218,13 +216,13 @@ def marked_leaves(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) 
     return [block for step, child in children for block in marked_leaves(kind, (*path, step), child, tool, call)]
 
 
-def marked_images(raw: bytes, path: JsonPath, content: Any) -> list[Block]:
-    """Find what may stand in the place of an image, or a document, in a prompt of this line: a marker, or a preview."""
+def marked_images(path: JsonPath, content: Any, tool: str = "", call: str = "") -> list[Block]:
+    """Find what may stand in the place of an image, or a document, among these parts: a marker, or a preview."""
     found: list[Block] = []
-    for index, part in parts(content) if marker.PREFIX_BYTES in raw else ():
+    for index, part in parts(content):
         said = text(part.get("text"))
         if marker.stands_in(said, in_arguments=False) and marker.adds_up(said):
-            found += marked_leaves(Kind.IMAGE, (*path, index, "text"), said, "", "")
+            found += marked_leaves(Kind.IMAGE, (*path, index, "text"), said, tool, call)
     return found
 
 

@@ -98,10 +98,14 @@ def whole_lines(
     return kept, damaged
 
 
+_ANSWERED = "\n"  # no entry has it as its id
+
+
 class _Sources(NamedTuple):
     """What a replacement of ours may stand for: of each content one block record, by the id of its entry.
 
-    Under None are those of all entries. `unknown` are the XXH3-64 of contents that cannot be read.
+    Under None are those of all entries, under _ANSWERED those of entries that answer calls. `unknown` are the XXH3-64
+    of contents that cannot be read.
     """
 
     rows: Mapping[str | None, Mapping[bytes, int]]
@@ -221,7 +225,10 @@ class PutBack:
                 self._sources[key] = sources
         # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
         # before a migration there may have been none.
-        ids = ("", of.facts.copy_of or of.id) if of.id else (None,)
+        ids: tuple[str | None, ...] = ("", of.facts.copy_of or of.id) if of.id else (None,)
+        if any(call.name == key[2] for call in of.calls):
+            # Gemini CLI also moves a result from the message that answers a call into the one that makes it.
+            ids += (_ANSWERED,)
         rows_of = [row for each in ids for row in sources.rows.get(each, {}).values()]
         values: list[tuple[Kind, object]] = []
         known = set()
@@ -244,7 +251,7 @@ class PutBack:
             if line.place is None:
                 continue
             try:
-                original, original_id = self._original(line)
+                original, original_ids = self._original(line)
             except errors.Unreadable:
                 unknown.add(block.xxh3)
                 continue
@@ -255,16 +262,17 @@ class PutBack:
             except errors.Damaged:
                 # It counts where it is asked for.
                 content = b""
-            for each in (original_id, None):
+            for each in (*original_ids, None):
                 found.setdefault(each, {}).setdefault(content, row)
         return _Sources(found, unknown)
 
-    def _read(self, line: LineRecord) -> tuple[Entry | None, str]:
+    def _read(self, line: LineRecord) -> tuple[Entry | None, tuple[str, ...]]:
         assert line.place is not None
         raw = self._originals.line(line.place, line.sha256)
         # An agent copies results to and fro between an entry and the one that it makes of them.
         of = reading.read_line(raw, self._form.reader())
-        return parse_any(raw), of.facts.copy_of or of.id
+        answers = (_ANSWERED,) if (of.answers or of.facts.several) and not of.calls else ()
+        return parse_any(raw), (of.facts.copy_of or of.id, *answers)
 
 
 class ByMarkers(Restoring):

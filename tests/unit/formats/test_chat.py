@@ -103,6 +103,13 @@ def test_blocks(entry: Any, blocks: Any) -> None:
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
 
 
+def test_an_error_is_known() -> None:
+    """A write that failed supersedes no read."""
+    texts = ("Error: EACCES: permission denied", "error: no such file", "No error.")
+    found = [read({"role": "tool", "tool_call_id": "c", "content": each}).facts.failed for each in texts]
+    assert found == [True, True, False]
+
+
 def test_a_result_knows_its_call() -> None:
     """Its tool, the file that it is about, and that a skill was read."""
     reader = ChatReader()

@@ -171,6 +171,11 @@ BESIDE: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath]]]] = [
         [(Kind.MIRROR, ("mcpMeta", "structuredContent"))],
     ),
     ("a prompt that waited", {"type": "queue-operation", "content": LONG}, [(Kind.ATTACHMENT, ("content",))]),
+    (
+        "what is sent for a result",
+        {"type": "content-replacement", "replacements": [{"toolUseId": "x", "replacement": LONG}]},
+        [(Kind.MIRROR, ("replacements",))],
+    ),
     ("the last prompt", {"type": "last-prompt", "lastPrompt": LONG}, []),
     ("a summary", {"type": "summary", "summary": LONG, "leafUuid": "u"}, []),
     ("a type of tomorrow", line("new", content=LONG), []),
@@ -217,6 +222,7 @@ ROLES: list[tuple[str, dict[str, Any], Role]] = [
             ("what a command says", "<local-command-stdout>Compacted</local-command-stdout>", {}),
             ("a reminder", "<system-reminder>x</system-reminder>", {}),
             ("a teammate's message", "<teammate-message id=1>x</teammate-message>", {}),
+            ("that of another session", f"Another Claude session sent a message:\n<teammate-message>{LONG}", {}),
         )
     ),
     ("a command in the shell", line("user", "<bash-input>git push</bash-input>"), Role.OTHER),
@@ -242,6 +248,11 @@ ROLES: list[tuple[str, dict[str, Any], Role]] = [
     (
         "a result that says that nothing changed",
         line("user", [answer("c1", "File unchanged since last read.")]),
+        Role.OTHER,
+    ),
+    (
+        "a newer one that says so",
+        line("user", [answer("c1", "Wasted call \u2014 file unchanged since your last Read. Refer to it.")]),
         Role.OTHER,
     ),
     ("an answer", line("assistant", [text("x")]), Role.ASSISTANT),
@@ -764,6 +775,23 @@ def test_dead_history_is_named_only() -> None:
     lines = after(old(made))
     assert marked(lines[1]["attachment"]["content"])
     assert marked(lines[3]["message"]["content"][0]["content"])
+
+
+def test_the_exit_code_of_a_failed_command_stays() -> None:
+    """Of others the agent says none, and what they print is theirs."""
+    made = ClaudeSession()
+    made.user("Go.")
+    text = f"Exit code 2\n{LONG}"
+    made.step("Bash", {"command": "make"}, text, error=True)
+    assert "Exit code 2\n" in after(old(made))[2]["message"]["content"][0]["content"]
+
+
+def test_the_newest_copy_of_an_unknown_tool_goes_too() -> None:
+    """Nothing keeps its state there."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("mcp__tide__level", {"x": 1}, LONG, LONG)
+    assert marked(after(old(made))[2]["toolUseResult"])
 
 
 def test_a_read_that_says_nothing_changed_supersedes_nothing() -> None:

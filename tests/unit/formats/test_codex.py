@@ -21,6 +21,7 @@ from sessioncompress.formats.codex import Codex
 from sessioncompress.formats.codex_items import wrapped
 from sessioncompress.formats.table import head_of
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy
@@ -214,6 +215,7 @@ ENDED: list[tuple[str, str, list[str]]] = [
         stringify([{"output": LONG, "exit_code": 0}, {"output": LONG, "exit_code": 3}]),
         ['"exit_code":0', '"exit_code":3'],
     ),
+    ("of an output that was cut", f"Exit code: 2\nTotal output lines: 9\nOutput:\n{LONG}", ["Exit code: 2"]),
     (
         "below a warning",
         "Warning: truncated output (original token count: 9)\nTotal output lines: 1\n\n"
@@ -230,6 +232,23 @@ def test_how_commands_ended_stays(output: str, expected: list[str]) -> None:
     now = payloads(after(new, EAGER), "custom_tool_call_output")[0]["output"][1]["text"]
     assert marker.occurs_in(now)
     assert [each for each in expected if each in now] == expected
+
+
+def test_how_a_command_ended_is_not_what_it_printed_of_others() -> None:
+    run = stringify({"exit_code": 0, "output": LONG + '{"exit_code": 137}\n' + LONG})
+    data = old(lambda made: made.custom("exec", "text(r)", [part(run)]))
+    now = payloads(after(data, EAGER), "custom_tool_call_output")[0]["output"][0]["text"]
+    assert '"exit_code":0' in now
+    assert '"exit_code": 137' not in now.splitlines()[0]
+
+
+def test_what_says_how_a_command_ended_is_read_as_its_output() -> None:
+    """Whatever tool waited for it: the lines that report the failure stay."""
+    steps = [f"   Compiling gauge-{each} v1\n" for each in range(90)]
+    run = "".join([*steps[:60], "error: trailing semicolon\n", *steps[60:], "error: could not compile\n"])
+    data = old(lambda made: made.custom("wait", "{}", [part(stringify({"exit_code": 101, "output": run}))]))
+    now = payloads(after(data, EAGER), "custom_tool_call_output")[0]["output"][0]["text"]
+    assert "\nerror: trailing semicolon\n" in now
 
 
 def test_json_is_shown_as_what_it_says() -> None:
@@ -307,6 +326,8 @@ def test_equal_outputs_are_compared_without_their_times() -> None:
     assert "same text" not in first["output"]
 
 
+SIZES = range(300, 1500, 60)
+
 # Events
 
 
@@ -326,11 +347,38 @@ def test_the_events_of_tools_are_emptied() -> None:
     )
     assert [new[0][key] for key in ("stdout", "stderr", "aggregated_output", "formatted_output")] == [""] * 4
     assert {**new[0], **dict.fromkeys(("stdout", "aggregated_output", "formatted_output"), LONG)} == before[0]
+    assert new[0]["command"] == before[0]["command"]
     assert new[1]["changes"] == {"/tmp/a.py": {"type": "update", "unified_diff": "", "move_path": None}}
     assert new[2]["changes"] == {"/tmp/b.py": {"type": "add", "content": ""}}
     assert (new[1]["success"], new[1]["stdout"]) == (True, before[1]["stdout"])
     assert new[3]["invocation"] == {"server": "docs", "tool": "read", "arguments": {}}
     assert new[3]["result"] == {"Ok": {"content": [], "structuredContent": {}, "isError": False}}
+
+
+@pytest.mark.parametrize("ordinals", [False, True], ids=["plain", "ordinals"])
+def test_the_copies_of_what_goes_go_with_it(ordinals: bool) -> None:
+    """However little they are: `forget` would leave them. Those of what stays are not worth their line."""
+    made = Rollout(ordinals=ordinals).user("Go.")
+    commands = {size: "echo " + " ".join(f"{size}_{each}" for each in range(size // 6)) for size in SIZES}
+    for size, command in commands.items():
+        call = f"call_{size}"
+        made.item("function_call", name="exec_command", arguments=stringify({"cmd": command}), call_id=call)
+        made.item("function_call_output", call_id=call, output=command[::-1])
+        shown = {"command": ["bash", "-lc", command], "aggregated_output": command[::-1]}
+        if ordinals:
+            made.event("item_completed", item={"type": "CommandExecution", "id": call, **shown})
+        else:
+            made.event("exec_command_end", call_id=call, **shown)
+    made.end("Done.")
+    for _ in range(5):
+        made.user("And?").end("So.")
+    new = after(made.bytes()).decode()
+    events = [line for line in new.splitlines() if "event_msg" in line]
+    items = [line for line in new.splitlines() if "response_item" in line]
+    texts = [each for command in commands.values() for each in (command, command[::-1])]
+    gone = [each for each in texts if not any(each in line for line in items)]
+    assert 0 < len(gone) < len(texts)
+    assert [each for each in gone if any(each in line for line in events)] == []
 
 
 ITEMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -441,7 +489,7 @@ def test_what_later_headers_repeat_goes() -> None:
     assert third == {**meta, "memory_mode": "off", "base_instructions": {"text": OTHER}, "dynamic_tools": []}
 
 
-def test_a_picture_that_the_model_made() -> None:
+def test_a_picture_that_the_model_made(tmp_path: Path) -> None:
     """The item stays with its id, and with it the reasoning; a recent one is whole."""
     made = Rollout().user("Go.")
     for _ in range(2):
@@ -452,6 +500,9 @@ def test_a_picture_that_the_model_made() -> None:
     assert [payload["result"] for payload in payloads(new, "image_generation_call")] == ["", LONG]
     assert [payload["result"] for payload in payloads(new, "image_generation_end")] == ["", LONG]
     assert payloads(new, "reasoning") == payloads(data, "reasoning")
+    path = write(tmp_path, data)
+    compress(path)
+    assert verify_session(path).blocks
 
 
 def test_what_a_compaction_repeats_for_the_guardian_goes(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ TURNS = {
     "a command": (message("user", "/chat save x"), Role.OTHER),
     "a question for help": (message("user", "?"), Role.OTHER),
     "what the agent put there": (message("user", "<session_context>\n..."), Role.OTHER),
+    "what makes the model go on": (message("user", "System: Please continue."), Role.OTHER),
     "a hook": (message("user", [{"text": "<hook_context>x"}]), Role.OTHER),
     "nothing": (message("user", ""), Role.OTHER),
     "an answer": (message("gemini"), Role.ASSISTANT),
@@ -103,6 +104,29 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
 def test_blocks(entry: Any, blocks: Any) -> None:
     """What is left alone comes first."""
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
+
+
+@pytest.mark.parametrize("around", ["{}", "<untrusted_context>\n{}\n</untrusted_context>"], ids=["bare", "tagged"])
+def test_the_exit_code_of_a_command_stays(around: str, tmp_path: Path) -> None:
+    """It stands below the output, with more behind it."""
+    names = "\n".join(f"tide_{each}_gauge.c: it is compiled" for each in range(200))
+    output = around.format(f"Output: {names}\nExit Code: 2\nSignal: (none)\nProcess Group PGID: 7")
+    call = used("run_shell_command", {"command": "make"}, output)
+    made = [message("user", "Go."), message("gemini", toolCalls=[call])]
+    for number in range(5):
+        made += [{**message(kind, "And?"), "id": f"{kind}{number}"} for kind in ("user", "gemini")]
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({**OUTER, "messages": made}))
+    compress_session(path, EAGER)
+    now = json.loads(path.read_bytes())["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]
+    assert "Exit Code: 2\n" in now["output"]
+    assert "tide_100_gauge.c: it" not in now["output"]
+
+
+def test_an_error_is_known() -> None:
+    """A write that failed supersedes no read."""
+    parts = [{"functionResponse": {"id": "c", "response": {key: "x"}}} for key in ("error", "output")]
+    assert [read(message("user", [each])).facts.failed for each in parts] == [True, False]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)

@@ -52,10 +52,21 @@ def test_a_failed_command_keeps_its_report(tmp_path: Path) -> None:
     assert path.read_bytes() == made.bytes()
 
 
-@pytest.mark.parametrize("said", ["[OpenClaw heartbeat poll]", "[cron:f37c dream] Go on.", "System: [12:00] Done."])
+CLOCKS = [
+    "[OpenClaw heartbeat poll]",
+    "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly.",
+    "[cron:f37c dream] Go on.",
+    "System: [12:00] Done.",
+    "System: [12:00] One.\nSystem: \nSystem: [12:01] Two.\n\nRead HEARTBEAT.md if it exists",
+]
+
+
+@pytest.mark.parametrize("said", CLOCKS)
 def test_what_a_clock_asks_begins_no_turn(said: str) -> None:
     made = OpenClawSession().opening()
     made.user(said)
     assert survey_of(made).lines[-1].role is Role.OTHER
+    made.user("System: [12:00] The model was changed.\n\nWhat is the tide?")
+    assert survey_of(made).lines[-1].role is Role.USER
     made.user(f"What does {said} say?")
     assert survey_of(made).lines[-1].role is Role.USER

@@ -70,6 +70,7 @@ ENTRY = message(
             "name": "write",
             "arguments": {"path": "a", "content": LONG},
             "partialJson": LONG,
+            "partialArgs": LONG,
         },
     ],
 )
@@ -90,6 +91,7 @@ def test_the_blocks_of_an_answer() -> None:
         (Kind.THINKING, (0,), "", ""),
         (Kind.ARGUMENT, (2, "arguments"), "write", "call_1"),
         (Kind.MIRROR, (2, "partialJson"), "write", "call_1"),
+        (Kind.MIRROR, (2, "partialArgs"), "write", "call_1"),
     ]
     assert [(tie.path[2:], tie.value) for tie in found.facts.ties] == [
         ((1, "textSignature"), None),
@@ -331,6 +333,7 @@ MAY: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
     ("a signature gone", ENTRY, ("message", "content", 1, "textSignature"), REMOVED),
     ("a signature without its id", PHASED, ("message", "content", 0, "textSignature"), NAMELESS),
     ("a left-over gone", ENTRY, ("message", "content", 2, "partialJson"), REMOVED),
+    ("a left-over of other providers gone", ENTRY, ("message", "content", 2, "partialArgs"), REMOVED),
 ]
 
 MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [

@@ -180,6 +180,7 @@ PICTURES: list[tuple[str, bytes, str, int]] = [
     ("one that is cut off", PNG[:14] + b"x", "image/png", 1_600),
     ("one of no size", PNG[:16] + bytes(400), "image/png", 1_600),
     ("pages", b"%PDF-1.4 /Type /Pages /Type /Page\n /Type/Page>>" * 9, "application/pdf", 18 * 1_600),
+    ("more pages than anything reads", b"/Type/Page " * 900, "application/pdf", 600 * 1_600),
     ("no page that can be counted", b"%PDF-1.7" + bytes(400), "application/pdf", 1_600),
     ("a text", b"word " * 400, "text/plain", 500),
 ]

@@ -19,7 +19,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.operations.wording import verified
 from sessioncompress.pipeline.summary import Status
-from tests.support import texts
+from tests.support import blocks, texts
 from tests.support.build import PiSession, image
 from tests.support.runs import FIXTURES, GREEDY, append, compress, entries, fixture, result_texts, turn, write
 
@@ -181,14 +181,16 @@ def test_markers_that_the_agent_copied_are_told(tmp_path: Path) -> None:
     assert restore_session(path).reason == "it has its original bytes already"
 
 
-def test_a_copy_and_what_it_is_a_copy_of_are_one(tmp_path: Path) -> None:
-    """Gemini CLI takes the results in such a line back into the message of their calls."""
+@pytest.mark.parametrize("name", ["g_response", "r"], ids=["a copy", "the answer"])
+def test_a_result_and_what_the_agent_moves_it_into_are_one(name: str, tmp_path: Path) -> None:
+    """Gemini CLI takes the results in such a line, and the pictures, into the message of their calls."""
     stamp = {"timestamp": "2026-01-01T00:00:00.000Z"}
     header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z"}
     part = {"functionResponse": {"id": "c", "name": "cat", "response": {"output": log("a")}}}
     first = {"id": "u", **stamp, "type": "user", "content": "Look."}
     call = {"id": "g", **stamp, "type": "gemini", "content": [{"functionCall": {"id": "c", "name": "cat", "args": {}}}]}
-    answer = {"id": "g_response", **stamp, "type": "user", "content": [part]}
+    picture = {"inlineData": {"mimeType": "image/png", "data": blocks.png(160)}}
+    answer = {"id": name, **stamp, "type": "user", "content": [part, picture]}
     last = [
         {"id": "v", **stamp, "type": "user", "content": "And?"},
         {"id": "w", **stamp, "type": "gemini", "content": "."},
@@ -200,6 +202,7 @@ def test_a_copy_and_what_it_is_a_copy_of_are_one(tmp_path: Path) -> None:
     made = {"id": "c", "name": "cat", "args": {}, "result": parts, "status": "success"}
     with path.open("ab") as file:
         file.write(json.dumps({**call, "content": "", "toolCalls": [made]}).encode() + b"\n")
-    assert restore_session(path).reason.startswith("1 marker stays that the agent copied")
+    assert restore_session(path).reason.startswith("2 markers stay that the agent copied")
     restore_session(path, from_markers=True)
-    assert marker.PREFIX_BYTES not in path.read_bytes()
+    moved = json.loads(path.read_bytes().splitlines()[-1])["toolCalls"][0]["result"]
+    assert moved == [part, picture]
