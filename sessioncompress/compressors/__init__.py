@@ -36,7 +36,7 @@ class OfKind(NamedTuple):
     several: str
     field: str = ""
     record: int = 280
-    original: type = str
+    original: type | tuple[type, ...] = str
     counts: Callable[[Block, Policy], bool] = lambda _, __: False
     read: bool = True
 
@@ -48,7 +48,7 @@ KINDS: Mapping[Kind, OfKind] = {
         thinking.render, "thinking", "thinking", "thinking_blocks_removed", 140, object, lambda _, by: by.strip_thinking
     ),
     Kind.IMAGE: OfKind(
-        attachments.render_image, "image", "images", "images_replaced", 280, dict, lambda it, _: not it.marked
+        attachments.render_image, "image", "images", "images_replaced", 280, (dict, str), lambda it, _: not it.marked
     ),
     Kind.MIRROR: OfKind(
         mirrors.render, "mirror", "mirrors", "mirrors_replaced", 190, object, lambda _, __: True, read=False

@@ -86,13 +86,14 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -
     """
     start = len(path)
     characters = 0
-    acted = at_rest or not most
+    acted, calls = at_rest or not most, False
     for position in range(len(path) - 1, -1, -1):
         line = lines[path[position]]
         # In a prompt only pictures and documents count.
         characters += line.io or values.pictures(line.blocks)
         if line.role is not Role.ASSISTANT:
             continue
+        calls = calls or bool(line.calls)
         if line.response:
             # It may go on the assistant message of the lines before it; results may stand between.
             earlier = (lines[path[before]] for before in range(position - 1, -1, -1))
@@ -100,7 +101,7 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -
                 continue
         if start < len(path) and estimate(characters) > most and acted:
             break
-        start, acted = position, acted or characters > 0
+        start, acted = position, acted or calls
     else:
         return 0
     # The step that is too much ends with its last line: prompts between it and the next one are recent.

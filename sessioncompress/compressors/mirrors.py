@@ -12,12 +12,10 @@ from sessioncompress.core.model import Change, Kind, Replacement, Role, Treatmen
 from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, literal
 
-_LONGEST_STATE = 16_384  # bytes: what is noted beside a result and is longer is output
-
 
 def propose(view: View) -> Iterator[Change]:
-    """Offer every mirror, but for each tool that we do not know the newest one: extensions keep their state there."""
-    newest: dict[tuple[str, int], tuple[int, object]] = {}
+    """Offer every mirror, but of each state the newest one, as an extension may keep it beside a tool's results."""
+    newest: dict[tuple[str, int], tuple[int, object] | None] = {}
     task = 0
     live = frozenset(view.survey.shape.live)
     # What has no id is on no other branch.
@@ -25,9 +23,13 @@ def propose(view: View) -> Iterator[Change]:
         line = view.lines[number]
         task += line.facts.task or line.role is Role.USER
         for block in line.blocks:
-            is_state = block.tool and (not block.call or block.size <= _LONGEST_STATE)
-            if block.kind is Kind.MIRROR and is_state and block.tool.lower() not in view.form.tools:
-                newest[block.tool, task if block.tool in view.form.of_tasks else 0] = (number, block.path)
+            is_theirs = block.kind is Kind.MIRROR and block.tool and block.tool.lower() not in view.form.tools
+            # What took the place of output is nobody's.
+            if is_theirs and not view.holds_ours(block):
+                is_state = not block.call or block.size <= view.form.longest_state
+                of = block.tool, task if block.tool in view.form.of_tasks else 0
+                # An older state must not stand for one that goes.
+                newest[of] = (number, block.path) if is_state else None
     stay = frozenset(newest.values())
     loosened = thinking.loosened_lines(view)
     for number, block in view.blocks(Kind.MIRROR):

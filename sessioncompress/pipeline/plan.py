@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from sessioncompress.compressors import COMPRESSORS, KINDS, View, record_of
-from sessioncompress.core.model import Block, Change, JsonPath, Standing
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing
 from sessioncompress.policy.model import Policy
 
 Plan = Mapping[int, tuple[Change, ...]]
@@ -44,6 +44,11 @@ def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()
         if gain > sum(map(cost, new)):
             accepted.add(group)
             worth |= new
+    taken = [each for each, _ in claimed if (each.group in accepted if each.group else each.line in worth)]
+    # A copy goes with what it copies, whatever it costs: `forget` would leave it.
+    calls = {each.block.call for each in taken if each.block and each.block.kind is not Kind.MIRROR} - {""}
+    copies = (each for each, _ in claimed if each.block and each.block.kind is Kind.MIRROR)
+    worth.update(each.line for each in copies if each.block and each.block.call in calls)
     by_line: dict[int, list[Change]] = {}
     for change, _ in claimed:
         if change.group in accepted if change.group else change.line in worth:

@@ -149,6 +149,18 @@ def test_a_state_that_a_newer_one_follows_is_emptied(make: Callable[[], PiSessio
     assert path.read_bytes() == data
 
 
+def test_an_older_state_does_not_stand_for_one_that_is_too_long(tmp_path: Path) -> None:
+    """All of them go, and a second run finds nothing."""
+    made = PiSession()
+    made.user("Go.")
+    for state in ([DIFF], [DIFF * 2], [DIFF * 15]):
+        made.step("board", {}, "done", details={"items": state})
+    path = write(tmp_path, old(made))
+    compress(path)
+    assert details(entries(path.read_bytes()))[:3] == ["missing"] * 3
+    compress_again(path)
+
+
 def test_a_left_over_of_the_stream_goes() -> None:
     """`partialJson` repeats the arguments."""
     made = PiSession()

@@ -21,8 +21,8 @@ from tests.support.runs import line
 def path(story: str) -> list[Line]:
     """Return lines from words: U a prompt, A an answer, C7 an answer with call 7, R7:40 its result of 40 characters.
 
-    R7+8 is one line with two results, H a header, O anything else, T an answer with thinking; what stands behind @ is
-    the response that an answer's line is a part of.
+    R7+8 is one line with two results, N7:40 a note that is read as a call with its result, H a header, O anything else,
+    T an answer with thinking; what stands behind @ is the response that an answer's line is a part of.
     """
     return [_line(word) for word in story.split()]
 
@@ -37,6 +37,9 @@ def _line(word: str) -> Line:
     if kind[0] == "R":
         one, *others = kind[1:].split("+")
         return line(Role.RESULT, several=(one, *others), io=io) if others else line(Role.RESULT, answers=one, io=io)
+    if kind[0] == "N":
+        name = kind[1:]
+        return line(Role.OTHER, calls=(Call(name, name, "bash", Purpose.COMMAND),), answers=name, io=io)
     if kind == "T":
         return line(Role.ASSISTANT, thinks=True, response=response)
     return line(
@@ -63,6 +66,8 @@ BOUNDARIES: list[tuple[str, str, int, int | None, int]] = [
     ("one character more is not", "U C1:40 R1:400 C2:40 R2:357 C3:2 R3:2 A", 4, 100, 5),
     ("the newest step always, however large", "U C1:40 R1:400 C2:40 R2:90000", 4, 100, 3),
     ("also where an answer follows it", "U C1:40 R1:400 C2+3:40 R2:90000 R3:90000 A A", 4, 100, 3),
+    ("also where what is no call follows it", "U C1:40 R1:400 C2:40 R2:90000 A U O:9 A", 4, 100, 3),
+    ("also where a note does that is read as one", "U C1:40 R1:400 C2:40 R2:90000 A N9:9 U A", 4, 100, 3),
     ("but not where no token is asked for", "U C1:40 R1:400 C2:40 R2:90000 A", 4, 0, 5),
     ("the newest step with all its results", "U C1:1 R1:1 C2+3:40 R2:9000 R3:9000", 4, 0, 3),
     ("a whole step or nothing of it", "U C1:0 R1:0 C2+3:0 R2:300 R3:300 C4:2 R4:2 A", 4, 100, 6),
