@@ -9,15 +9,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
+from math import ceil
 from posixpath import commonprefix
 from typing import Any
 
 from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.names import BETWEEN, Index
-from sessioncompress.compressors.preview import LEAST_GAIN, LINE, Part, Wording, differing, preview, reference
+from sessioncompress.compressors.preview import (
+    FIRST_SHARE,
+    LEAST_GAIN,
+    LINE,
+    Part,
+    Wording,
+    between_words,
+    differing,
+    preview,
+    reference,
+)
 from sessioncompress.core import marker
-from sessioncompress.core.model import Block, Change, JsonPath, Kind, Replacement, Standing, Treatment
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Purpose, Replacement, Standing, Treatment
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
 from sessioncompress.formats import scripts, values
@@ -32,10 +44,8 @@ _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
 
 _MOST_NAMED = 2_000
 """Bytes for the names of what a call runs and changes."""
-_OF_PATCH = ("*** ", "--- ", "diff ")
-_PLAIN = frozenset({"written", "edited"})
-_DIFFED = re.compile(r"^--- \S.*\n\+\+\+ (\S.*)", re.MULTILINE)
-_TOOLS = "tools."
+_DIFFED = re.compile(r"^--- (?:a/)?(\S.*)\n\+\+\+ (\S.*)", re.MULTILINE)
+_MORE = "and {} more"
 _FIRST_LINE = re.compile(r"(?:\s|\\n)*((?:[^\\\n]|\\[^n])*)")
 """Of a literal, in which line ends are escaped."""
 
@@ -81,6 +91,8 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
     limit = context.view.policy.leaf_limit
     room = limit - _MARKER_BYTES - _PREVIEW_SHARE
     call = change.block.call if change.block else ""
+    made = context.view.asking(change.line, call)
+    runs = made is not None and made.purpose is Purpose.COMMAND
     if isinstance(arguments, str):
         # Some APIs have the arguments as a string that holds JSON; what holds none is a text like any other.
         arguments = values.given(arguments)
@@ -102,8 +114,9 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         named = [] if dead else _named(text, most - _MARKER_BYTES - _PREVIEW_SHARE, previewed)
         names = Index(named, (), 0, first=False)
         # The ends of a program say nothing beside what it runs.
-        shown = previewed and (not names.pieces or text.startswith(_OF_PATCH))
-        for new in (*(_previews(text, other, room, wording) if shown else ()), reference(text, wording, change.note)):
+        shown = previewed and (not names.pieces or text.startswith(("*** ", "--- ", "diff ")))
+        previews = _previews(text, other, room, wording, runs) if shown else ()
+        for new in (*previews, reference(text, wording, change.note)):
             index = names.line(new)
             new = "\n".join((new.rstrip("\n"), index)) if index else new  # noqa: PLW2901
             if len(written := literal(new)) <= (most if index else limit):
@@ -113,23 +126,34 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
 
 def _named(text: str, room: int, commands: bool) -> list[str]:
     """Name the files of a patch, and with `commands` the first line of each that a program runs, as it writes it."""
-    changed = [path if how in _PLAIN else f"{how} {path}" for path, how, _ in scripts.patched(text)]
-    changed += _DIFFED.findall(text)
+    changed = [path if how in ("written", "edited") else f"{how} {path}" for path, how, _ in scripts.patched(text)]
+    changed += [new if new != "/dev/null" else f"deleted {old}" for old, new in _DIFFED.findall(text)]
     names = list(dict.fromkeys(changed))
     if sum(map(len, names)) + len(BETWEEN) * len(names) > room:
         # Write the common folder once.
-        folder = commonprefix(names).rpartition("/")[0] + "/"
-        names = [f"{folder} {' '.join(name.removeprefix(folder) for name in names)}"[:room]]
-    if commands and _TOOLS in text and (run := scripts.commands(text, templates=True)):
+        folder = "".join(commonprefix(names).rpartition("/")[:2])
+        short = [name.removeprefix(folder) for name in names]
+        sizes = accumulate((len(name) + 1 for name in short), initial=len(folder) + len(_MORE.format(len(short))))
+        fitting = sum(size <= room for size in sizes) - 1
+        more = [_MORE.format(len(short) - fitting)] if fitting < len(short) else []
+        names = [" ".join(filter(None, [folder, *short[:fitting], *more]))]
+    if commands and "tools." in text and (run := scripts.commands(text, templates=True)):
         left = room - sum(map(len, names)) - len(BETWEEN) * (len(names) + len(run))
         longest = min(max(left // len(run), _SMALLEST_PREVIEW // 4), LINE)
-        heads = [found[1][:longest].strip() for raw in run if (found := _FIRST_LINE.match(raw))]
+        lines = [found[1].strip() for raw in run if (found := _FIRST_LINE.match(raw))]
+        ends = [len(line) if len(line) <= longest else between_words(line, longest, -1) for line in lines]
+        heads = (
+            line if end == len(line) else f"{line[:end].rstrip()} ..." for line, end in zip(lines, ends, strict=True)
+        )
         names = [*dict.fromkeys(filter(None, heads)), *names]
     return names
 
 
-def _previews(text: str, other: str, room: int, wording: Wording) -> Iterator[str]:
-    """Yield previews, shorter and shorter: of what the other text of an edit has not, of any text."""
+def _previews(text: str, other: str, room: int, wording: Wording, runs: bool) -> Iterator[str]:
+    """Yield previews, shorter and shorter: of what the other text of an edit has not, of any text.
+
+    Of what a shell `runs` the first line stays whole where there is room: it says what the rest is for.
+    """
     if other:
         bare, wide = differing(text, other)
         for size in range(room, _SMALLEST_PREVIEW // 4, -_PREVIEW_SHARE):
@@ -138,7 +162,8 @@ def _previews(text: str, other: str, room: int, wording: Wording) -> Iterator[st
                 break
             yield preview(text, size, wording, part=Part(part))
     share = min(max(len(text) // _PREVIEW_SHARE, _SMALLEST_PREVIEW), room)
-    yield preview(text, share, wording)
+    first = ceil((text.find("\n") + 1) / FIRST_SHARE)
+    yield preview(text, max(share, first) if runs and first <= room else share, wording)
     yield preview(text, share // 2, wording)
 
 

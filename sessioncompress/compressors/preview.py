@@ -17,7 +17,7 @@ LEAST_GAIN = 512
 """Bytes. Where less could go a model reads on undisturbed."""
 
 _HEAD_SHARE = 0.6
-_FIRST_SHARE = 0.75
+FIRST_SHARE = 0.75
 """So much of the budget the first line may take alone."""
 _TELLING = re.compile(r"(?P<above>(?:[^A-Za-z\n]*+(?:[A-Za-z][^A-Za-z\n]*+){0,11}\n){0,4})[^\n]*[A-Za-z][^\n]*\n?")
 """A line of twelve letters or more, and up to four others above it."""
@@ -108,13 +108,13 @@ def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool,
     if first and (found := _TELLING.match(text, start, min(end, start + 1_000))):
         head = found.end()
         if head - found.end("above") > LINE:
-            head = _between_words(text, found.end("above") + LINE, -1)
+            head = between_words(text, found.end("above") + LINE, -1)
         head -= start
     if last:
         bottom = len(text[start:end].rstrip()) + start
         begins = max(text.rfind("\n", start, bottom) + 1, start + head)
         if bottom - begins > LINE:
-            begins = _between_words(text, bottom - LINE, 1)
+            begins = between_words(text, bottom - LINE, 1)
         tail = end - begins if begins < bottom else 0
     return _shortened(text, (head, tail), wording, part, keep)
 
@@ -147,9 +147,12 @@ def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Pa
             size = _size(text) - _size(text[:start]) - _size(text[end:])
         what = marker.left_out(_lines(gap), of_lines, size)
         note = marker.marker(what, wording.ref, in_arguments=wording.in_arguments)
-        # A marker is a line of its own; inside a line it is what shows the cut, and stands at it.
-        is_cut = not gap.endswith("\n") if end < len(text) else not text.endswith("\n")
-        parts += [text[position:start], note if is_cut else note + "\n"]
+        # A marker is a line of its own, or stands inside the one line that it cuts: on both sides of it the rests of
+        # two lines would read as one.
+        is_in_line = "\n" not in gap[:-1]
+        before = "" if is_in_line or not start or text[start - 1] == "\n" else "\n"
+        after = "\n" if gap.endswith("\n") or (end < len(text) and not is_in_line) else ""
+        parts += [text[position:start], before, note, after]
         position, wording = end, Wording(None)
     return "".join([*parts, text[position:]])
 
@@ -171,7 +174,7 @@ def _ends(text: str, budget: int) -> tuple[int, int]:
     """
     if len(text) <= budget and _size(text) <= budget:
         return len(text), 0
-    head = _head(text, int(budget * _HEAD_SHARE)) or _head(text[: text.find("\n") + 1], int(budget * _FIRST_SHARE))
+    head = _head(text, int(budget * _HEAD_SHARE)) or _head(text[: text.find("\n") + 1], int(budget * FIRST_SHARE))
     tail = _tail(text, head, budget - _size(text[:head]))
     if not tail:
         head = _head(text, budget)
@@ -206,10 +209,10 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
         return 0
     data = (text[-budget:] if from_end else text[:budget]).encode()
     count = len((data[-budget:] if from_end else data[:budget]).decode(errors="ignore"))
-    return len(text) - _between_words(text, len(text) - count, 1) if from_end else _between_words(text, count, -1)
+    return len(text) - between_words(text, len(text) - count, 1) if from_end else between_words(text, count, -1)
 
 
-def _between_words(text: str, at: int, step: int) -> int:
+def between_words(text: str, at: int, step: int) -> int:
     """Move a cut out of a word, a path, a URL and, if that goes too, a quoted string; it stays if no place is near."""
     begins = max(text.rfind("\n", 0, at) + 1, at - _QUOTED_WITHIN)
     near = range(at, min(max(at + _NEAR * step, 0), len(text)), step)
@@ -300,8 +303,8 @@ def _part_of_line(pattern: re.Pattern[str], text: str, line: Span) -> Span | Non
     if (match := pattern.search(text, start, end)) is None:
         return None
     if match.end() - start > LINE:
-        start = _between_words(text, match.start(), -1)
-    return start, min(_between_words(text, min(start + 2 * LINE, end), -1), end)
+        start = between_words(text, match.start(), -1)
+    return start, min(between_words(text, min(start + 2 * LINE, end), -1), end)
 
 
 def _lines_like(
@@ -350,7 +353,7 @@ _BEFORE = r"(?:\[[^\]\n]{1,40}\] |[\w@./-]{1,60} [\w:.-]{1,30}: |[^\t\n]{1,60}\t
 
 _REPORTED = re.compile(
     rf"^{_BEFORE}[ \t]{{0,40}}(?:E {{1,4}})?(?:##\[error\]|[\w.:]{{0,80}}(?:Error|Exception)\b[:(]|"
-    r"FAILED\b|ERROR\b|Traceback \(|[^\s:]{1,300}:(?:\d{1,6}:){0,2} (?:\w{0,80}(?:Error|Exception)|error)\b|"
+    r"FAILED\b|ERROR\b|Traceback \(|[^\s:]{1,300}:(?:\d{1,6}:){0,2} (?:\w{0,80}(?:Error|Exception)|error)\b|X [^\W_]|"
     r"(?:error(?:\[\w{1,12}\])?|fatal|panic): |[^\n]{0,60}\b(?:timed out|[Tt]imeout of \d))",
     re.MULTILINE,
 )
@@ -464,6 +467,7 @@ _AROUND = (
     ("<tool_use_error>", "<tool_use_error>", "</tool_use_error>"),
     ("<retrieval_status>", "<output>", "</output>"),
     (_NOTE, _NOTE, _NOTE_ENDS),
+    ("<untrusted_context>", "<untrusted_context>", "</untrusted_context>"),
     ("<path>", "<content>", "</content>"),
     ("<path>", "<entries>", "</entries>"),
     ("<file>", "<file>", "</file>"),

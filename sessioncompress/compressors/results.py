@@ -43,6 +43,8 @@ _CONCLUSIONS = Special(
 
 _WORDS, _LEAST_WORDS = 120, 24
 """Characters before the name of an agent's file that are shown with it, and that tell whether they are."""
+_AT_ENDS = 240
+"""Characters at each end of a result in which an agent says how a command ended."""
 _MOST_ENDED = 8
 """Commands of one result of which a preview says how they ended."""
 _FAILED = re.compile(r"(?:exited|xit)\D{1,16}[1-9]\d*$")
@@ -84,7 +86,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         yield Replacement(change.path, new, change, block.size, literal(new), origin=origin)
         return
     place = view.form.images_of(change.path)
-    held = values.large(place, values.at(context.entry, place[:-1]).get(place[-1])) if place else ()
+    held = values.large(place, values.at(context.entry, place)) if place else ()
     beside = [(path, attached(part)) for path, part in held]
     images = [named_in_marker(image, context.refer(image.content), change.note) for _, image in beside]
     content = text.encode()
@@ -97,11 +99,13 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         most = REPORT if view.is_report(change.line, block) else view.policy.preview_max_bytes
         limit = min(most + view.policy.result_limit, block.size * 3 // 4)
         shown = change.treatment is Treatment.PREVIEW
-        above, own = _parted(text, context)
+        above, rest = _parted(text, context)
+        own = said(rest) if above or not text.startswith(NAMED) else rest
         ended: list[str] = []
         if (change.note or shown) and (ending := view.form.ended) is not None:
-            codes = ending.findall(above) or (ending.findall(own) if own.startswith(BEGINS_JSON) else [])
-            ended = list(dict.fromkeys(codes))[:_MOST_ENDED]
+            # In JSON the quotes of texts that hold some are escaped.
+            ends = rest if rest.startswith(BEGINS_JSON) else f"{rest[:_AT_ENDS]}\n{rest[-_AT_ENDS:]}"
+            ended = list(dict.fromkeys(ending.findall(above) or ending.findall(ends)))[:_MOST_ENDED]
         shorter = _previews(change, block, own, ended, wording, context) if shown else iter(())
         if images and len(text) <= view.policy.result_limit:
             # It goes only for the sake of the images.
@@ -145,8 +149,8 @@ def _parted(text: str, context: Context) -> tuple[str, str]:
     """Part what the agent writes above a result, or around a file, from what the result says."""
     preamble = context.view.form.preamble
     if preamble and (above := preamble.match(text)):
-        return above.group(), said(text[above.end() :])
-    return "", text[slice(*own_part(text).span)] if text.startswith(NAMED) else said(text)
+        return above.group(), text[above.end() :]
+    return "", text[slice(*own_part(text).span)] if text.startswith(NAMED) else text
 
 
 def _headed(new: str, ended: Sequence[str]) -> str:
@@ -168,13 +172,15 @@ def _previews(
     room, part = index.ends, own_part(text)
     if context.view.is_report(change.line, block):
         yield preview(text, room, wording, keep=_CONCLUSIONS, part=part), NOTHING
-    keep = lines_of(text, failed) if change.failures else None
+    # What says how it ended is of a command, whoever ran it.
+    ran = change.failures or bool(ended)
+    keep = lines_of(text, failed) if ran else None
     if index.ends:
         yield preview(text, room, wording, keep=keep, part=part), index
         yield preview(text, room // 2, wording, keep=keep, part=part), index
-    first = index.first or (failed and not change.failures)
+    first = index.first or (failed and not ran)
     # Of what is no text nothing is shown.
-    last = change.failures and (index.first or named)
+    last = ran and (index.first or named)
     with_failures = outline(text, wording, part, first=first, last=last, keep=keep)
     yield with_failures, index
     without = outline(text, wording, part, first=first, last=last)

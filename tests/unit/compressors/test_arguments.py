@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.core.splice import literal
+from sessioncompress.formats import scripts
 from sessioncompress.policy.model import Policy
 from tests.support import texts
 from tests.support.build import GeminiSession, PiSession
@@ -134,6 +135,14 @@ def test_a_text_keeps_its_first_and_last_lines() -> None:
     assert SOURCE.endswith(tail.partition("]]\n")[2])
 
 
+def test_what_a_shell_runs_keeps_its_first_line() -> None:
+    """It names the file that is written; of any other text a part of such a line must do."""
+    first = f"cat >> /home/a/{'tide_' * 10}.py <<'EOF'\n"
+    command, content = (one({"x": first + SOURCE[:1200]}, tool=tool)["x"] for tool in ("bash", "put"))
+    assert command.startswith(f"{first}[[")
+    assert not content.startswith(first)
+
+
 PLACES: list[tuple[str, str, str]] = [
     ("of pi", "oldText", "newText"),
     ("of Claude Code", "old_string", "new_string"),
@@ -217,6 +226,12 @@ PROGRAMS: list[tuple[str, str, list[str]]] = [
     ("a constant", f"const cmd = '{COMMANDS[0]}';\ntools.exec_command({{cmd}});\n{SOURCE}", COMMANDS[:1]),
     ("a template", f"tools.exec_command({{cmd: `{COMMANDS[0]} ${{x}}`}});\n{SOURCE}", COMMANDS[:1]),
     ("the first of many lines", f'tools.exec_command({{cmd:"\\n{COMMANDS[0]}\\nls"}});\n{SOURCE}', COMMANDS[:1]),
+    ("words of a program", f'tools.shell({{command: ["git", "push", "--force"]}});\n{SOURCE}', ["git push --force"]),
+    (
+        "patches in a literal and in a template",
+        f"f({literal(PATCH.replace(PATHS[1], 'x.rs')).decode()});\nawait tools.apply_patch(`{PATCH}`);\n",
+        [PATHS[0], PATHS[2], "x.rs", PATHS[1]],
+    ),
     ("an escaped backslash", "tools.exec_command({cmd:\"printf 'a\\\\nb'\"});\n" + SOURCE, ["printf 'a\\\\nb'"]),
 ]
 
@@ -231,7 +246,37 @@ def test_a_program_keeps_its_commands_and_the_files_of_its_patches(form: str, ca
     assert len(new) < len(program)
     shown = new.partition("[[")[0] + " | ".join(named(new))
     kept = [each for each in expected if each in shown]
-    assert kept == (expected if form == "preview" or expected is PATHS else [])
+    assert kept == (expected if form == "preview" or expected[0] in PATHS else [])
+
+
+def test_of_too_many_names_of_a_patch_the_number_of_the_others_is_said() -> None:
+    """No name is cut."""
+    names = [f"{each}_{'y' * 60}/tide.py" for each in range(90)]
+    patch = "*** Begin Patch\n" + "".join(f"*** Update File: {name}\n@@\n-a\n+b\n" for name in names)
+    (new,) = named(one({"input": patch})["input"])
+    *shown, last, number, more = new.split(" ")
+    assert shown == names[: len(shown)]
+    assert (last, more) == ("and", "more")
+    assert len(shown) + int(number) == 90
+
+
+def test_a_deleted_file_of_a_diff_is_named() -> None:
+    """By its old name."""
+    patch = f"git apply <<'E'\n--- a/src/gone.py\n+++ /dev/null\n{HUNK * 3}E"
+    assert "deleted src/gone.py" in named(one({"input": patch})["input"])
+
+
+@pytest.mark.parametrize("end", ["\r\n", " \n"])
+def test_a_patch_with_other_line_ends_is_no_literal(end: str) -> None:
+    """What looks like an escape in it is a path of Windows."""
+    patch = f"*** Begin Patch{end}*** Update File: C:\\new\\test.py{end}{HUNK}"
+    assert [name for name, *_ in scripts.patched(patch)] == ["C:\\new\\test.py"]
+
+
+def test_a_command_that_is_cut_says_so() -> None:
+    """It ends between words; of those that begin alike one is named."""
+    runs = "".join(f'tools.exec_command({{cmd: "rm -rf {"x" * 50}/a {"y" * 30}/{each}"}});\n' for each in "abc")
+    assert named(one({"input": runs + SOURCE})["input"]) == [f"rm -rf {'x' * 50}/a ..."]
 
 
 def test_many_long_names_of_a_patch_share_their_folder() -> None:

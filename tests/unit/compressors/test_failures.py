@@ -54,6 +54,7 @@ LEFT_ALONE = [
     "error: nothing was found",
     'x = "Tests run: 3, Failures: 1"',
     "fatal: not a git repository",
+    "  X Run cargo build --profile serious",
 ]
 """Lines that stay out of a preview of a command that is not known to have failed."""
 
@@ -131,6 +132,7 @@ REPORTS = [
     "    Test timeout of 30000ms exceeded.",
     "    Error: page.waitForURL: the page was closed",
     "  1 failed",
+    "X Run cargo build --profile serious",
     "##[error]Process completed with exit code 1.",
 ]
 
@@ -187,11 +189,11 @@ REASON = "since the gauge says something else " * 12
 LONG = [
     ("from its beginning", f"src/tide.ts:4: error: {REASON}\n", "src/tide.ts:4: error: since the gauge"),
     ("a failed test of a runner", f"--- FAIL: TestTide {REASON}\n", "--- FAIL: TestTide since the gauge"),
-    ("from the word on", f"{'a word ' * 60}error: {REASON}\n", "]]error: since the gauge"),
+    ("from the word on", f"{'a word ' * 60}error: {REASON}\n", "]]\nerror: since the gauge"),
     (
         "in other letters",
         "\u6f6e" * 30 + "\n" + "\u6c34 " * 300 + "error: " + "\u6c34 " * 300 + "\n",
-        "]]error: \u6c34 ",
+        "]]\nerror: \u6c34 ",
     ),
 ]
 

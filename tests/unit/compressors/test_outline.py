@@ -8,7 +8,7 @@ from sessioncompress.compressors.preview import (
     LINE,
     Part,
     Wording,
-    _between_words,
+    between_words,
     lines_of,
     outline,
     preview,
@@ -78,14 +78,14 @@ CASES: list[tuple[str, str, bool, bool, str]] = [
         f"{'reading ' * 60}\n{BODY}",
         True,
         False,
-        f"{'reading ' * 10}{left_out('101 lines, 1.2 KB')}\n",
+        f"{'reading ' * 10}\n{left_out('101 lines, 1.2 KB')}\n",
     ),
     (
         "a long last line begins with a word",
         f"{BODY}{'reading ' * 60}",
         False,
         True,
-        f"{left_out('101 lines, 1.2 KB')}{'reading ' * 10}",
+        f"{left_out('101 lines, 1.2 KB')}\n{'reading ' * 10}",
     ),
 ]
 
@@ -173,7 +173,7 @@ MOVES: list[tuple[str, str, str, str]] = [
 @pytest.mark.parametrize(("text", "at", "step"), [case[1:] for case in STAYS], ids=[case[0] for case in STAYS])
 def test_a_cut_stays(text: str, at: int, step: int) -> None:
     """It is at a good place, or none is near."""
-    assert _between_words(text, at, step) == at
+    assert between_words(text, at, step) == at
 
 
 @pytest.mark.parametrize(("text", "before", "behind"), [case[1:] for case in MOVES], ids=[case[0] for case in MOVES])
@@ -181,7 +181,7 @@ def test_a_cut_moves_out(text: str, before: str, behind: str) -> None:
     """Of what a reader could not tell from a whole one: a head gets shorter, and so does a tail."""
     at = text.index("~")
     text = text.replace("~", "")
-    head, tail = text[: _between_words(text, at, -1)], text[_between_words(text, at, 1) :]
+    head, tail = text[: between_words(text, at, -1)], text[between_words(text, at, 1) :]
     assert head.endswith(before)
     assert tail.startswith(behind)
     assert len(head) < at < len(text) - len(tail)

@@ -57,7 +57,7 @@ CASES: list[tuple[str, str, int, str]] = [
         "two long lines",
         "x" * 1000 + "\n" + "y" * 1000 + "\n",
         100,
-        "x" * 60 + "[[sessioncompress: 2 lines, 1.9 KB" + WAY + "y" * 39 + "\n",
+        "x" * 60 + "\n[[sessioncompress: 2 lines, 1.9 KB" + WAY + "\n" + "y" * 39 + "\n",
     ),
     (
         "a long line between",
