@@ -13,7 +13,7 @@ from sessioncompress.core.model import Role
 from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, values
 
-NOT_SAID = ("/", "?", "<session_context>", "<hook_context>", "Please continue.", "System: ")
+NOT_SAID = ("/", "?", "<session_context>", "<hook_context>", "Please continue.", "System: Please continue.")
 """How a message of the user begins that is none: a command, or what the agent puts there itself."""
 
 SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"

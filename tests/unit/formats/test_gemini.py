@@ -57,6 +57,7 @@ TURNS = {
     "a question for help": (message("user", "?"), Role.OTHER),
     "what the agent put there": (message("user", "<session_context>\n..."), Role.OTHER),
     "what makes the model go on": (message("user", "System: Please continue."), Role.OTHER),
+    "a prompt that only begins alike": (message("user", "System: it is slow."), Role.USER),
     "a hook": (message("user", [{"text": "<hook_context>x"}]), Role.OTHER),
     "nothing": (message("user", ""), Role.OTHER),
     "an answer": (message("gemini"), Role.ASSISTANT),
