@@ -44,7 +44,7 @@ _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
 
 _MOST_NAMED = 2_000
 """Bytes for the names of what a call runs and changes."""
-_DIFFED = re.compile(r"^--- (?:a/)?(\S.*)\n\+\+\+ (\S.*)", re.MULTILINE)
+_DIFFED = re.compile(r"^--- (?:a/)?(\S.*)\n\+\+\+ (\S[^\t\r\n]*)", re.MULTILINE)
 _MORE = "and {} more"
 _FIRST_LINE = re.compile(r"(?:\s|\\n)*((?:[^\\\n]|\\[^n])*)")
 """Of a literal, in which line ends are escaped."""
@@ -134,7 +134,7 @@ def _named(text: str, room: int, commands: bool) -> list[str]:
         folder = "".join(commonprefix(names).rpartition("/")[:2])
         short = [name.removeprefix(folder) for name in names]
         sizes = accumulate((len(name) + 1 for name in short), initial=len(folder) + len(_MORE.format(len(short))))
-        fitting = sum(size <= room for size in sizes) - 1
+        fitting = max(sum(size <= room for size in sizes) - 1, 0)
         more = [_MORE.format(len(short) - fitting)] if fitting < len(short) else []
         names = [" ".join(filter(None, [folder, *short[:fitting], *more]))]
     if commands and "tools." in text and (run := scripts.commands(text, templates=True)):

@@ -15,7 +15,7 @@ from sessioncompress.core.splice import REMOVED, literal
 
 def propose(view: View) -> Iterator[Change]:
     """Offer every mirror, but of each state the newest one, as an extension may keep it beside a tool's results."""
-    newest: dict[tuple[str, int], tuple[int, object] | None] = {}
+    newest: dict[tuple[str, object, int], tuple[int, object] | None] = {}
     task = 0
     live = frozenset(view.survey.shape.live)
     # What has no id is on no other branch.
@@ -27,7 +27,7 @@ def propose(view: View) -> Iterator[Change]:
             # What took the place of output is nobody's.
             if is_theirs and not view.holds_ours(block):
                 is_state = not block.call or block.size <= view.form.longest_state
-                of = block.tool, task if block.tool in view.form.of_tasks else 0
+                of = block.tool, block.path, task if block.tool in view.form.of_tasks else 0
                 # An older state must not stand for one that goes.
                 newest[of] = (number, block.path) if is_state else None
     stay = frozenset(newest.values())

@@ -9,7 +9,6 @@ from sessioncompress.compressors.attachments import named_in_marker
 from sessioncompress.compressors.base import REPORT, Context, View
 from sessioncompress.compressors.names import NOTHING, Index, ends_of
 from sessioncompress.compressors.preview import (
-    BEGINS_JSON,
     LEAST_GAIN,
     MARKER_BYTES,
     NAMED,
@@ -43,8 +42,8 @@ _CONCLUSIONS = Special(
 
 _WORDS, _LEAST_WORDS = 120, 24
 """Characters before the name of an agent's file that are shown with it, and that tell whether they are."""
-_AT_ENDS = 240
-"""Characters at each end of a result in which an agent says how a command ended."""
+_JSON = re.compile(r"\s{0,8}(?:\[\s{0,8})?\{")
+_AT_ENDS = 240  # characters of a result in which an agent says how a command ended
 _MOST_ENDED = 8
 """Commands of one result of which a preview says how they ended."""
 _FAILED = re.compile(r"(?:exited|xit)\D{1,16}[1-9]\d*$")
@@ -104,7 +103,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         ended: list[str] = []
         if (change.note or shown) and (ending := view.form.ended) is not None:
             # In JSON the quotes of texts that hold some are escaped.
-            ends = rest if rest.startswith(BEGINS_JSON) else f"{rest[:_AT_ENDS]}\n{rest[-_AT_ENDS:]}"
+            ends = rest if _JSON.match(rest) else f"{rest[:_AT_ENDS]}\n{rest[-_AT_ENDS:]}" if change.failures else ""
             ended = list(dict.fromkeys(ending.findall(above) or ending.findall(ends)))[:_MOST_ENDED]
         shorter = _previews(change, block, own, ended, wording, context) if shown else iter(())
         if images and len(text) <= view.policy.result_limit:

@@ -72,7 +72,8 @@ class ClaudeReader(base.Reader):
         facts = screen.facts_of(entry)
         if call := values.text(entry.get("parentToolUseID")):
             facts = facts._replace(reports=call)
-        blocks = shown + screen.screen_blocks(entry, "", "")
+        of = call or values.text(values.fields(entry.get("attachment")).get("toolUseID"))
+        blocks = shown + screen.screen_blocks(entry, "", of)
         return line_of(raw, Role.OTHER, blocks, *names, reads=reads, facts=facts)
 
     def may_prompt(self, raw: bytes) -> bool:

@@ -13,7 +13,7 @@ from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPa
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, gemini_checkpoint, values
 from sessioncompress.formats.base import Entry, Head, Name, line_of
-from sessioncompress.formats.gemini_checkpoint import NOT_SAID, LivePath, snapshot_in, text_of
+from sessioncompress.formats.gemini_checkpoint import LivePath, asks, snapshot_in, text_of
 
 _TOOLS = (
     "replace list_directory read_many_files glob grep_search search_file_content google_web_search web_fetch "
@@ -82,10 +82,7 @@ class GeminiReader(base.Reader):
         text = text_of(entry.get("content"))
         if snapshot_in(text) and (not self._answers or gemini_checkpoint.is_ours(name, text)):
             return line_of(raw, Role.CHECKPOINT, blocks, name, reads=len(text))
-        if text.strip():
-            is_turn = not text.strip().startswith(NOT_SAID)
-        else:
-            is_turn = any(part and "text" not in part for _, part in parts)
+        is_turn = asks(text) if text.strip() else any(part and "text" not in part for _, part in parts)
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
 
     def said(self, entry: Entry) -> Iterable[Said]:

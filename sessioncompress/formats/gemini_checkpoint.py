@@ -13,8 +13,7 @@ from sessioncompress.core.model import Role
 from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, values
 
-NOT_SAID = ("/", "?", "<session_context>", "<hook_context>", "Please continue.", "System: Please continue.")
-"""How a message of the user begins that is none: a command, or what the agent puts there itself."""
+_NOT_SAID = ("/", "?", "<session_context>", "<hook_context>", "System: Potential loop detected")
 
 SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
 """The agent's own tags around a summary, which the model reads as a message of the user."""
@@ -22,7 +21,9 @@ SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
 THANKS = "Got it. Thanks for the additional context!"
 """What the agent itself has the model answer to a summary."""
 
-ENDED = re.compile(r"^Exit Code: -?\d{1,5}$", re.MULTILINE)
+ENDED = re.compile(
+    r"^Exit Code: -?\d{1,5}$(?=\n(?:Signal|Background PIDs|Process Group PGID): |\s{0,8}\Z)", re.MULTILINE
+)
 """The line of a command's result that tells its exit status, within the last 200 characters."""
 
 _SUMMARY = "summary"
@@ -45,7 +46,7 @@ def said(entry: Mapping[str, Any], call: Callable[[Any, Any, Any], Said]) -> Ite
         text = text_of(content)
         if snapshot := snapshot_in(text):
             yield Said(Say.SUMMARY, snapshot)
-        elif text.strip() and not text.strip().startswith(NOT_SAID):
+        elif asks(text):
             yield Said(Say.PROMPT, text)
 
 
@@ -87,6 +88,12 @@ def _failed(status: Any, text: str) -> bool | None:
         return True
     codes = ENDED.findall(text[-200:])
     return not codes[-1].endswith(" 0") if codes else False if status == "success" else None
+
+
+def asks(text: str) -> bool:
+    """True if these are words of the user: no command, and nothing that the agent puts there itself."""
+    said = text.strip()
+    return said not in ("", "Please continue.", "System: Please continue.") and not said.startswith(_NOT_SAID)
 
 
 def snapshot_in(text: str) -> str:

@@ -40,8 +40,10 @@ class OhMyPiReader(pi.PiReader):
             return [block for path, each in found for block in values.whole(Kind.MIRROR, path, each, "", "")]
         if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
             return super().entry_blocks(entry)
-        tool, call = (values.text(entry["data"].get(key)) for key in ("toolName", "toolCallId"))
-        return values.whole(Kind.MIRROR, _ARGUMENTS, entry["data"]["args"], tool, call)
+        # Without its tool, of which it is no state.
+        return values.whole(
+            Kind.MIRROR, _ARGUMENTS, entry["data"]["args"], "", values.text(entry["data"].get("toolCallId"))
+        )
 
 
 class OhMyPi(pi.FamilyFormat):

@@ -185,7 +185,8 @@ class PiReader(base.Reader):
                 signed = bool(part.get("thoughtSignature"))
                 io += values.arguments(values.part_path(index, "arguments"), arguments, made, blocks, signed=signed)
                 for key in filter(part.__contains__, _PARTIAL):
-                    blocks += values.whole(Kind.MIRROR, values.part_path(index, key), part[key], made.tool, made.name)
+                    # Without its tool, of which it is no state.
+                    blocks += values.whole(Kind.MIRROR, values.part_path(index, key), part[key], "", made.name)
                 if responses:
                     ties += _id_tie(values.part_path(index, "id"), name)
             elif kind == "text":
@@ -447,8 +448,8 @@ class OpenClawReader(PiReader):
         "exec": Purpose.COMMAND,
         "process": Purpose.COMMAND,
     }
-    not_asked = ("[OpenClaw heartbeat", "Read HEARTBEAT.md if it exists", "[cron:")
-    events = re.compile(r"\A(?:System:[^\n]*\n*)*+")
+    not_asked = ("[OpenClaw heartbeat", "Read HEARTBEAT.md if it exists (workspace context)", "[cron:")
+    events = re.compile(r"\ASystem: \[[^\n]*(?:\n+System:[^\n]*)*+\n*")
 
 
 _OPENCLAW_TOOLS = "edit grep find ls web_search web_fetch session_status browser"

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
+from shlex import join
 
 _LOOKED_AT = 24_000
 """Characters of a program in which commands are looked for."""
 _MOST = 20
 _STRING = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`"
-_WORDS = re.compile(_STRING, re.DOTALL)
+_WORDS = re.compile(_STRING + r"|[\"'`].*", re.DOTALL)
 _RUN = re.compile(
     rf"\b(?:cmd|command)[\"']?\s{{0,8}}[:=]\s{{0,8}}(\[(?:\s{{0,8}}(?:{_STRING})\s{{0,8}},?)*+|{_STRING})", re.DOTALL
 )
-_SHELL, _FLAG = re.compile(r".(?:[\w/]{1,40}/)?\w{0,10}sh."), re.compile(r".-\w{1,8}.")
-"""The first two words of a list, in their quotes, where the third one is what a shell runs."""
+_SHELL, _FLAG = re.compile(r"(?:[\w/]{1,40}/)?(?:ba|z|da|k|fi)?sh"), re.compile(r"-\w{0,3}c")
+"""The first two words of a list where the third one is what a shell runs."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANT = {"n": "\n", "t": "\t", "r": "\r"}
-_PATCH = "*** Begin Patch"
+_BEGINS = re.compile(r"(?:^[ \t]{0,16}|[\"'`]|\\n)\*\*\* Begin Patch", re.MULTILINE)
 _HEADER = re.compile(
     r"^(?:[ \t]{0,16}[\"'`])?\*\*\* (?:(Add|Update|Delete) File|Move to): ([^\n]{1,400}?)(?:[\"'`],?)?$", re.MULTILINE
 )
@@ -33,12 +34,12 @@ def commands(program: str, *, templates: bool = False) -> list[str]:
     """
     found: list[str] = []
     for each in islice(_RUN.finditer(program[:_LOOKED_AT]), _MOST):
-        words = _WORDS.findall(each[1])
-        match words:
-            case [shell, flag, *rest] if rest and _SHELL.fullmatch(shell) and _FLAG.fullmatch(flag):
-                words = rest
-        if templates or not any(word.startswith("`") and "$" in word for word in words):
-            found.append(" ".join(word[1:-1] for word in words))
+        literals = _WORDS.findall(each[1])
+        if not templates and any(word.startswith("`") and "$" in word for word in literals):
+            continue
+        words = [word[1:-1] for word in literals]
+        is_script = len(words) > 2 and _SHELL.fullmatch(words[0]) and _FLAG.fullmatch(words[1])  # noqa: PLR2004
+        found.append(words[2] if is_script else join(words) if len(words) > 1 else "".join(words))
     return [command for command in found if command]
 
 
@@ -49,11 +50,14 @@ def unescaped(literal: str) -> str:
 
 def patched(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the files of a patch, what becomes of each, and its part of the patch."""
-    if _PATCH not in text:
-        return
-    # In a literal of a program line ends are escaped.
-    text = "".join(unescaped(each) if each.startswith("\\n") else each for each in text.split(_PATCH)[1:])
-    headers = list(_HEADER.finditer(text))
-    for at, header in enumerate(headers):
-        end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
-        yield header[2].strip(), _HOW.get(header[1], "moved here"), text[header.end() : end]
+    end = 0
+    while begins := _BEGINS.search(text, end):
+        # In a literal of a program line ends are escaped.
+        start, line_end = begins.end(), "\\n" if text.startswith("\\n", begins.end()) else "\n"
+        end = text.find(f"{line_end}*** End Patch", start)
+        end = len(text) if end < 0 else end
+        patch = unescaped(text[start:end]) if line_end != "\n" else text[start:end]
+        headers = list(_HEADER.finditer(patch))
+        ends = [*(header.start() for header in headers[1:]), len(patch)]
+        for header, part_end in zip(headers, ends, strict=False):
+            yield header[2].strip(), _HOW.get(header[1], "moved here"), patch[header.end() : part_end]

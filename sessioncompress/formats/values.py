@@ -41,8 +41,7 @@ _HEAD = 88_000
 _PAGES = 1 << 24
 """Characters of base64: of an image's first bytes, which tell its size, and of a PDF's, in which pages are counted."""
 _PAGE = re.compile(rb"/Type ?/Page\b")
-_MOST_PAGES = 600
-"""No vendor reads more of one document."""
+_MOST_PAGES = 600  # no vendor reads more of one document
 
 FILE_KEYS = ("path", "file_path", "filePath")
 PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")

@@ -21,7 +21,7 @@ from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.old_part import WENT_ON, OldPart
 from sessioncompress.operations.summarizer import is_used, or_extract
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.summary import Status, Summarized
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.records import Command
 
@@ -29,7 +29,7 @@ _LOOKS_BACK = 16
 """Entries above one that says nothing, among which its words are looked for."""
 
 
-class BranchStats(Struct, frozen=True, rename="camel"):
+class BranchStats(Summarized, frozen=True, rename="camel"):
     """What `branch-summary` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
@@ -37,16 +37,6 @@ class BranchStats(Struct, frozen=True, rename="camel"):
     `tokens_sent`, `by`, `model`, `model_failure` and `cost` are as in CompactStats.
     """
 
-    path: str
-    format: str = ""
-    status: Status = Status.UNCHANGED
-    reason: str = ""
-    size_before: int = 0
-    size_after: int = 0
-    tokens_before: int = 0
-    tokens_after: int = 0
-    tokens_summary: int = 0
-    tokens_sent: int = 0
     messages_left: int = 0
     leaf: str = ""
     to: str = ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, UnsetType, field
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints import merge
@@ -28,7 +28,7 @@ from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import markers_of
-from sessioncompress.pipeline.summary import BudgetStats, Status, known_lines, recorded_now, to_json
+from sessioncompress.pipeline.summary import BudgetStats, Status, Summarized, known_lines, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 from sessioncompress.store.runs import written_by
@@ -49,7 +49,7 @@ _TOLD = (
 )
 
 
-class CompactStats(Struct, frozen=True, rename="camel"):
+class CompactStats(Summarized, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
@@ -67,16 +67,6 @@ class CompactStats(Struct, frozen=True, rename="camel"):
     was not written. `markers_without_journal` counts the previews that the summary is made of for want of originals.
     """
 
-    path: str
-    format: str = ""
-    status: Status = Status.UNCHANGED
-    reason: str = ""
-    size_before: int = 0
-    size_after: int = 0
-    tokens_before: int = 0
-    tokens_after: int = 0
-    tokens_summary: int = 0
-    tokens_sent: int = 0
     tokens_recorded: int | None = None
     messages_before: int = 0
     messages_kept: int = 0

@@ -145,11 +145,8 @@ def _by_place(blocks: Iterable[BlockRecord]) -> list[list[BlockRecord]]:
     found: dict[JsonPath, list[BlockRecord]] = {}
     for block in blocks:
         found.setdefault(block.path, []).append(block)
-    return [found[path] for path in sorted(found, key=_order)]
-
-
-def _order(path: JsonPath) -> list[tuple[int, str]]:
-    return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
+    placed = sorted(found, key=lambda path: [(step, "") if isinstance(step, int) else (-1, step) for step in path])
+    return [found[path] for path in placed]
 
 
 def _losses(new: Entry, original: Entry | None, values: Iterable[Sequence[BlockRecord]], where: Path) -> Iterator[Loss]:

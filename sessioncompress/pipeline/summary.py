@@ -71,6 +71,21 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
         return self.tokens / self.context_window if self.context_window else 0.0
 
 
+class Summarized(Struct, frozen=True, rename="camel"):
+    """What all commands that write a summary say of a session: its size and its tokens before and after."""
+
+    path: str
+    format: str = ""
+    status: Status = Status.UNCHANGED
+    reason: str = ""
+    size_before: int = 0
+    size_after: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    tokens_summary: int = 0
+    tokens_sent: int = 0
+
+
 class CompressionStats(Struct, frozen=True, rename="camel"):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates for its model.
 

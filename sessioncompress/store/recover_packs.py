@@ -146,12 +146,10 @@ def _settle_moved(root: Path) -> None:
             holding.setdefault(entry.content, []).append((pack, entry))
     for pack in packs:
         mine = {entry.path: holding[entry.content] for entry in pack.packed()}
-        if mine and all(any(_is_in(other, pack) for other in others) for others in mine.values()):
+        if mine and all(
+            any(other[0] is not pack and reads_back(*other) for other in others) for others in mine.values()
+        ):
             for others in mine.values():
                 others[:] = [other for other in others if other[0] is not pack]
             pack.mark(dict.fromkeys(mine, State.MOVED))
             pack.drop_if_done()
-
-
-def _is_in(held: tuple[Pack, Entry], pack: Pack) -> bool:
-    return held[0] is not pack and reads_back(*held)

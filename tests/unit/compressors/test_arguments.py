@@ -266,6 +266,28 @@ def test_a_deleted_file_of_a_diff_is_named() -> None:
     assert "deleted src/gone.py" in named(one({"input": patch})["input"])
 
 
+def test_a_patch_in_a_patch_is_text() -> None:
+    """Its files are none, and what is behind it stays as it is written."""
+    inner = '+TEXT = "*** Begin Patch\\n*** Update File: fake.txt\\n"\n'
+    patch = f"*** Begin Patch\n*** Add File: a.py\n{inner}*** Update File: src\\new.py\n@@\n-a\n+b\n*** End Patch"
+    assert [name for name, *_ in scripts.patched(patch)] == ["a.py", "src\\new.py"]
+
+
+LISTS = [
+    ('["git", "commit", "-m", "Drop a; rm b"]', "git commit -m 'Drop a; rm b'"),
+    ('["rg", "=>", "src"]', "rg '=>' src"),
+    ('["ls"]', "ls"),
+    ('["ssh", "-p", "22", "host"]', "ssh -p 22 host"),
+    ('["/bin/bash", "-lc", "ls | wc"]', "ls | wc"),
+]
+
+
+@pytest.mark.parametrize(("words", "command"), LISTS)
+def test_a_list_of_words_is_one_command(words: str, command: str) -> None:
+    """Each word stays one, but of a shell the script counts."""
+    assert scripts.commands(f"tools.shell({{command: [], cmd: [name], command: {words}}})") == [command]
+
+
 @pytest.mark.parametrize("end", ["\r\n", " \n"])
 def test_a_patch_with_other_line_ends_is_no_literal(end: str) -> None:
     """What looks like an escape in it is a path of Windows."""

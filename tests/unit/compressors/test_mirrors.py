@@ -161,6 +161,21 @@ def test_an_older_state_does_not_stand_for_one_that_is_too_long(tmp_path: Path) 
     compress_again(path)
 
 
+def test_the_arguments_of_a_call_are_no_state() -> None:
+    """However new they are; the newest state beside a result stays."""
+    made = PiSession()
+    made.user("Go.")
+    for number in range(3):
+        call = {**made.call("board", {"items": [DIFF]}), "partialArgs": DIFF * (1 + 9 * number)}
+        made.assistant(call)
+        # The last one has none.
+        made.result(call["id"], "done", "board", details={"items": [DIFF]} if number < 2 else None)
+    new = after(old(made))
+    calls = [part for line in new for part in line.get("message", {}).get("content", ()) if isinstance(part, dict)]
+    assert not any("partialArgs" in part for part in calls)
+    assert details(new)[:3] == ["missing", {"items": [DIFF]}, "missing"]
+
+
 def test_a_left_over_of_the_stream_goes() -> None:
     """`partialJson` repeats the arguments."""
     made = PiSession()

@@ -786,6 +786,19 @@ def test_the_exit_code_of_a_failed_command_stays() -> None:
     assert "Exit code 2\n" in after(old(made))[2]["message"]["content"][0]["content"]
 
 
+def test_what_hooks_and_progress_repeat_goes_with_the_result() -> None:
+    """However little it is, and however new."""
+    made = ClaudeSession()
+    made.user("Go.")
+    call = made.step("Bash", {"command": "make"}, LONG)
+    made.note("progress", parentToolUseID=call, data={"type": "bash_progress", "output": LONG[:300]})
+    hook = {"type": "hook_success", "toolUseID": call, "content": "", "stdout": LONG[:300], "stderr": ""}
+    made.note("attachment", attachment=hook)
+    _, progress, shown = after(old(made))[2:5]
+    assert progress["data"]["output"] == ""
+    assert marked(shown["attachment"]["stdout"])
+
+
 def test_the_newest_copy_of_an_unknown_tool_goes_too() -> None:
     """Nothing keeps its state there."""
     made = ClaudeSession()

@@ -58,6 +58,7 @@ TURNS = {
     "what the agent put there": (message("user", "<session_context>\n..."), Role.OTHER),
     "what makes the model go on": (message("user", "System: Please continue."), Role.OTHER),
     "a prompt that only begins alike": (message("user", "System: it is slow."), Role.USER),
+    "a prompt with more": (message("user", "Please continue. Then mend b.py."), Role.USER),
     "a hook": (message("user", [{"text": "<hook_context>x"}]), Role.OTHER),
     "nothing": (message("user", ""), Role.OTHER),
     "an answer": (message("gemini"), Role.ASSISTANT),
@@ -122,6 +123,21 @@ def test_the_exit_code_of_a_command_stays(around: str, tmp_path: Path) -> None:
     now = json.loads(path.read_bytes())["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]
     assert "Exit Code: 2\n" in now["output"]
     assert "tide_100_gauge.c: it" not in now["output"]
+
+
+def test_what_was_read_says_nothing_of_a_command(tmp_path: Path) -> None:
+    """A log is no JSON, though it begins like a list."""
+    lines = [f"[2026] tide_{each}_gauge is read" for each in range(200)]
+    log = "\n".join([*lines[:100], "Exit Code: 3", *lines[100:], "Exit Code: 4", "Process Group PGID: 7"])
+    call = used("read_file", {"file_path": "/ci.log"}, log)
+    made = [message("user", "Go."), message("gemini", toolCalls=[call])]
+    for number in range(5):
+        made += [{**message(kind, "And?"), "id": f"{kind}{number}"} for kind in ("user", "gemini")]
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({**OUTER, "messages": made}))
+    compress_session(path, EAGER)
+    now = json.loads(path.read_bytes())["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]
+    assert not now["output"].startswith("Exit Code")
 
 
 def test_an_error_is_known() -> None:

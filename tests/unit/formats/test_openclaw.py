@@ -57,7 +57,7 @@ CLOCKS = [
     "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly.",
     "[cron:f37c dream] Go on.",
     "System: [12:00] Done.",
-    "System: [12:00] One.\nSystem: \nSystem: [12:01] Two.\n\nRead HEARTBEAT.md if it exists",
+    "System: [12:00] One.\nSystem: \nSystem: [12:01] Two.\n\nRead HEARTBEAT.md if it exists (workspace context).",
 ]
 
 
@@ -67,6 +67,8 @@ def test_what_a_clock_asks_begins_no_turn(said: str) -> None:
     made.user(said)
     assert survey_of(made).lines[-1].role is Role.OTHER
     made.user("System: [12:00] The model was changed.\n\nWhat is the tide?")
+    assert survey_of(made).lines[-1].role is Role.USER
+    made.user("System: Ubuntu. Why does pip fail?")
     assert survey_of(made).lines[-1].role is Role.USER
     made.user(f"What does {said} say?")
     assert survey_of(made).lines[-1].role is Role.USER

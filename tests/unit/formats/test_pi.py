@@ -90,8 +90,8 @@ def test_the_blocks_of_an_answer() -> None:
     assert [(block.kind, block.path[2:], block.tool, block.call) for block in found.blocks] == [
         (Kind.THINKING, (0,), "", ""),
         (Kind.ARGUMENT, (2, "arguments"), "write", "call_1"),
-        (Kind.MIRROR, (2, "partialJson"), "write", "call_1"),
-        (Kind.MIRROR, (2, "partialArgs"), "write", "call_1"),
+        (Kind.MIRROR, (2, "partialJson"), "", "call_1"),
+        (Kind.MIRROR, (2, "partialArgs"), "", "call_1"),
     ]
     assert [(tie.path[2:], tie.value) for tie in found.facts.ties] == [
         ((1, "textSignature"), None),
