@@ -24,11 +24,11 @@ def propose(view: View) -> Iterator[Change]:
         task += line.facts.task or line.role is Role.USER
         for block in line.blocks:
             is_theirs = block.kind is Kind.MIRROR and block.tool and block.tool.lower() not in view.form.tools
-            # What took the place of output is nobody's.
+            # Our own replacement is no state.
             if is_theirs and not view.holds_ours(block):
                 is_state = not block.call or block.size <= view.form.longest_state
                 of = block.tool, block.path, task if block.tool in view.form.of_tasks else 0
-                # An older state must not stand for one that goes.
+                # If the newest is removed, do not keep an older one instead.
                 newest[of] = (number, block.path) if is_state else None
     stay = frozenset(newest.values())
     loosened = thinking.loosened_lines(view)

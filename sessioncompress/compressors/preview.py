@@ -147,8 +147,7 @@ def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Pa
             size = _size(text) - _size(text[:start]) - _size(text[end:])
         what = marker.left_out(_lines(gap), of_lines, size)
         note = marker.marker(what, wording.ref, in_arguments=wording.in_arguments)
-        # A marker is a line of its own, or stands inside the one line that it cuts: on both sides of it the rests of
-        # two lines would read as one.
+        # Put the marker on its own line unless it cuts within one line: parts of two lines must not read as one.
         is_in_line = "\n" not in gap[:-1]
         before = "" if is_in_line or not start or text[start - 1] == "\n" else "\n"
         after = "\n" if gap.endswith("\n") or (end < len(text) and not is_in_line) else ""
@@ -220,7 +219,7 @@ def between_words(text: str, at: int, step: int) -> int:
     return next((place for place in places if text.count('"', begins, place) % 2 == 0), places[0] if places else at)
 
 
-BEGINS_JSON = ("{", "[", '"')
+_BEGINS_JSON = ("{", "[", '"')
 _DEEPEST = 3
 """Levels of JSON inside JSON that are parsed."""
 _CODE = re.compile(r"\\u00([2-7][0-9a-fA-F])")
@@ -237,7 +236,7 @@ def said(text: str) -> str:
         # JSON in JSON has its quotes escaped.
         if depth and '\\"' not in text:
             break
-        if not text.lstrip().startswith(BEGINS_JSON) or text.count("\\n") <= text.count("\n"):
+        if not text.lstrip().startswith(_BEGINS_JSON) or text.count("\\n") <= text.count("\n"):
             break
         # A backslash first, behind which nothing is escaped.
         text = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')

@@ -98,8 +98,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         most = REPORT if view.is_report(change.line, block) else view.policy.preview_max_bytes
         limit = min(most + view.policy.result_limit, block.size * 3 // 4)
         shown = change.treatment is Treatment.PREVIEW
-        above, rest = _parted(text, context)
-        own = said(rest) if above or not text.startswith(NAMED) else rest
+        above, rest, own = _parted(text, context)
         ended: list[str] = []
         if (change.note or shown) and (ending := view.form.ended) is not None:
             # In JSON the quotes of texts that hold some are escaped.
@@ -144,12 +143,16 @@ def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (
     return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 
 
-def _parted(text: str, context: Context) -> tuple[str, str]:
-    """Part what the agent writes above a result, or around a file, from what the result says."""
+def _parted(text: str, context: Context) -> tuple[str, str, str]:
+    """Split off what the agent writes above a result, or around a file; return it, the rest, and what the rest says."""
     preamble = context.view.form.preamble
     if preamble and (above := preamble.match(text)):
-        return above.group(), text[above.end() :]
-    return "", text[slice(*own_part(text).span)] if text.startswith(NAMED) else text
+        rest = text[above.end() :]
+        return above.group(), rest, said(rest)
+    if text.startswith(NAMED):
+        content = text[slice(*own_part(text).span)]
+        return "", content, content
+    return "", text, said(text)
 
 
 def _headed(new: str, ended: Sequence[str]) -> str:
@@ -171,7 +174,7 @@ def _previews(
     room, part = index.ends, own_part(text)
     if context.view.is_report(change.line, block):
         yield preview(text, room, wording, keep=_CONCLUSIONS, part=part), NOTHING
-    # What says how it ended is of a command, whoever ran it.
+    # Only a command reports how it ended, even if another tool waited for it.
     ran = change.failures or bool(ended)
     keep = lines_of(text, failed) if ran else None
     if index.ends:

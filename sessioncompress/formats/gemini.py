@@ -102,8 +102,7 @@ class GeminiReader(base.Reader):
         io = 0 if self._given.issuperset(names) else _sent([part for _, part in results])
         several = () if one.name else names
         copy_of = message.removesuffix(_COPIED) if message.endswith(_COPIED) else ""
-        given = (values.fields(part["functionResponse"]) for _, part in results)
-        failed = any("error" in values.fields(each.get("response")) for each in given)
+        failed = any("error" in values.fields(values.at(part, ("functionResponse", "response"))) for _, part in results)
         facts = Facts(several=several, copy_of=copy_of, failed=failed) if several or copy_of or failed else PLAIN
         reads = _sent([part for _, part in parts]) if io else 0
         return line_of(raw, Role.RESULT, blocks, message, answers=one.name, io=io, reads=reads, facts=facts)

@@ -40,10 +40,9 @@ class OhMyPiReader(pi.PiReader):
             return [block for path, each in found for block in values.whole(Kind.MIRROR, path, each, "", "")]
         if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
             return super().entry_blocks(entry)
+        call = values.text(entry["data"].get("toolCallId"))
         # Without its tool, of which it is no state.
-        return values.whole(
-            Kind.MIRROR, _ARGUMENTS, entry["data"]["args"], "", values.text(entry["data"].get("toolCallId"))
-        )
+        return values.whole(Kind.MIRROR, _ARGUMENTS, entry["data"]["args"], "", call)
 
 
 class OhMyPi(pi.FamilyFormat):

@@ -32,7 +32,7 @@ _OUTPUT: JsonPath = ("message", "output")
 _STATE: JsonPath = ("data",)
 _THOUGHTS = ("thinking", "redactedThinking")
 _PARTIAL = ("partialJson", "partialArgs")
-"""The arguments of a call as they came in, which some providers leave behind."""
+"""Keys of the raw streamed arguments, which some providers leave in a call."""
 _FIRST_TREE = 2
 """The first version of the header whose entries name their parent."""
 
@@ -45,10 +45,8 @@ class PiReader(base.Reader):
 
     purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     linking = ("type", "id", "parentId", "firstKeptEntryId", "message.role", "message.toolCallId")
-    not_asked: tuple[str, ...] = ()
-    """The beginnings of what the agent itself says in the user's name."""
-    events = re.compile("")
-    """What the agent puts above the user's words, in the same text."""
+    not_asked: re.Pattern[str] | None = None
+    """Matches the beginning of a text that the agent itself writes in the user's name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,9 +81,7 @@ class PiReader(base.Reader):
         """True if a person asked: not the agent that began this session, a summary that goes on, or a clock."""
         if message.get("role") != "user" or message.get("attribution") == "agent" or message.get("synthetic") is True:
             return False
-        text = values.words(message.get("content"))
-        said = self.events.sub("", text, count=1)
-        return (said != "" or text == "") and not said.startswith(self.not_asked)
+        return self.not_asked is None or self.not_asked.match(values.words(message.get("content"))) is None
 
     def _other(self, raw: bytes, names: tuple[str, str], entry: Entry) -> Line:
         kind = entry.get("type")
@@ -448,8 +444,11 @@ class OpenClawReader(PiReader):
         "exec": Purpose.COMMAND,
         "process": Purpose.COMMAND,
     }
-    not_asked = ("[OpenClaw heartbeat", "Read HEARTBEAT.md if it exists (workspace context)", "[cron:")
-    events = re.compile(r"\ASystem: \[[^\n]*(?:\n+System:[^\n]*)*+\n*")
+    # Events of the system may precede a person's words, but no text at all is a person's picture.
+    not_asked = re.compile(
+        r"\A(?!\Z)(?:System: \[[^\n]*(?:\n+System:[^\n]*)*+\n*)?+"
+        r"(?:\Z|\[OpenClaw heartbeat|Read HEARTBEAT\.md if it exists \(workspace context\)|\[cron:)"
+    )
 
 
 _OPENCLAW_TOOLS = "edit grep find ls web_search web_fetch session_status browser"

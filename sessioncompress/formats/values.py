@@ -85,12 +85,11 @@ def fields(value: Any) -> Mapping[str, Any]:
 
 def at(value: Any, path: JsonPath) -> Any:
     """Find the value at a path; None where none is there."""
-    for step in path:
-        try:
+    with suppress(KeyError, IndexError, TypeError):
+        for step in path:
             value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
+        return value
+    return None
 
 
 def part_text(part: Any) -> str:
@@ -216,7 +215,7 @@ def marked_leaves(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) 
 
 
 def marked_images(path: JsonPath, content: Any, tool: str = "", call: str = "") -> list[Block]:
-    """Find what may stand in the place of an image, or a document, among these parts: a marker, or a preview."""
+    """Find the parts that may replace an image or a document: a marker or a preview."""
     found: list[Block] = []
     for index, part in parts(content):
         said = text(part.get("text"))

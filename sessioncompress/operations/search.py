@@ -31,7 +31,7 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 class SearchStats(Struct, frozen=True, rename="camel"):
-    """Where a text was found in one session. `cut`: in more places than these. `shortened`: some text is not there."""
+    """Where a text was found in one session. `cut`: more places exist. `shortened`: some text was replaced."""
 
     path: str
     packed: bool

@@ -44,14 +44,17 @@ def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()
         if gain > sum(map(cost, new)):
             accepted.add(group)
             worth |= new
-    taken = [each for each, _ in claimed if (each.group in accepted if each.group else each.line in worth)]
+
+    def accepts(change: Change) -> bool:
+        return change.group in accepted if change.group else change.line in worth
+
     # A copy goes with what it copies, whatever it costs: `forget` would leave it.
-    calls = {each.block.call for each in taken if each.block and each.block.kind is not Kind.MIRROR} - {""}
-    copies = (each for each, _ in claimed if each.block and each.block.kind is Kind.MIRROR)
-    worth.update(each.line for each in copies if each.block and each.block.call in calls)
+    of_calls = [(each, each.block) for each, _ in claimed if each.block and each.block.call]
+    calls = {block.call for each, block in of_calls if block.kind is not Kind.MIRROR and accepts(each)}
+    worth.update(each.line for each, block in of_calls if block.kind is Kind.MIRROR and block.call in calls)
     by_line: dict[int, list[Change]] = {}
     for change, _ in claimed:
-        if change.group in accepted if change.group else change.line in worth:
+        if accepts(change):
             by_line.setdefault(change.line, []).append(change)
     return {number: tuple(by_line[number]) for number in sorted(by_line)}
 

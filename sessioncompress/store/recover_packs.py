@@ -146,9 +146,8 @@ def _settle_moved(root: Path) -> None:
             holding.setdefault(entry.content, []).append((pack, entry))
     for pack in packs:
         mine = {entry.path: holding[entry.content] for entry in pack.packed()}
-        if mine and all(
-            any(other[0] is not pack and reads_back(*other) for other in others) for others in mine.values()
-        ):
+        copies = ((one is not pack and reads_back(one, entry) for one, entry in others) for others in mine.values())
+        if mine and all(map(any, copies)):
             for others in mine.values():
                 others[:] = [other for other in others if other[0] is not pack]
             pack.mark(dict.fromkeys(mine, State.MOVED))

@@ -126,8 +126,14 @@ _WORST: dict[str, tuple[str, ...]] = {
         *("Exit Code: 1\n\n\n", "Exit Code: 1" + "\n" * 9),
     ),
     "formats.claude.ClaudeCode.ended": ("Exit code ", "Exit code 1\n", "Exit code 1234"),
-    "formats.pi.PiReader.events": ("a",),
-    "formats.pi.OpenClawReader.events": ("System: [", "System: [\n", "System:\n", "\n", "System: [a\n\n", "System: "),
+    "formats.pi.OpenClawReader.not_asked": (
+        "System: [",
+        "System: [\n",
+        "System:\n",
+        "\n",
+        "System: [a\n\n",
+        "System: ",
+    ),
     "compressors.results._JSON": (" ", "[", "[ ", " [", "{"),
     "formats.openai_chat._EXIT": ("exit code ", "exit ed with ", "exit code    ", "exit_status 12345"),
     "formats.claude.ClaudeCode.links": (

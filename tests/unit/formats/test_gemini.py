@@ -108,36 +108,34 @@ def test_blocks(entry: Any, blocks: Any) -> None:
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
 
 
+def left_of(call: dict[str, Any], folder: Path) -> str:
+    """Return what a run leaves of an old call's output."""
+    made = [message("user", "Go."), message("gemini", toolCalls=[call])]
+    for number in range(5):
+        made += [{**message(kind, "And?"), "id": f"{kind}{number}"} for kind in ("user", "gemini")]
+    path = folder / "s.json"
+    path.write_text(json.dumps({**OUTER, "messages": made}))
+    compress_session(path, EAGER)
+    now = json.loads(path.read_bytes())["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]
+    return str(now["output"])
+
+
 @pytest.mark.parametrize("around", ["{}", "<untrusted_context>\n{}\n</untrusted_context>"], ids=["bare", "tagged"])
 def test_the_exit_code_of_a_command_stays(around: str, tmp_path: Path) -> None:
     """It stands below the output, with more behind it."""
     names = "\n".join(f"tide_{each}_gauge.c: it is compiled" for each in range(200))
     output = around.format(f"Output: {names}\nExit Code: 2\nSignal: (none)\nProcess Group PGID: 7")
-    call = used("run_shell_command", {"command": "make"}, output)
-    made = [message("user", "Go."), message("gemini", toolCalls=[call])]
-    for number in range(5):
-        made += [{**message(kind, "And?"), "id": f"{kind}{number}"} for kind in ("user", "gemini")]
-    path = tmp_path / "s.json"
-    path.write_text(json.dumps({**OUTER, "messages": made}))
-    compress_session(path, EAGER)
-    now = json.loads(path.read_bytes())["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]
-    assert "Exit Code: 2\n" in now["output"]
-    assert "tide_100_gauge.c: it" not in now["output"]
+    now = left_of(used("run_shell_command", {"command": "make"}, output), tmp_path)
+    assert "Exit Code: 2\n" in now
+    assert "tide_100_gauge.c: it" not in now
 
 
 def test_what_was_read_says_nothing_of_a_command(tmp_path: Path) -> None:
     """A log is no JSON, though it begins like a list."""
     lines = [f"[2026] tide_{each}_gauge is read" for each in range(200)]
     log = "\n".join([*lines[:100], "Exit Code: 3", *lines[100:], "Exit Code: 4", "Process Group PGID: 7"])
-    call = used("read_file", {"file_path": "/ci.log"}, log)
-    made = [message("user", "Go."), message("gemini", toolCalls=[call])]
-    for number in range(5):
-        made += [{**message(kind, "And?"), "id": f"{kind}{number}"} for kind in ("user", "gemini")]
-    path = tmp_path / "s.json"
-    path.write_text(json.dumps({**OUTER, "messages": made}))
-    compress_session(path, EAGER)
-    now = json.loads(path.read_bytes())["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]
-    assert not now["output"].startswith("Exit Code")
+    now = left_of(used("read_file", {"file_path": "/ci.log"}, log), tmp_path)
+    assert not now.startswith("Exit Code")
 
 
 def test_an_error_is_known() -> None:
