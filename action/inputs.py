@@ -27,6 +27,7 @@ class Inputs:
     preset: str
     compact: str
     keep_originals: bool
+    force: bool
     fail_if_larger: bool
 
 
@@ -41,6 +42,7 @@ def inputs_of(environ: Mapping[str, str]) -> Inputs:
         environ[f"{VARIABLE}PRESET"],
         _choice("compact", environ[f"{VARIABLE}COMPACT"], NEVER, ALWAYS, IF_DUE),
         _choice("originals", environ[f"{VARIABLE}ORIGINALS"], "commit", "none") == "commit",
+        _choice("force", environ[f"{VARIABLE}FORCE"], "true", "false") == "true",
         _choice("fail-if-larger", environ[f"{VARIABLE}FAIL_IF_LARGER"], "true", "false") == "true",
     )
 
@@ -54,7 +56,8 @@ def _choice(name: str, value: str, *choices: str) -> str:
 
 def arguments(inputs: Inputs) -> list[str]:
     """Return the command's arguments. Without originals the journal is committed too: later runs know ours by it."""
-    return _asked("compress", inputs, *([] if inputs.keep_originals else ["--no-backup"]))
+    options = ["--no-backup"] * (not inputs.keep_originals) + ["--force"] * inputs.force
+    return _asked("compress", inputs, *options)
 
 
 def to_compact(inputs: Inputs) -> list[str]:

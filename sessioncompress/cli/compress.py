@@ -55,7 +55,9 @@ if TYPE_CHECKING:
 @options.IDLE_SECONDS
 @options.LOG
 @click.option(
-    "--force", is_flag=True, help="Also compress sessions under the size threshold, and for savings under minSavedKB."
+    "--force",
+    is_flag=True,
+    help="Also compress sessions that are under the size threshold or grew little, and for savings under minSavedKB.",
 )
 @options.FORMAT
 @cluster.ENGINE

@@ -51,18 +51,16 @@ class Ours:
         return next((found for each in self.recorded if (found := each.origin(key)) is not None), None)
 
 
-def standings(lines: Lines, shape: Shape, policy: Policy, earlier: int = 0) -> tuple[Standing, ...]:
+def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...]:
     """Decide where each line stands. Lines off the live path are old: the user can go back to them.
 
-    If an entry could stand anywhere, no one knows what is recent: all is protected. `earlier` turns stand before these
-    lines.
+    If an entry could stand anywhere, no one knows what is recent: all is protected.
     """
     if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
         return (Standing.PROTECTED,) * len(lines)
     live, wanted = shape.live, policy.turn_threshold_before_compress
     turns = turns_on(lines, live)
-    there = wanted <= len(turns) and wanted < earlier + len(turns)
-    start = len(live) if wanted == 0 else turns[-wanted] if there else 0
+    start = len(live) if wanted == 0 else turns[-wanted] if wanted < len(turns) else 0
     if policy.protect_tokens is not None:
         start = max(start, _newest_steps(lines, live, policy.protect_tokens, policy.at_rest))
     found = [Standing.OLD] * len(lines)
@@ -165,7 +163,7 @@ class View(Struct, dict=True, eq=False):
     @cached_property
     def standing(self) -> tuple[Standing, ...]:
         """Where each line stands: see standings()."""
-        return standings(self.lines, self.survey.shape, self.policy, self.survey.before.turns)
+        return standings(self.lines, self.survey.shape, self.policy)
 
     @cached_property
     def latest_thinking(self) -> frozenset[int]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from sessioncompress.core.model import NO_PREFIX, PLAIN, Call, Facts, Line, Prefix, Role, Shape
+from sessioncompress.core.model import PLAIN, Call, Facts, Line, Role, Shape
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
@@ -47,10 +47,10 @@ class Lines(list[Line]):
         """When each line was written, in milliseconds."""
         return [line.time for line in self]
 
-    def not_understood(self, first: int | None = None) -> int:
-        """Count the lines, or among the `first` ones, that our parser does not read."""
-        opaque = self.roles[:first].count(Role.OPAQUE)
-        return opaque + sum(facts.foreign for facts in self.facts[:first] if facts is not PLAIN)
+    def not_understood(self) -> int:
+        """Count the lines that our parser does not read."""
+        opaque = self.roles.count(Role.OPAQUE)
+        return opaque + sum(facts.foreign for facts in self.facts if facts is not PLAIN)
 
     def opaque(self) -> list[int]:
         """List the numbers of these lines, counted from 0."""
@@ -58,15 +58,11 @@ class Lines(list[Line]):
 
 
 class Survey(NamedTuple):
-    """One reading of a session: its lines, their shape, and its size in bytes.
-
-    Of a session that an earlier run finished up to somewhere, `before` says what was not read; `size` counts it.
-    """
+    """One reading of a session: its lines, their shape, and its size in bytes."""
 
     lines: Lines
     shape: Shape
     size: int
-    before: Prefix = NO_PREFIX
 
 
 def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
@@ -166,13 +162,12 @@ SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
 def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN, among: Container[int] = EVERY) -> int:
     """Estimate what the model reads of the live path, or of some lines on it, in tokens of so many characters."""
     numbers = (number for number in read.shape.live if number not in read.shape.dead and number in among)
-    before = read.before.characters if among is EVERY else 0
-    return estimate(before + sum(read.lines[number].reads for number in numbers), each)
+    return estimate(sum(read.lines[number].reads for number in numbers), each)
 
 
 def turns_of(read: Survey) -> int:
     """Count the user turns on the live path."""
-    return read.before.turns + len(turns_on(read.lines, read.shape.live))
+    return len(turns_on(read.lines, read.shape.live))
 
 
 def messages_of(read: Survey, among: Container[int] = EVERY) -> int:

@@ -262,34 +262,6 @@ make_line: Callable[[Iterable[Any]], Line] = partial(tuple.__new__, Line)
 """Makes a line of its fields in their order, in a third of the time that calling its class takes."""
 
 
-class Prefix(NamedTuple):
-    """The part of a session that a run finished: what the next run must know of it, to begin behind it.
-
-    `size` is in bytes, `digest` the XXH3-128 of them in hex; `turns` begin in it, `characters` of it a model reads,
-    `strange` of its lines are not understood, and so many markers in it, or in its calls, are not ours. `whole` is
-    its size when the session was last read from its first line on. `form` names the session's format. `behind` are the
-    XXH3-64 in hex of the lines that follow it and are ours already: nothing more is to be done with them. `model` is
-    the newest one that the session named, which what follows may not name again.
-    """
-
-    form: str = ""
-    size: int = 0
-    lines: int = 0
-    digest: str = ""
-    turns: int = 0
-    characters: int = 0
-    strange: int = 0
-    imitated: int = 0
-    in_calls: int = 0
-    whole: int = 0
-    behind: tuple[str, ...] = ()
-    model: str = ""
-
-
-NO_PREFIX = Prefix()
-"""A session that is read from its first line on."""
-
-
 class Shape(NamedTuple):
     """How a session's lines hang together: line numbers of the live path in order, and which of them are dead."""
 

@@ -52,6 +52,9 @@ class _Row(Struct, frozen=True):
     others: tuple[bytes, ...] = ()
     """What stands in the first bytes of a file that is plainly a session, and what does not."""
 
+    compactions: tuple[bytes, ...] = ()
+    """What stands in an entry that replaces, for the model, those before it."""
+
     is_document: bool = False
 
     folders: tuple[tuple[str, str, str], ...] = ()
@@ -62,9 +65,6 @@ class _Row(Struct, frozen=True):
 
     is_nameless: bool = False
     """It names no agent: a file of it that is only met in a folder may be anything, test data say."""
-
-    is_revised: bool = False
-    """Later lines may take the place of any before them, or take it back: nothing of a session is finished."""
 
     is_indexed: bool = False
     """The agent keeps places in the file elsewhere, see Format.pointers()."""
@@ -92,6 +92,7 @@ TABLE = (
         # Its relatives begin alike, and so does a harness of DeepSeek's.
         keys=(b'"type":"session"', b'"id"', b'"timestamp"', b'"cwd"'),
         others=(b'"createdAt"', b'"seq"'),
+        compactions=(b'"type":"compaction"', b'"type":"reset_boundary"'),
         folders=(("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"), ("PI_CODING_AGENT_SESSION_DIR", "", "")),
     ),
     _Row(
@@ -132,6 +133,7 @@ TABLE = (
         _Said("Claude Code", "2.1.100, 2.1.332", "JSON lines; those of its subagents too"),
         keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
         others=(b'"parts"',),
+        compactions=(b'"subtype":"compact_boundary"',),
         folders=(
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
@@ -144,6 +146,7 @@ TABLE = (
         ("type", "session_meta"),
         _Said("Codex CLI", "0.169.0", "JSON lines: rollouts that begin with `session_meta`"),
         keys=(b'"type":"session_meta"', b'"timestamp"', b'"payload"', b'"cwd"'),
+        compactions=(b'"type":"compacted"',),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
         is_indexed=True,
     ),
@@ -154,9 +157,9 @@ TABLE = (
         ("projectHash", None),
         _Said("Gemini CLI", "0.61.0", "JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions"),
         keys=(b'"sessionId"', b'"projectHash"'),
+        compactions=(b"<state_snapshot>",),
         is_document=True,
         folders=(("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),),
-        is_revised=True,
     ),
     _Row(
         "opencode",
@@ -165,6 +168,7 @@ TABLE = (
         ("info", None),
         _Said("OpenCode", "1.18.34, after `opencode import`", "one JSON document, as `opencode export` writes it"),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
+        compactions=(b'"type": "compaction"',),
         is_document=True,
     ),
     _Row(
@@ -194,7 +198,8 @@ TABLE = (
 
 NAMES = tuple(sorted(row.name for row in TABLE))
 NAMELESS = frozenset(row.name for row in TABLE if row.is_nameless)
-REVISED = frozenset(row.name for row in TABLE if row.is_revised)
+COMPACTIONS = frozenset(mark for row in TABLE for mark in row.compactions)
+"""What stands in a session that its agent compacted. In what a user or a tool said, quotes are escaped."""
 
 _AGENTS = [row.said.agents for row in sorted(TABLE, key=lambda row: row.is_nameless)]
 AGENTS = f"{', '.join(_AGENTS[:-2])} or {_AGENTS[-2]}, or {_AGENTS[-1]}"

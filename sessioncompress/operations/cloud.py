@@ -29,7 +29,6 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
-from sessioncompress.store.journal import last_run
 from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, store_in
 from sessioncompress.store.lock import lock
 
@@ -193,7 +192,7 @@ def _refuse_if_leased(originals: Object, store: Store) -> None:
         return
     meta = originals.found.meta
     left = LEASE_SECONDS - (time.time() - meta["last_modified"].timestamp())
-    if left > 0 and meta["size"] > (last_run(store) or journals.load(store.journal)).lengths.originals:
+    if left > 0 and meta["size"] > journals.load(store.journal).lengths.originals:
         what = "another run has uploaded its originals, but not its journal yet"
         remedy = f"If it was killed, run again in {counted(round(left / 60) + 1, 'minute', 'minutes')}."
         raise InUse(what, where=originals.url, state=NOT_CHANGED, remedy=remedy)

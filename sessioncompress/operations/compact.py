@@ -28,7 +28,7 @@ from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import markers_of
-from sessioncompress.pipeline.summary import BudgetStats, Status, Summarized, known_lines, recorded_now, to_json
+from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summarized, noted, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 from sessioncompress.store.runs import written_by
@@ -135,7 +135,7 @@ def compact_session(
     ):
         budget = None
         if if_due or policy.log_file is not None:
-            budget = judge_open(session.part, session.store, policy, form, to_compact=if_due)
+            budget = judge_open(session.known, session.store, policy, form, to_compact=if_due)
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
@@ -214,7 +214,7 @@ class _Compaction:
 
     def _too_little(self, reason: str) -> str:
         """Say besides what to do where there is more to sum up than the model reads by now."""
-        rewritten = self._session.part.known.rewritten.rows.keys()
+        rewritten = self._session.known.rewritten.rows.keys()
         # A restore would take out a summary of ours with it.
         if self._latest is not None or rewritten.isdisjoint(for_the_model(self._session.read)):
             return reason
@@ -278,7 +278,7 @@ class _Compaction:
     def _strangers(self) -> int:
         """Count the texts with a marker of which no store here has the originals."""
         session = self._session
-        if session.part.journal.runs or not any(block.marked for line in session.read.lines for block in line.blocks):
+        if session.known.journal.runs or not any(block.marked for line in session.read.lines for block in line.blocks):
             return 0
         return markers_of(session.session, session.form.name).texts
 
@@ -399,11 +399,11 @@ class _Compaction:
         }
 
     def _unchanged(self, reason: str = "") -> CompactStats:
-        session, runs = self._session, self._session.part.journal.runs
+        session, runs = self._session, self._session.known.journal.runs
         read, run = session.read, runs[-1] if runs else None
         size, tokens = session.session.size, tokens_of(read, session.each)
         messages = messages_of(read, frozenset(for_the_model(read)))
-        since = None if run is None or run.restored else EVERY[known_lines(read, run) :]
+        since = None if run is None or run.restored else EVERY[noted(run, LINES) :]
         return CompactStats(
             session.where,
             session.form.name,
@@ -412,7 +412,7 @@ class _Compaction:
             size_after=size,
             tokens_before=tokens,
             tokens_after=tokens,
-            tokens_recorded=recorded_now(session.part.known.newest, session.part.journal),
+            tokens_recorded=recorded_now(session.known.newest, session.known.journal),
             messages_before=messages,
             messages_kept=messages,
             strategy=self._rules.keep,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,11 @@ from msgspec.structs import replace
 from sessioncompress.core import text
 from sessioncompress.operations import log
 from sessioncompress.pipeline import reading, triage
-from sessioncompress.pipeline.incremental import NotFinished, Part, behind
+from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, to_json
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import journal as journals
-from sessioncompress.store.journal import last_run
 from sessioncompress.store.layout import Store, has_leftovers, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import Command
@@ -86,28 +83,28 @@ def _told_again(stats: CompressionStats, path: Path, policy: Policy, run_id: str
 def rehearse_open(
     session: OpenSession, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
 ) -> CompressionStats:
-    """Do a dry run over an open session, read as a whole."""
+    """Do a dry run over an open session."""
     asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=force, form=form)
-    return _compress_whole(session, store, asked, named=True)
+    return _compress(session, store, asked, named=True)
 
 
-def rehearse(part: Part, store: Store, policy: Policy, form: str | None = None) -> CompressionStats:
-    """Do a dry run over a session that was read as a whole, without reading it again."""
+def rehearse(known: Known, store: Store, policy: Policy, form: str | None = None) -> CompressionStats:
+    """Do a dry run over a session that was read, without reading it again."""
     asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=False, form=form)
-    return _compress_part(part, store, asked)
+    return _compress_known(known, store, asked)
 
 
 def judge_open(
-    part: Part, store: Store, policy: Policy, form: str | None = None, *, to_compact: bool = False
+    known: Known, store: Store, policy: Policy, form: str | None = None, *, to_compact: bool = False
 ) -> BudgetStats:
-    """Judge an open session, read as a whole; with `to_compact` by whether a checkpoint is due."""
-    path = part.session.path
-    as_left = not has_leftovers(path) and triage.is_as_left(path, policy, os.stat(path))
+    """Judge a session; with `to_compact` by whether a checkpoint is due."""
+    path, found = known.session.path, known.session.stat
+    settled = "" if form or has_leftovers(path) else triage.settled(path, policy, found, turns_counted=True)
     # By this rule a run prunes only where the policy does.
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 
-    saves = partial(_run_saves, part.session, store, policy, form, prunes=prunes)
-    return judge(part, policy, saves, as_left=as_left, to_compact=to_compact)
+    saves = partial(_run_saves, known.session, store, policy, form, prunes=prunes)
+    return judge(known, policy, saves, settled=settled, to_compact=to_compact)
 
 
 def _run_saves(session: OpenSession, store: Store, policy: Policy, form: str | None, *, prunes: bool) -> int:
@@ -115,58 +112,38 @@ def _run_saves(session: OpenSession, store: Store, policy: Policy, form: str | N
     trial = replace(policy, prune=replace(policy.prune, enabled=prunes), budget=Budget(), log_file=None)
     found = rehearse_open(session, store, trial, form, force=True)
     if prunes and not policy.prune.enabled and not found.is_smaller:
-        # As _compress_part() does: where the rule's pruning would save too little, a run without it may still pay.
+        # As _compress_known() does: where the rule's pruning would save too little, a run without it may still pay.
         return _run_saves(session, store, policy, form, prunes=False)
     return found.tokens_before - found.tokens_after
 
 
-def refuse_in_merge(part: Part) -> None:
+def refuse_in_merge(known: Known) -> None:
     """Raise Refused if git's conflict markers stand in the session: a run would change what is to be compared."""
-    if any(facts.conflict for facts in part.known.survey.lines.facts):
-        reading.refuse_in_merge(part.session)
+    if any(facts.conflict for facts in known.survey.lines.facts):
+        reading.refuse_in_merge(known.session)
 
 
 def _compress(session: OpenSession, store: Store, asked: Asked, *, named: bool) -> CompressionStats:
-    """Read only what follows the part that an earlier run finished, if possible; else read the session as a whole."""
-    if asked.form is None:
-        last = last_run(store)
-        (check if asked.dry_run else recover)(session, store, (last or journals.load(store.journal)).lengths)
-        # Recovery cuts what a killed run appended, so that the newest whole run may end the journal only now.
-        last = last or last_run(store)
-        part = None if last is None else behind(session, last, asked.policy, named=named)
-        if part is not None:
-            with suppress(NotFinished):
-                return _compress_part(part, store, asked)
-    return _compress_whole(session, store, asked, named=named)
-
-
-def _compress_whole(session: OpenSession, store: Store, asked: Asked, *, named: bool) -> CompressionStats:
     journal = journals.load(store.journal)
     (check if asked.dry_run else recover)(session, store, journal.lengths)
-    known = reading.read_session(session, journal, asked.form, named=named)
-    return _compress_part(Part(session, known, journal), store, asked)
+    return _compress_known(reading.read_session(session, journal, asked.form, named=named), store, asked)
 
 
-def _compress_part(part: Part, store: Store, asked: Asked) -> CompressionStats:
-    refuse_in_merge(part)
+def _compress_known(known: Known, store: Store, asked: Asked) -> CompressionStats:
+    refuse_in_merge(known)
     budget = None
     if is_judged(asked.policy):
-        saves = partial(_run_saves, part.session, store, asked.policy, asked.form, prunes=True)
-        budget = judge(part, asked.policy, saves)
+        saves = partial(_run_saves, known.session, store, asked.policy, asked.form, prunes=True)
+        budget = judge(known, asked.policy, saves)
     policy = with_pruning(asked.policy, budget)
-    run = Run(part, store, asked, policy)
-    if reason := not_due(part, asked.policy, budget, force=asked.force):
-        stats = run.skipped(reason)
-    elif policy.prune.enabled and part.prefix.size:
-        # Only the whole session shows which results are old enough.
-        raise NotFinished
+    run = Run(known, store, asked, policy)
+    if settled := not_due(known, asked.policy, budget, force=asked.force, form=asked.form):
+        stats = run.left_alone(*settled)
     else:
         stats = run.compress()
         if policy is not asked.policy and not stats.is_smaller:
             # The rule asked for pruning, which would save too little. A run without it may still pay.
-            stats = Run(part, store, asked, asked.policy).compress()
-    if part.prefix.size and (asked.dry_run or stats.status is not Status.COMPRESSED):
-        part.check()
+            stats = Run(known, store, asked, asked.policy).compress()
     return replace(stats, budget=budget) if budget else stats
 
 

@@ -14,7 +14,7 @@ from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.lines import EVERY, Lines, Survey, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.operations.draft import Opened
-from sessioncompress.pipeline.summary import known_lines
+from sessioncompress.pipeline.summary import LINES, noted
 from sessioncompress.policy.model import Compact
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord
@@ -72,13 +72,13 @@ def _is_ours(session: Opened, summary: str) -> bool:
 
     Where it records none, as of a session that came without its store, the form of all of it has to be ours.
     """
-    known = {each.summary for each in session.part.journal.checkpoints if each.summary}
+    known = {each.summary for each in session.known.journal.checkpoints if each.summary}
     return merge.identity(summary) in known if known else merge.looks_ours(summary, Title)
 
 
 def latest(session: Opened) -> Latest | None:
     """Find the checkpoint that the model reads first; None where the journal does not record it as ours."""
-    read, journal = session.read, session.part.journal
+    read, journal = session.read, session.known.journal
     order = for_the_model(read)
     if not order or read.lines.roles[order[0]] is not Role.CHECKPOINT:
         return None
@@ -89,7 +89,7 @@ def latest(session: Opened) -> Latest | None:
     if (record := next(standing, None)) is None:
         return None
     # Compressing changes no number of lines, and makes those before it fewer tokens.
-    known = known_lines(read, journal.maker(record))
+    known = noted(journal.maker(record), LINES)
     return Latest(record, summary, tokens_of(read, among=EVERY[known:]))
 
 
@@ -145,11 +145,11 @@ def _summary(session: Opened, order: Sequence[int]) -> str:
 
 def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -> Iterator[tuple[int, Said]]:
     """Yield what was said in lines, in the order in which they stand there; of those `asked` only what may ask."""
-    reader, rewritten = session.form.reader(), session.part.known.rewritten
+    reader, rewritten = session.form.reader(), session.known.rewritten
     too_long = -1
     with ExitStack() as entered:
         originals = None
-        if rewritten.rows and session.part.journal.store_size:
+        if rewritten.rows and session.known.journal.store_size:
             originals = entered.enter_context(OriginalsReader(session.store.originals))
         for number, raw, whole in jsonl.pieces_of(session.session.reader, session.session.size):
             if number not in wanted and not (number in asked and reader.may_prompt(raw)):

@@ -28,7 +28,6 @@ from sessioncompress.operations.dropping import Leaving
 from sessioncompress.operations.unwinding import Names
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.check import broken
-from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.summary import LINES
 from sessioncompress.pipeline.usage import characters_per_token
@@ -54,20 +53,20 @@ def opened(
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
         (recover if writing else check)(session, store, journal.lengths)
-        part = Part(session, reading.read_session(session, journal, form, named=named), journal)
-        refuse_in_merge(part)
-        yield Opened(part, store, policy, run_id or text.run_id(time.time()))
+        known = reading.read_session(session, journal, form, named=named)
+        refuse_in_merge(known)
+        yield Opened(known, store, policy, run_id or text.run_id(time.time()))
 
 
 class Opened:
     """An open session, as it is read."""
 
-    def __init__(self, part: Part, store: Store, policy: Policy, run_id: str) -> None:
-        self.part, self.store, self.policy, self.run_id = part, store, policy, run_id
-        self.session, self.form, self.read = part.session, part.known.form, part.known.survey
-        self.where = str(part.session.path)
-        self._journal, self._known = part.journal, part.known
-        self.each = characters_per_token(part.known.newest.model)
+    def __init__(self, known: Known, store: Store, policy: Policy, run_id: str) -> None:
+        self.known, self.store, self.policy, self.run_id = known, store, policy, run_id
+        self.session, self.form, self.read = known.session, known.form, known.survey
+        self.where = str(known.session.path)
+        self._journal = known.journal
+        self.each = characters_per_token(known.newest.model)
         """The characters of a token, for what is reported; what goes by the policy counts four."""
 
     @contextmanager
@@ -86,7 +85,7 @@ class Opened:
 
     def _shortened(self, number: int) -> int:
         """Tell how many bytes of text a run took out of a line whose original is kept."""
-        rewritten = self._known.rewritten
+        rewritten = self.known.rewritten
         if number not in rewritten or rewritten[number].place is None:
             return 0
         blocks = self._journal.blocks_of(rewritten.rows[number])
@@ -168,7 +167,7 @@ class Opened:
                     what = f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, which is too large for us to read"
                     remedy = "Start a new session with what 'sessioncompress handoff' writes."
                     raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
-            draft.check(self._known, cut, self.where)
+            draft.check(self.known, cut, self.where)
             yield draft
 
     def commit(
@@ -203,7 +202,7 @@ class Opened:
             restored=self._journal.restored,
             records=(0, 0),
             originals_sha256=finished.originals_sha256,
-            session_id=self._known.session_id,
+            session_id=self.known.session_id,
             id=self.run_id,
             command=command,
         )

@@ -93,7 +93,7 @@ def question(
             return None
         is_valve = False
         if if_due or policy.budget.rule is Rule.DELIBERATE:
-            budget = judge_open(session.part, session.store, policy, form, to_compact=True)
+            budget = judge_open(session.known, session.store, policy, form, to_compact=True)
             if if_due and budget.decision != Action.COMPACT:
                 return None
             is_valve = policy.budget.rule is Rule.DELIBERATE and budget.tokens >= budget.usable

@@ -23,7 +23,6 @@ from sessioncompress.operations.packed import PackedSize
 from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short
 from sessioncompress.operations.show import original_of, recorded
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.previews import names_of_results
 from sessioncompress.pipeline.rewrite import MustStay, rewrite, value_at
@@ -324,17 +323,17 @@ def samples(path: Path, policy: Policy = BALANCED, *, form: str | None = None, m
     with suppress(SessionCompressError), open_session(path, writing=False) as session:
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
-        part = Part(session, reading.read_session(session, journal, form), journal)
-        view = View(part.known.survey, policy, part.known.form, Ours((journal,)))
-        return _kept(part, view, store, most) or _planned(part, view, most)
+        known = reading.read_session(session, journal, form)
+        view = View(known.survey, policy, known.form, Ours((journal,)))
+        return _kept(known, view, store, most) or _planned(known, view, most)
     return []
 
 
-def _kept(part: Part, view: View, store: Store, most: int) -> list[Sample]:
+def _kept(known: reading.Known, view: View, store: Store, most: int) -> list[Sample]:
     """Make samples of results that runs replaced, with their originals from the store."""
     found = [
         (origin.bytes, block.tool, number, block)
-        for number, record in part.known.rewritten.items()
+        for number, record in known.rewritten.items()
         for block in view.lines[number].blocks
         if record.place is not None and block.marked and block.kind is Kind.RESULT
         if (origin := view.ours.origin((block.digest, block.kind, block.call))) is not None
@@ -344,10 +343,10 @@ def _kept(part: Part, view: View, store: Store, most: int) -> list[Sample]:
     if not chosen:
         return made
     with OriginalsReader(store.originals) as originals:
-        for number, raw in part.lines(sorted(chosen)):
-            block, record = chosen[number], part.known.rewritten[number]
-            rows = part.journal.originals(bytes.fromhex(record.sha256))
-            for each in (each for row in rows for each in part.journal.blocks_of(row)):
+        for number, raw in known.lines(sorted(chosen)):
+            block, record = chosen[number], known.rewritten[number]
+            rows = known.journal.originals(bytes.fromhex(record.sha256))
+            for each in (each for row in rows for each in known.journal.blocks_of(row)):
                 if (each.replacement, each.kind) == (block.digest, block.kind):
                     original = parse_any(original_of(raw, record, originals, store.journal))
                     content = content_of(recorded(original, each, store.journal), each.kind)
@@ -356,9 +355,9 @@ def _kept(part: Part, view: View, store: Store, most: int) -> list[Sample]:
     return made
 
 
-def _planned(part: Part, view: View, most: int) -> list[Sample]:
+def _planned(known: reading.Known, view: View, most: int) -> list[Sample]:
     """Make samples of results that a run would replace."""
-    planned = plan(view, part.known.rewritten.rows)
+    planned = plan(view, known.rewritten.rows)
     found = [
         (change.block.size, change.block.tool, number, (change.block, change))
         for number, changes in planned.items()
@@ -368,9 +367,9 @@ def _planned(part: Part, view: View, most: int) -> list[Sample]:
     ]
     chosen = _largest(found, most)
     if chosen:
-        view.indexes = names_of_results(part, view, planned)
+        view.indexes = names_of_results(known, view, planned)
     made: list[Sample] = []
-    for number, raw in part.lines(sorted(chosen)):
+    for number, raw in known.lines(sorted(chosen)):
         with suppress(CannotSplice, MustStay):
             entry = parse_any(raw)
             new = None if entry is None else rewrite(raw, entry, planned[number], view, References().refer)

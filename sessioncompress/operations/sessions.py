@@ -27,7 +27,6 @@ from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
-from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
@@ -327,13 +326,13 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     with open_session(Path(path), writing=False) as session:
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
-        part = Part(session, reading.read_session(session, journal, form), journal)
-        refuse_in_merge(part)
-        stats = judge_open(part, store, policy, form)
+        known = reading.read_session(session, journal, form)
+        refuse_in_merge(known)
+        stats = judge_open(known, store, policy, form)
         if not policy.enabled:
             return replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)
         # A rule looks at what there is, not at what a run could take: what changes nothing is never due.
-        if stats.decision == Action.COMPRESS and not (run := rehearse(part, store, policy, form)).is_smaller:
+        if stats.decision == Action.COMPRESS and not (run := rehearse(known, store, policy, form)).is_smaller:
             reason = f"{stats.reason}, but compress would change nothing: {run.reason}"
             return replace(stats, decision=Action.NONE.value, reason=reason)
         return stats

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from sessioncompress.core import text
 from sessioncompress.core.lines import EVERY, Survey, messages_of, tokens_of, turns_of
 from sessioncompress.core.text import KB
-from sessioncompress.pipeline.summary import TURNS, BudgetStats, all_messages, is_since, known_lines, noted
+from sessioncompress.pipeline.summary import LINES, TURNS, BudgetStats, is_since, noted
 from sessioncompress.pipeline.usage import ANY, Answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord
@@ -59,7 +59,8 @@ Decision = tuple[Action, str]
 class Situation(Struct, frozen=True, dict=True):
     """What a rule may look at: sizes in bytes, the rest in tokens, messages, turns or seconds.
 
-    `since_*` count from the last run, None where there was none. `as_left`: nothing came since that run. `error` is
+    `since_*` count from the last run, None where there was none. `settled`: why a run after that one would do
+    nothing, empty where it may. `error` is
     what the newest answer failed with, empty where it did not fail or a run came since; so is `cut_short`.
     `pruning_saves` is asked only by rules that measure what pruning would leave.
     """
@@ -72,7 +73,7 @@ class Situation(Struct, frozen=True, dict=True):
     since_turns: int | None
     since_messages: int | None
     since_seconds: float | None
-    as_left: bool
+    settled: str
     error: str
     pruning_saves: Callable[[], int]
     cut_short: bool = False
@@ -112,10 +113,10 @@ def _by_size(situation: Situation, policy: Policy) -> Decision:
     limit = policy.size_threshold_kb * KB
     sizes = f"{situation.size / KB:,.0f} KB, sizeThresholdKB {policy.size_threshold_kb:,}"
     turns = situation.turns if situation.since_turns is None else situation.since_turns
-    if situation.as_left:
-        return Action.NONE, f"already compressed, nothing new since ({sizes})"
     if policy.every_turns is not None and turns >= policy.every_turns:
         return Action.COMPRESS, f"{turns:,} turns since the last run, everyTurns {policy.every_turns:,}"
+    if situation.settled:
+        return Action.NONE, f"{situation.settled} ({sizes})"
     if situation.size >= limit:
         return Action.COMPRESS, f"the file is over its threshold: {sizes}"
     return Action.NONE, f"the file is under its threshold: {sizes}"
@@ -176,7 +177,7 @@ def _by_deliberation(situation: Situation, policy: Policy) -> Decision:
 
 def _unless_done(situation: Situation, why: str) -> Decision:
     """A run over what the last one left would take nothing more: then only a summary helps."""
-    if situation.as_left:
+    if situation.settled:
         return Action.COMPACT, f"{why}, and the last run left it that way"
     return Action.COMPRESS, why
 
@@ -222,10 +223,10 @@ def judged(
     *,
     path: str,
     form: str,
-    as_left: bool = False,
+    settled: str = "",
     to_compact: bool = False,
 ) -> BudgetStats:
-    """Judge a session, or what follows the part of it that `run`, its newest run, finished.
+    """Judge a session after `run`, its newest run.
 
     `pruning_saves` says how many tokens pruning would save the model; only some rules ask. With
     `to_compact` the question is whether a checkpoint is due.
@@ -250,11 +251,11 @@ def judged(
         turns=turns,
         tokens=estimated if recorded is None or is_stale else recorded + (answers.behind or 0),
         model=limits,
-        messages=all_messages(read, run),
+        messages=messages_of(read),
         since_turns=None if run is None else max(turns - noted(run, TURNS), 0),
-        since_messages=None if run is None else messages_of(read, EVERY[known_lines(read, run) :]),
+        since_messages=None if run is None else messages_of(read, EVERY[noted(run, LINES) :]),
         since_seconds=None if ran_at is None else max(time.time() - ran_at, 0),
-        as_left=as_left,
+        settled=settled,
         # A run since then has changed what the next request holds.
         error=last.error if last is not None and is_since(last, run) else "",
         pruning_saves=pruning_saves,

@@ -16,12 +16,11 @@ def check(
     changed: Sequence[int],
     where: str,
     is_free: Callable[[int, Block], bool],
-    first: int = 0,
 ) -> None:
     """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
 
-    `first` is the number of the first of them in the session. A protected line may lose copies that `is_free` says, and
-    nothing else. Raises Damaged: it means an error in this program, and the session is not changed.
+    A protected line may lose copies that `is_free` says, and nothing else. Raises Damaged: it
+    means an error in this program, and the session is not changed.
     """
     if len(before) != len(after):
         raise broken("the number of lines differs", where)
@@ -37,14 +36,14 @@ def check(
         elif now.size >= was.size:
             fault = "a line would grow"
         if fault:
-            raise broken(fault, where, first + number)
+            raise broken(fault, where, number)
     named = frozenset(changed)
     ids_differ = False
     for number, (was, now) in enumerate(zip(before, after, strict=True)):
         if was is now:
             continue
         if was.digest != now.digest and number not in named:
-            raise broken("a line would change that the plan does not name", where, first + number)
+            raise broken("a line would change that the plan does not name", where, number)
         ids_differ |= was.answers != now.answers or was.calls != now.calls
     if ids_differ and callers(before) != callers(after):
         raise broken("calls and their results would not stay together", where)

@@ -12,8 +12,8 @@ from sessioncompress.compressors.names import MOST_HELD, NOTHING, Index, Names
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.model import Change, JsonPath, Kind, Treatment
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.pipeline.incremental import Part
 from sessioncompress.pipeline.plan import Plan
+from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewrite import value_at
 
 _KEPT = 2_048
@@ -22,13 +22,11 @@ _CONTENT = b'"content":'
 """Ids and times stand before it, if the agent has such a key."""
 _BESIDE = 200
 """Bytes of types and ids among what a model reads."""
-_BEFORE = 1 << 20
-"""Bytes before the lines that are read: after each turn all before them is finished."""
 _AT_ONCE = 64
 """Lines. Many words at once cost half of what they cost line by line."""
 
 
-def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
+def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
     """Choose an index for each result that is to be previewed, by its line and place.
 
     What a model can still read is looked at first, then these results, the newest first. Of equal texts one has an
@@ -43,7 +41,6 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
         return {}
     names, preamble = Names(view.policy), view.form.preamble
     lines, dead = view.lines, view.survey.shape.dead
-    names.keep(part.before(_BEFORE))
     newest = reversed(range(len(lines)))
     stay = (
         number
@@ -51,7 +48,7 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
         if lines[number].reads and number not in dead and all(map(_is_mirror, plan.get(number, ())))
     )
     kept, size = list[bytes](), 0
-    for number, raw in part.lines(stay, _KEPT):
+    for number, raw in known.lines(stay, _KEPT):
         start = max(raw.find(_CONTENT), 0)
         kept.append(raw[start : start + lines[number].reads * 6 // 5 + _BESIDE])
         size += len(kept[-1])
@@ -65,7 +62,7 @@ def names_of_results(part: Part, view: View, plan: Plan) -> Mapping[tuple[int, J
     repeats: dict[tuple[int, JsonPath], Index] = {}
     marked = ((block.digest, block.kind, block.call) for _, block in view.blocks(Kind.RESULT) if block.marked)
     replaced = {origin.xxh3 for key in marked if (origin := view.ours.origin(key)) is not None}
-    for number, raw in part.lines(places):
+    for number, raw in known.lines(places):
         if names.is_full:
             # Older results show what they would without names.
             break

@@ -6,10 +6,10 @@ import os
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
@@ -234,18 +234,48 @@ def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, byt
 
 
 class Known(NamedTuple):
-    """A session as it was read: its format, its id, its lines, and which of them the journal knows as rewritten.
+    """An open session as it was read: its format, its id, its lines, and which of them its journal knows as rewritten.
 
     `seen` is whether it looks like one of that format, which a user may have named. `newest` is the newest answer on
     the live path, as newest() finds it.
     """
 
+    session: OpenSession
+    journal: Journal
     form: Format
     session_id: str
     survey: Survey
     rewritten: RewrittenLines
     seen: bool
     newest: Answer
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the session once more: see jsonl.pieces_of()."""
+        return jsonl.pieces_of(self.session.reader, self.session.size)
+
+    def copied(self, changing: Container[int]) -> Iterator[Piece]:
+        """Yield the session once more: the lines that are changing, and as what belongs to no line all around them."""
+        if self._is_document:
+            yield from self.pieces()
+            return
+        with self.session.reader() as file:
+            yield from jsonl.among(file, (line.size for line in self.survey.lines), changing)
+
+    def lines(self, numbers: Iterable[int], most: int = jsonl.LINE_CAP) -> Iterator[tuple[int, bytes]]:
+        """Yield some lines in any order, each with its number, or so many bytes of each."""
+        if self._is_document:
+            messages = {number: raw for number, raw, _ in self.pieces()}
+            yield from ((number, messages[number][:most]) for number in numbers)
+            return
+        starts = [*accumulate((line.size for line in self.survey.lines), initial=0)]
+        for number in numbers:
+            start, end = starts[number : number + 2]
+            yield number, os.pread(self.session.fd, min(end - start, most), start)
+
+    @property
+    def _is_document(self) -> bool:
+        """Whether there is more in the session than its messages."""
+        return sum(line.size for line in self.survey.lines) != self.session.size
 
 
 def size_of_store(store: Store) -> int:
@@ -403,7 +433,8 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
     seen = not form or known.recognizes(head)
-    return Known(known, known.named(head).id, found, rewritten, seen, newest(session, found, known, document))
+    answer = newest(session, found, known, document)
+    return Known(session, journal, known, known.named(head).id, found, rewritten, seen, answer)
 
 
 def newest(session: OpenSession, read: Survey, form: Format, document: Document | None = None) -> Answer:
@@ -412,18 +443,18 @@ def newest(session: OpenSession, read: Survey, form: Format, document: Document 
         raw, spans = document.raw, document.spans
         lines = ((number, raw[slice(*spans[number])]) for number in speaking(read))
         return newest_answer(read, form, lines, form.noted(document.outer))
-    if read.before.size + sum(line.size for line in read.lines) == session.size:
+    if sum(line.size for line in read.lines) == session.size:
         return newest_answer(read, form, _from_the_end(session, read))
     # A line sets messages, which stand in it.
     messages = {number: raw for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if whole}
     return newest_answer(read, form, ((number, messages.get(number, b"")) for number in speaking(read)))
 
 
-def read_answers(session: OpenSession, known: Known) -> Answers:
+def read_answers(known: Known) -> Answers:
     """Read once more for the answers that a session records; see Answers."""
     # Imported here because hardly any policy has a rule that asks for them.
     from sessioncompress.pipeline.usage import answers
 
-    document = jsonl.document_of(session.reader, session.size)
-    stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
+    document = jsonl.document_of(known.session.reader, known.session.size)
+    stream = known.pieces() if document is None else document.pieces()
     return answers(stream, known.survey, known.form, None if document is None else document.outer)

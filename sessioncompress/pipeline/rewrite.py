@@ -169,7 +169,6 @@ class Applied:
         self._refer = self._references.refer if self._keeps else lambda _: None
         self._has_records = journal.counts[0] > 0
         self._original = original
-        self._first = view.survey.before.lines
         self._recorded: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
         self._known_numbers: dict[bytes, set[int]] = {}
@@ -233,7 +232,7 @@ class Applied:
                 self._record(number, raw, new)
                 return new.raw
         except MustStay as error:
-            raise broken(str(error), self._where, self._first + number) from error
+            raise broken(str(error), self._where, number) from error
         except CannotSplice:
             pass
         self.left_alone.add(number)
@@ -263,7 +262,7 @@ class Applied:
             # By the records of blocks is known how many equal lines there are: is there none for this one?
             if rewritten not in self._known_numbers:
                 self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
-            is_new = self._first + number not in self._known_numbers[rewritten]
+            is_new = number not in self._known_numbers[rewritten]
         if is_new:
             place = self._journal.place(original) if self._has_records else None
             if self._keeps and place is None:
@@ -355,7 +354,7 @@ class Applied:
             records.append(
                 BlockRecord(
                     ref=origin.ref,
-                    line=self._first + number,
+                    line=number,
                     path=origin.path,
                     kind=kind,
                     tool=_writable(block.tool),

@@ -14,51 +14,43 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.compressors.names import Index
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
-from sessioncompress.core.model import NO_PREFIX, JsonPath
+from sessioncompress.core.model import JsonPath
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Entry
-from sessioncompress.pipeline import check, incremental, reading, summary, triage
-from sessioncompress.pipeline.incremental import NotFinished, Part
+from sessioncompress.pipeline import check, reading, summary, triage
 from sessioncompress.pipeline.plan import Plan, in_question, plan
 from sessioncompress.pipeline.previews import names_of_results
+from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewrite import Applied, rewrite
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.file import differences
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
-from sessioncompress.store.journal import Journal, clash
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, LineRecord, RunRecord, readable, sealed
 
 
 def judge(
-    part: Part, policy: Policy, saves: Callable[[], int], *, as_left: bool = False, to_compact: bool = False
+    known: Known, policy: Policy, saves: Callable[[], int], *, settled: str = "", to_compact: bool = False
 ) -> BudgetStats:
-    """Judge what is read of a session; `saves` says how many tokens pruning would save the model.
+    """Judge a session; `saves` says how many tokens pruning would save the model.
 
-    `to_compact` as in judged(). Raises NotFinished if that does not show what the session stands against.
+    `settled` as triage.settled() says it, `to_compact` as in judged().
     """
     # Imported here, as below, because hardly any policy has a rule.
     from sessioncompress.pipeline.budget import judged
-    from sessioncompress.pipeline.usage import answers
 
-    session, known = part.session, part.known
-    if part.prefix.size:
-        found = answers(part.read(session.reader, session.size), known.survey, known.form)
-        if not any(each.usage and each.model for each in found.answers):
-            # The model, and with it the window, may be named in what no run reads again.
-            raise NotFinished
-    else:
-        found = reading.read_answers(session, known)
-    run = part.journal.runs[-1] if part.journal.runs else None
-    if run is not None and part.journal.has_checkpoint:
+    found = reading.read_answers(known)
+    run = known.journal.runs[-1] if known.journal.runs else None
+    if run is not None and known.journal.has_checkpoint:
         # Also behind a restore: what a request held before the checkpoint is not what the next one will.
         run = run._replace(restored=False)
-    path, form = str(session.path), known.form.name
-    return judged(known.survey, found, run, policy, saves, path=path, form=form, as_left=as_left, to_compact=to_compact)
+    path, form = str(known.session.path), known.form.name
+    return judged(known.survey, found, run, policy, saves, path=path, form=form, settled=settled, to_compact=to_compact)
 
 
 def is_judged(policy: Policy) -> bool:
@@ -66,20 +58,28 @@ def is_judged(policy: Policy) -> bool:
     return policy.budget.rule is not Rule.SIZE or policy.log_file is not None
 
 
-def not_due(part: Part, policy: Policy, budget: BudgetStats | None, *, force: bool) -> str:
-    """Word why nothing is due; empty if something is. With `force` something always is."""
-    if reason := triage.may_be_cached(part.session.stat, policy):
-        return reason
+def not_due(
+    known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool, form: str | None
+) -> tuple[Status, str] | None:
+    """Return the status of a session in which nothing is due, and why; with `force` something always is."""
+    if reason := triage.may_be_cached(known.session.stat, policy):
+        return Status.SKIPPED, reason
     if policy.budget.rule is not Rule.SIZE:
         from sessioncompress.pipeline.budget import Action
 
         # What a checkpoint stands for can go, though what the model reads is little then.
-        due = force or part.journal.ends_with_checkpoint
+        due = force or known.journal.ends_with_checkpoint
         waits = budget is not None and budget.decision == Action.NONE and not due
-        return f"{budget.reason} (rule {budget.rule})" if budget and waits else ""
-    before = summary.noted(part.journal.runs[-1], summary.TURNS) if part.journal.runs else 0
-    waits = policy.every_turns is None or turns_of(part.known.survey) - before < policy.every_turns
-    return triage.too_small(part.session.size, policy, force=force) if waits else ""
+        return (Status.SKIPPED, f"{budget.reason} (rule {budget.rule})") if budget and waits else None
+    before = summary.noted(known.journal.runs[-1], summary.TURNS) if known.journal.runs else 0
+    if policy.every_turns is not None and turns_of(known.survey) - before >= policy.every_turns:
+        return None
+    if reason := triage.too_small(known.session.size, policy, force=force):
+        return Status.SKIPPED, reason
+    if force or form is not None:
+        return None
+    reason = triage.settled(known.session.path, policy, known.session.stat, turns_counted=True)
+    return (Status.UNCHANGED, reason) if reason else None
 
 
 def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
@@ -111,10 +111,7 @@ class Asked(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """What one try comes to, in bytes: `added` is what the run adds to the store, `gain` what it frees in all.
-
-    The digest of what `run` finishes is put in last; it changes no size.
-    """
+    """What one try comes to, in bytes: `added` is what the run adds to the store, `gain` what it frees in all."""
 
     view: View
     plan: Plan
@@ -126,18 +123,17 @@ class _Attempt(NamedTuple):
 
 
 class Run:
-    """One run over a session that is open, or over what of it no earlier run finished.
+    """One run over a session that is open.
 
     `policy` is the one to go by, if a rule made another one of that which was asked for.
     """
 
-    def __init__(self, part: Part, store: Store, asked: Asked, policy: Policy) -> None:
-        self._part, self._known, self._journal = part, part.known, part.journal
-        self._session = part.session
+    def __init__(self, known: Known, store: Store, asked: Asked, policy: Policy) -> None:
+        self._known, self._session, self._journal = known, known.session, known.journal
         self._store = store
         self._asked = asked
         self._policy = policy
-        self._where = str(part.session.path)
+        self._where = str(known.session.path)
         self._each = characters_per_token(self._known.newest.model)
         """The characters of a token."""
         self._ours = Ours((self._journal,))
@@ -150,17 +146,17 @@ class Run:
 
             self._strangers, self._strange_calls, _ = markers_of(self._session, self._asked.form)
 
-    def skipped(self, reason: str) -> CompressionStats:
-        """Count a session that is let alone."""
+    def left_alone(self, status: Status, reason: str) -> CompressionStats:
+        """Count a session in which nothing is due."""
         view = View(self._known.survey, self._policy, self._known.form, self._ours)
-        return replace(self._stats(view), status=Status.SKIPPED, reason=reason)
+        return replace(self._stats(view), status=status, reason=reason)
 
     def compress(self) -> CompressionStats:
-        """Rewrite the session, unless nothing of it pays. Raises NotFinished if more of it has to be read.
+        """Rewrite the session, unless nothing of it pays.
 
         Tries until no line that bears no change is left in the plan; the second try is nearly always the last.
         """
-        part, known, policy = self._part, self._known, self._policy
+        known, policy = self._known, self._policy
         # A line whose original was not kept is not changed again where originals are kept: none could be shown.
         rewritten = known.rewritten.items() if policy.keep_backup else ()
         left_alone = {number for number, record in rewritten if record.place is None}
@@ -174,16 +170,16 @@ class Run:
                 if not planned:
                     return self._unchanged(view, 0)
                 # What a second try leaves out leaves its names out.
-                indexes = indexes or names_of_results(part, view, planned)
+                indexes = indexes or names_of_results(known, view, planned)
                 view.indexes = indexes
                 sink: Rewrite | DryRun
                 if self._asked.dry_run:
-                    sink = DryRun(self._journal.lengths, part.prefix.size)
-                    stream = part.read(self._session.reader, self._session.size)
+                    sink = DryRun(self._journal.lengths)
+                    stream = known.pieces()
                 else:
                     lengths, commit_originals = self._journal.lengths, policy.commit_originals
                     sink = Rewrite(self._session, self._store, lengths, commit_originals=commit_originals)
-                    stream = part.copied(planned)
+                    stream = known.copied(planned)
                 with sink:
                     applied = Applied(view, planned, known.rewritten, self._journal, sink, self._where, self._original)
                     applied.run(stream)
@@ -196,9 +192,6 @@ class Run:
                     attempt = self._measured(view, planned, applied, sink.measure())
                     if attempt.gain < least:
                         return self._unchanged(view, max(attempt.gain, 0))
-                    if part.prefix.size and not incremental.can_follow(attempt.run.prefix):
-                        # The next run would read all of it, and find more to do though nothing was added.
-                        raise NotFinished
                     if isinstance(sink, Rewrite):
                         sink.finish()
                     if restless := self._verify(attempt, sink, left_alone):
@@ -215,14 +208,7 @@ class Run:
         return jsonl.parse_any(self._originals.line(record.place, record.sha256))
 
     def _measured(self, view: View, planned: Plan, applied: Applied, finished: Finished) -> _Attempt:
-        part, read = self._part, self._known.survey
-        prefix = NO_PREFIX
-        # Where a format was named the next run may find another one: then nothing counts as finished.
-        if self._asked.form is None:
-            markers, in_calls = summary.imitated(read._replace(lines=applied.lines), applied.ours)
-            ours = frozenset(self._known.rewritten.rows).union(applied.changed)
-            strange = (markers, self._newer(in_calls))
-            prefix = incremental.prefix_of(part, view, applied.lines, finished.size, ours, strange)
+        read = self._known.survey
         run = RunRecord(
             at=text.written_time(time.time()),
             version=VERSION,
@@ -230,12 +216,12 @@ class Run:
             original_size=self._session.size,
             compressed_size=finished.size,
             store_size=finished.originals_size,
-            boundary=part.prefix.lines + summary.boundary_of(view),
+            boundary=summary.boundary_of(view),
             stats={
                 # So that the next run knows what came since.
                 summary.TURNS: turns_of(read),
-                summary.LINES: part.prefix.lines + len(read.lines),
-                summary.MESSAGES: summary.all_messages(read, self._journal.runs[-1] if self._journal.runs else None),
+                summary.LINES: len(read.lines),
+                summary.MESSAGES: messages_of(read),
                 "linesChanged": len(applied.changed),
                 "removedBytes": applied.removed,
             }
@@ -244,8 +230,6 @@ class Run:
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
             modified=self._session.stat.st_mtime_ns,
-            start=self._journal.size,
-            prefix=prefix,
             id=self._asked.run_id,
             command=Command.COMPRESS,
             again=applied.claimed,
@@ -259,10 +243,9 @@ class Run:
     def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun, left_alone: set[int]) -> set[int]:
         """Check the new session's structure; find the lines that a second run over it would change."""
         view, applied, read = attempt.view, attempt.applied, self._known.survey
-        first = self._part.prefix.lines
-        check.check(read.lines, applied.lines, view.standing, applied.changed, self._where, view.is_free, first)
+        check.check(read.lines, applied.lines, view.standing, applied.changed, self._where, view.is_free)
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
-        found = Survey(applied.lines, read.shape, attempt.finished.size, self._part.prefix)
+        found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
         second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
         if not second or isinstance(sink, DryRun):
@@ -273,7 +256,7 @@ class Run:
             made.add(record)
         view = replace(view, ours=Ours((self._journal, made)))
         restless = set()
-        for number, raw, _ in self._part.read(sink.reader, found.size):
+        for number, raw, _ in jsonl.pieces_of(sink.reader, found.size):
             changes = second.get(number)
             entry = jsonl.parse(raw) if changes else None
             if changes and entry is not None:
@@ -283,10 +266,7 @@ class Run:
         return restless
 
     def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
-        """Write the run to the journal and put the new session in its place. Raises NotFinished.
-
-        That is where what was not read clashes with what the run wrote, in the session or in the journal.
-        """
+        """Write the run to the journal and put the new session in its place."""
         view, applied, run, policy = attempt.view, attempt.applied, attempt.run, self._policy
         # More turns than usual were to stay whole, and tokens may have kept them from it.
         more_turns = policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
@@ -314,23 +294,14 @@ class Run:
         )
         if isinstance(sink, DryRun):
             return stats
-        unread = self._part.prefix.size
-        if run.prefix.size:
-            clashes = incremental.clashing(view, applied.lines, applied.changed) if unread else None
-            with sink.reader() as file:
-                digest = incremental.digest_of_prefix(file, run.prefix.size, unread, clashes)
-            run = run._replace(prefix=run.prefix._replace(digest=digest))
-        if unread and clash(self._store, sealed(applied.records.encode(), run)):
-            raise NotFinished
         committed = sink.commit(sealed(applied.records.encode(), run))
         return replace(stats, compressed_size=committed.size, run=run.name)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""
         removable, protected = in_question(view, range(len(view.lines)))
-        has_ours = self._part.prefix.size or self._known.rewritten.rows
         # Another run may have compressed it while this one waited.
-        reason = reason or f"nothing {'more ' if has_ours else ''}worth removing"
+        reason = reason or f"nothing {'more ' if self._known.rewritten.rows else ''}worth removing"
         if gain:
             # Rounded down: it is less.
             saved = gain * 10 // text.KB / 10
@@ -342,7 +313,7 @@ class Run:
 
     def _stats(self, view: View) -> CompressionStats:
         """Count the session as it is. Markers older than the journal are no imitations of ours."""
-        found, before, journal = view.survey, view.survey.before, self._journal
+        found, journal = view.survey, self._journal
         markers, in_calls = summary.imitated(found, view.ours)
         tokens = tokens_of(found, self._each)
         return CompressionStats(
@@ -352,8 +323,8 @@ class Run:
             compressed_size=found.size,
             store_size=journal.size + journal.store_size,
             originals_size=journal.store_size,
-            lines=before.lines + len(found.lines),
-            lines_not_understood=before.strange + found.lines.not_understood(),
+            lines=len(found.lines),
+            lines_not_understood=found.lines.not_understood(),
             imitated_markers=markers,
             imitated_in_calls=self._newer(in_calls),
             markers_without_journal=self._strangers,

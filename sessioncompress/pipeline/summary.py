@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS, View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.core.lines import Survey, messages_of, tokens_of
+from sessioncompress.core.lines import Survey, tokens_of
 from sessioncompress.core.model import Answer, Kind, Standing
 from sessioncompress.core.text import KB, estimate, json_safe, kb, said_time
 from sessioncompress.pipeline.plan import Plan, in_question
@@ -165,22 +165,6 @@ def replaced(counts: Mapping[Kind, int]) -> dict[str, Any]:
     return {**numbers, "others_replaced": others}
 
 
-def all_messages(read: Survey, run: RunRecord | None) -> int:
-    """Count the messages of a session, though only those behind what `run`, its newest run, finished were read.
-
-    One that was being written at that run, in several lines, was counted by it.
-    """
-    if run is None or not read.before.size:
-        return messages_of(read)
-    again = messages_of(read, range(known_lines(read, run)))
-    return noted(run, MESSAGES) + messages_of(read) - again
-
-
-def known_lines(read: Survey, run: RunRecord) -> int:
-    """Count those of the lines that were read that were there at a run."""
-    return max(noted(run, LINES) - read.before.lines, 0)
-
-
 def noted(run: RunRecord, what: str) -> int:
     """Look up what a run noted of the session; 0 if it noted nothing, or no number."""
     value = run.stats.get(what)
@@ -232,7 +216,7 @@ def imitated(read: Survey, ours: Ours) -> tuple[int, int]:
     copies = (Kind.IMAGE, Kind.MIRROR)
     marked = (block for line in read.lines for block in line.blocks if block.marked and block.kind not in copies)
     kinds = [block.kind for block in marked if (block.digest, block.kind, block.call) not in ours]
-    return read.before.imitated + len(kinds), read.before.in_calls + kinds.count(Kind.ARGUMENT)
+    return len(kinds), kinds.count(Kind.ARGUMENT)
 
 
 def too_few_tokens(view: View, applied: Applied) -> str:

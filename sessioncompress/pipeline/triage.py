@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessioncompress.core import VERSION
-from sessioncompress.core.text import KB, counted
+from sessioncompress.core.text import KB, counted, kb
 from sessioncompress.errors import failing
 from sessioncompress.formats import table
 from sessioncompress.policy.model import Policy, Rule
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
 SWITCHED_OFF = "switched off by the policy (enabled: false)"
+
+_LEAST_GROWTH = 64 * KB
+_GROWTH_SHARE = 10
+"""A session is due again when at least so many bytes, and one in so many of its bytes, came since the last run. Over
+the turns of a session its runs then cost a few times its size, and what waits for the next one is under a tenth."""
+_PIECE = 1 << 18
 
 
 def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> CompressionStats | None:
@@ -56,8 +62,8 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
     reason = too_small(found.st_size, policy, force=force) if policy.every_turns is None else ""
     reason = reason or may_be_cached(found, policy)
     said = (SKIPPED, reason) if reason else None
-    if not reason and not force and form is None and is_as_left(path, policy, found):
-        said = UNCHANGED, "already compressed, nothing new since"
+    if not reason and not force and form is None and (reason := settled(path, policy, found)):
+        said = UNCHANGED, reason
     with failing(path):
         # A run opens it then, and carries over what came late before it asks the same.
         return None if said and has_leftovers(path) else said
@@ -75,8 +81,13 @@ def has_places(path: Path) -> bool:
         return bool(table.indexed(file.read(table.FIRST_BYTES)))
 
 
-def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
-    """Say whether a file has the size and the time at which the newest run left it, by the same policy and version."""
+def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted: bool = False) -> str:
+    """Say why nothing is due after the newest run; empty where something may be, or where none compressed the session.
+
+    By the rule `size` that is so until the session has grown, unless its agent compacts it: a run takes about as long
+    however little came, and what it leaves for the next one is no more than that. `turns_counted` is whether the caller
+    knows that `everyTurns` is not reached. Another policy or version, or a restore, makes a run due at once.
+    """
     # Imported here: a file that is too small needs neither.
     import orjson
 
@@ -85,15 +96,38 @@ def is_as_left(path: Path, policy: Policy, found: os.stat_result) -> bool:
     try:
         files = store_at(path, policy)
         run = orjson.loads(last_line(files.journal))
-        return (
-            run["type"] == "run"
-            and (run["compressedSize"], run["modifiedNs"]) == (found.st_size, found.st_mtime_ns)
-            and (run["version"], run["policy"]) == (VERSION, differences(policy))
-            and (size_of(files.originals) or 0) == run["storeSize"]
-        )
+        left, modified = int(run["compressedSize"]), run["modifiedNs"]
+        if (
+            (run["type"], run["command"]) != ("run", "compress")
+            or (run["version"], run["policy"]) != (VERSION, differences(policy))
+            or (size_of(files.originals) or 0) != run["storeSize"]
+        ):
+            return ""
     except (OSError, ValueError, KeyError, TypeError):
         # No journal, or none that says so: a run will see.
-        return False
+        return ""
+    came = found.st_size - left
+    if came == 0 and modified == found.st_mtime_ns:
+        return "already compressed, nothing new since"
+    if policy.budget.rule is not Rule.SIZE or (policy.every_turns is not None and not turns_counted):
+        return ""
+    least = max(_LEAST_GROWTH, found.st_size // _GROWTH_SHARE)
+    if not 0 <= came < least or _is_compacted(path, left):
+        return ""
+    return f"already compressed, {kb(came)} new since; due from {kb(least)} on"
+
+
+def _is_compacted(path: Path, start: int) -> bool:
+    """Say whether what stands in a file from a byte on may hold a compaction by its agent."""
+    longest = max(map(len, table.COMPACTIONS))
+    with failing(path), path.open("rb") as file:
+        file.seek(start)
+        data = b""
+        while piece := file.read(_PIECE):
+            data = data[-longest:] + piece
+            if any(mark in data for mark in table.COMPACTIONS):
+                return True
+    return False
 
 
 def check_originals(path: Path, policy: Policy) -> None:

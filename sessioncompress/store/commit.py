@@ -246,10 +246,10 @@ _ANY = sha256().hexdigest()
 
 
 class DryRun:
-    """Takes what a Rewrite takes, counts it from a size on, and keeps nothing."""
+    """Takes what a Rewrite takes, counts it, and keeps nothing."""
 
-    def __init__(self, lengths: Lengths, size: int = 0) -> None:
-        self._size = size
+    def __init__(self, lengths: Lengths) -> None:
+        self._size = 0
         self._before = lengths.originals
         self._packer = OriginalsPacker(lengths.originals, lambda _: None)
         self.keep: Callable[[bytes], Place] = self._packer.add

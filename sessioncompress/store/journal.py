@@ -5,8 +5,6 @@ What stands behind the last run record was never committed. This module only rea
 
 from __future__ import annotations
 
-import os
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -32,8 +30,6 @@ ONE_SIDE = (
 )
 """What to do where the files of a store do not go together."""
 _NOTHING: Mapping[str, Any] = {}
-_NAMED = re.compile(rb'"(xxh3|sha256|rewrittenSha256)":"([0-9a-f]{12})([0-9a-f]*)"')
-_CONTENT = b"xxh3"
 
 
 class _Rows:
@@ -423,61 +419,3 @@ def uncommitted(path: Path, start: int) -> Iterator[str]:
                     yield record.rewritten
                 elif isinstance(record, CheckpointRecord) and not record.ended:
                     yield from record.lines
-
-
-def last_run(files: layout.Store) -> Journal | None:
-    """Read the newest run of a journal alone; None unless that one is whole and both files end with it.
-
-    A run that noted no prefix is of no use to whoever would go on from it: then, too, the answer is None. Raises what
-    load() raises where the system fails.
-    """
-    with failing(files.journal):
-        refuse_linked(files.journal)
-        try:
-            fd = open_file(files.journal)
-        except FileNotFoundError:
-            return None
-        with open(fd, "rb") as file, suppress(ValueError, KeyError, TypeError):
-            size = os.fstat(fd).st_size
-            raw = layout.last_line(files.journal)
-            run, end = records.decode(raw), size - len(raw)
-            if not isinstance(run, RunRecord) or not run.prefix.size or run.records is None or run.start > end:
-                return None
-            seals = records.Seals()
-            file.seek(run.start)
-            while piece := file.read(min(disk.BUFFER, end - file.tell())):
-                seals.record(piece)
-            seals.run(raw, 1, run)
-            is_whole = not seals.broken and file.read() == raw
-            if is_whole and (layout.size_of(files.originals) or 0) == run.store_size:
-                return Journal([run], size, run.store_size)
-    return None
-
-
-def clash(files: layout.Store, new: Iterable[bytes]) -> bool:
-    """Tell whether a journal names what new records name: a line of theirs, or other content by their reference.
-
-    Whoever has not read the journal cannot know how it must be told apart; nor that it is damaged, and no restore would
-    read what is written behind that: there, too, the answer is yes.
-    """
-    contents: dict[bytes, bytes] = {}
-    lines: set[bytes] = set()
-    for record in new:
-        for what, first, rest in _NAMED.findall(record):
-            if what == _CONTENT:
-                contents[first] = rest
-            else:
-                lines.add(first)
-    seals = records.Seals()
-    with open(open_file(files.journal), "rb") as file:
-        for number, raw in enumerate(records.raw_records(file), 1):
-            if raw.startswith(b'{"type":"run"'):
-                with suppress(ValueError, KeyError, TypeError):
-                    if isinstance(run := records.decode(raw), RunRecord):
-                        seals.run(raw, number, run)
-            else:
-                seals.record(raw)
-            for what, first, rest in _NAMED.findall(raw):
-                if contents.get(first, rest) != rest if what == _CONTENT else first in lines:
-                    return True
-    return seals.broken > 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
@@ -24,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from sessioncompress.core.jsonl import loads
-from sessioncompress.core.model import NO_PREFIX, JsonPath, Kind, Origin, OurKey, Prefix
+from sessioncompress.core.model import JsonPath, Kind, Origin, OurKey
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store.originals import Place
 
@@ -63,21 +62,6 @@ class Command(StrEnum):
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 _NAME = re.compile(r"[0-9]{0,8}-[0-9]{0,6}(?:-[0-9a-f]{4})?")
 _COMMAND = re.compile(r"[a-z -]{1,40}")
-
-_PREFIX = (
-    "format",
-    "bytes",
-    "lines",
-    "xxh3",
-    "turns",
-    "characters",
-    "notUnderstood",
-    "imitated",
-    "inCalls",
-    "whole",
-    "behind",
-    "model",
-)
 
 UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
@@ -152,9 +136,7 @@ class RunRecord(NamedTuple):
     appended to the originals comes to; `session_id` is that of the session's header. A journal of version 0.1.0 has
     none of these.
 
-    `modified` is the session's modification time, in nanoseconds since 1970, `prefix` the part of it that is finished,
-    so that the next run need not read it again, and `start` the byte of the journal at which the run's records begin.
-    A run that restored has none of them.
+    `modified` is the session's modification time, in nanoseconds since 1970; a run that restored has none.
 
     `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here.
     `again` are the rows of line records that say what it did, too, in ranges of a first row and a number: a restore had
@@ -175,8 +157,6 @@ class RunRecord(NamedTuple):
     originals_sha256: str = ""
     session_id: str = ""
     modified: int = 0
-    start: int = 0
-    prefix: Prefix = NO_PREFIX
     id: str = ""
     command: str = ""
     again: tuple[tuple[int, int], ...] = ()
@@ -209,9 +189,6 @@ class RunRecord(NamedTuple):
             record["sessionId"] = self.session_id
         if self.modified and self.modified in _TIMES:
             record["modifiedNs"] = self.modified
-        if self.prefix.size:
-            record["journalStart"] = self.start
-            record["prefix"] = dict(zip(_PREFIX, self.prefix, strict=True))
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -397,8 +374,6 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         originals_sha256=_hex(record["originalsSha256"], _DIGEST_DIGITS) if "originalsSha256" in record else "",
         session_id=str(record.get("sessionId", "")),
         modified=_count(record.get("modifiedNs", 0), _TIMES),
-        start=_count(record.get("journalStart", 0)),
-        prefix=_prefix(record.get("prefix")),
         id=_matching(_ID, record.get("id")),
         command=_matching(_COMMAND, record.get("command")),
         again=tuple((_count(first), _count(number)) for first, number in record.get("again", ())),
@@ -423,15 +398,6 @@ def _hex(value: Any, digits: int = 0) -> str:
     if digits and len(value) != digits:
         raise ValueError(f"not {digits} digits of a SHA-256: {value!r}")
     return value
-
-
-def _prefix(value: Any) -> Prefix:
-    """Read what a run noted for the next one; what is no such note, of another version perhaps, is no damage."""
-    with suppress(KeyError, TypeError, ValueError):
-        form, size, lines, digest, *counts, behind, model = (value[key] for key in _PREFIX)
-        digest, ours = _hex(digest, _REPLACEMENT_DIGITS), tuple(map(_hex, behind))
-        return Prefix._make([str(form), _count(size), _count(lines), digest, *map(_count, counts), ours, str(model)])
-    return NO_PREFIX
 
 
 @lru_cache(maxsize=1024)

@@ -143,7 +143,7 @@ def test_the_action(stranger: Stranger) -> None:
     """It asks git of each session's originals, and goes on."""
     files = {name: str(stranger.at / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     given = {"PATHS": "sessions", "COMPACT": "false", "CONFIG": "", "PRESET": "", "ORIGINALS": "commit"}
-    given["FAIL_IF_LARGER"] = "true"
+    given |= {"FORCE": "false", "FAIL_IF_LARGER": "true"}
     stranger.workspace.environment |= {
         **files,
         **{f"SESSIONCOMPRESS_{name}": value for name, value in given.items()},

@@ -142,7 +142,7 @@ def test_what_only_the_user_may_say_is_an_error(victim: Victim, name: str, where
 def _action(victim: Victim) -> subprocess.CompletedProcess[str]:
     """Do the step of the action as its runner does."""
     given = {"PATHS": "sessions", "COMPACT": "false", "CONFIG": "", "PRESET": "", "ORIGINALS": "commit"}
-    given["FAIL_IF_LARGER"] = "false"
+    given |= {"FORCE": "false", "FAIL_IF_LARGER": "false"}
     files = {name: str(victim.folder / "state" / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     (victim.folder / "state").mkdir(exist_ok=True)
     variables = {f"SESSIONCOMPRESS_{name}": value for name, value in given.items()}

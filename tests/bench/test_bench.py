@@ -19,11 +19,9 @@ from tests.bench.generate import generate, generate_archive
 from tests.bench.pruning import edits, session
 from tests.bench.table import Row, Table
 from tests.support.build import PiSession
-from tests.support.runs import split
 
 ARCHIVE = (200, 250)
 """Files, and MB in all."""
-TURN = 100_000
 """Bytes of one more turn."""
 PRINT_PEAK = (
     "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
@@ -189,31 +187,6 @@ def test_first_run_over_the_large(
         floor=floor,
         megabytes=50,
         start=start,
-    )
-
-
-@pytest.mark.benchmark(group="runs")
-def test_one_more_turn(benchmark: Any, table: Table, folder: Path, large: Path, floor: Floor) -> None:
-    """A session that was compressed, with one more turn behind it."""
-    lines = split(large.read_bytes())
-    size = 0
-    while size < TURN:
-        size += len(lines.pop())
-    before = folder / "before.jsonl"
-    before.write_bytes(b"".join(lines))
-    done = fresh(folder / "grown", before)
-    command("compress", done)
-    with done.open("ab") as file:
-        file.write(large.read_bytes()[before.stat().st_size :])
-    timed(
-        benchmark,
-        table,
-        "one turn of 100 KB more",
-        ["compress"],
-        lambda: fresh(folder / "run", done),
-        floor=floor,
-        other="the first run",
-        by=table.seconds("first run, 50 MB"),
     )
 
 

@@ -55,7 +55,6 @@ def test_the_command_of_the_page_compresses(tmp_path: Path) -> None:
 
 NUMBERS = (
     (previews._KEPT, "Only the first 2 KB of each line", 2 << 10),
-    (previews._BEFORE, "the last 1 MB counts", 1 << 20),
     (names.LOOKED_AT, "a result over 16 KB", 16 << 10),
     (names.MOST_HELD, "8 MB of all results together", 8 << 20),
     (names._SHORTEST, "hash; 4 to 48 bytes", 4),

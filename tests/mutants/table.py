@@ -123,25 +123,11 @@ MUTANTS = (
         ("tests/unit/operations/test_compress.py",),
     ),
     Mutant(
-        "an answer behind what is finished may repeat a result in it",
-        "pipeline/incremental.py",
-        "if answer is not None and answer.facts.repeats:",
-        "if False:",
-        ("tests/unit/pipeline/test_prefix.py",),
-    ),
-    Mutant(
         "what stands behind the last line that changes is lost",
         "core/jsonl.py",
         "            gap += size\n    yield from _gaps(file, gap)\n",
         "            gap += size\n",
         ("tests/unit/operations/test_compress.py",),
-    ),
-    Mutant(
-        "the digest of what is finished leaves out its end",
-        "pipeline/incremental.py",
-        "        if position <= size:\n",
-        "        if position < size:\n",
-        ("tests/unit/pipeline/test_prefix.py",),
     ),
     # When a run acts, and how much it takes.
     Mutant(
@@ -533,6 +519,13 @@ MUTANTS = (
         "* -text -ident -merge",
         "* -text -ident",
         ("tests/unit/store/test_merges.py",),
+    ),
+    Mutant(
+        "no run is due after a compaction",
+        "pipeline/triage.py",
+        "or _is_compacted(path, left)",
+        "",
+        ("tests/unit/pipeline/test_triage.py",),
     ),
     Mutant(
         "a small session with a late line is skipped",

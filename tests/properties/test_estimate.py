@@ -51,7 +51,7 @@ def steps_in(path: Path) -> list[Step]:
     """Return the steps of a session."""
     with open_session(path, writing=False) as session:
         known = reading.read_session(session, load(store_in(path).journal))
-        return list(_steps(known.form.name, reading.read_answers(session, known)))
+        return list(_steps(known.form.name, reading.read_answers(known)))
 
 
 def _steps(agent: str, found: Answers) -> Iterator[Step]:

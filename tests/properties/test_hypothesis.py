@@ -28,7 +28,7 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests.support import texts
 from tests.support.blocks import stringify
-from tests.support.runs import EAGER, GREEDY, disk, fixture, runs_on, snapshot, split, survey_of
+from tests.support.runs import EAGER, GREEDY, disk, fixture, runs_again, snapshot, split, survey_of
 
 pytestmark = pytest.mark.slow
 
@@ -270,7 +270,7 @@ def run(path: Path, policy: Policy) -> None:
     else:
         assert now == before
     left = contents(path)
-    again = runs_on(path, policy)
+    again = runs_again(path, policy)
     assert again.status is Status.UNCHANGED
     assert contents(path) == left
     if policy.prune.enabled and stats.status is Status.COMPRESSED:

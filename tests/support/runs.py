@@ -9,7 +9,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Format, Head
 from sessioncompress.formats.table import TABLE, detect, head_of
-from sessioncompress.operations import compress as compress_module
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.restoring import RestoreStats
@@ -214,8 +213,9 @@ def append(path: Path, session: PiSession) -> None:
 
 
 def compress(path: Path, policy: Policy = EAGER, **options: Any) -> CompressionStats:
-    """Run once; it must write."""
-    stats = compress_session(path, policy, **options)
+    """Run once, however little came; it must write."""
+    with reading_again():
+        stats = compress_session(path, policy, **options)
     assert stats.status is Status.COMPRESSED, stats.reason
     return stats
 
@@ -238,34 +238,18 @@ def compress_again(path: Path, policy: Policy = EAGER) -> CompressionStats:
 
 
 def runs_again(path: Path, policy: Policy) -> CompressionStats:
-    """Run once more, in all ways: by the journal alone, behind what is finished, and from the first line on.
-
-    All must come to the same, and nobody but the last can say what of the session is removable.
-    """
-    behind = runs_on(path, policy)
-    with reading_again(whole=True):
-        whole = compress_session(path, policy)
-    some = {"removable_bytes": 0, "protected_bytes": 0, "reason": ""}
-    assert replace(behind, **some) == replace(whole, **some)
-    return whole
-
-
-def runs_on(path: Path, policy: Policy) -> CompressionStats:
-    """Run once more, by the journal alone and behind what is finished."""
+    """Run once more, by the end of the journal alone and with a look at the session: both must come to the same."""
     by_journal = compress_session(path, policy)
     with reading_again():
-        behind = compress_session(path, policy)
-    assert by_journal.status is behind.status, (by_journal, behind)
-    return behind
+        again = compress_session(path, policy)
+    assert by_journal.status is again.status, (by_journal, again)
+    return again
 
 
 @contextmanager
-def reading_again(*, whole: bool = False) -> Iterator[None]:
-    """Let a run read a session that is as the last run left it: what follows the finished part, or the `whole`."""
-    with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(triage, "is_as_left", return_value=False))
-        if whole:
-            patches.enter_context(mock.patch.object(compress_module, "last_run", return_value=None))
+def reading_again() -> Iterator[None]:
+    """Let a run read a session however little came since the last one."""
+    with mock.patch.object(triage, "settled", return_value=""):
         yield
 
 

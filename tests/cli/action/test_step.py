@@ -21,6 +21,7 @@ GIVEN = {
     "SESSIONCOMPRESS_PRESET": "",
     "SESSIONCOMPRESS_COMPACT": "false",
     "SESSIONCOMPRESS_ORIGINALS": "commit",
+    "SESSIONCOMPRESS_FORCE": "false",
     "SESSIONCOMPRESS_FAIL_IF_LARGER": "true",
 }
 DONE = CompressionStats(
@@ -138,6 +139,7 @@ def test_all_that_lies_beside_counts(tmp_path: Path) -> None:
 ARGUMENTS: Mapping[str, tuple[Mapping[str, str], list[str]]] = {
     "nothing else": ({}, ["--json", "--commit-originals", "--", "sessions"]),
     "none": ({"ORIGINALS": "none"}, ["--json", "--commit-originals", "--no-backup", "--", "sessions"]),
+    "the last turn": ({"FORCE": "true"}, ["--json", "--commit-originals", "--force", "--", "sessions"]),
     "policy": (
         {"CONFIG": "a b.json", "PRESET": "low-cost"},
         ["--json", "--commit-originals", "--config", "a b.json", "--preset", "low-cost", "--", "sessions"],

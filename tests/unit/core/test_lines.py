@@ -46,5 +46,4 @@ def test_lines_that_our_parser_does_not_read_are_counted() -> None:
     foreign = Line(Role.USER, 1, 1, facts=Facts(foreign=True))
     lines = Lines([*LINES, foreign, Line(Role.OPAQUE, 1, 1), Line(Role.BLANK, 1, 1)])
     assert lines.not_understood() == 2
-    assert lines.not_understood(4) == 1
     assert lines.opaque() == [len(LINES), len(LINES) + 1]

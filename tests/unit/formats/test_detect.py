@@ -17,7 +17,6 @@ from sessioncompress.formats.table import (
     FIRST_BYTES,
     NAMELESS,
     NAMES,
-    REVISED,
     TABLE,
     agent_named,
     detect,
@@ -343,7 +342,7 @@ def test_the_table_says_what_the_formats_say() -> None:
     assert {"pi", *(row.name for row in TABLE if row.is_relative)} == {
         form.name for form in every() if isinstance(form, FamilyFormat)
     }
-    assert frozenset(NAMES) >= NAMELESS | REVISED
+    assert frozenset(NAMES) >= NAMELESS
 
 
 def test_only_the_format_of_a_session_is_imported() -> None:

@@ -266,7 +266,7 @@ def test_markers_without_a_journal_are_no_imitations(tmp_path: Path, keep: bool)
     shown = next(text for call in calls(entries(path.read_bytes())) if marker.occurs_in(text := json.dumps(call)))
     made.step("write", {"path": "copy", "content": json.loads(shown)["arguments"]["content"]}, "ok")
     append(path, made)
-    assert compress_session(path, policy).imitated_in_calls == 1
+    assert compress_session(path, policy, force=True).imitated_in_calls == 1
 
 
 @pytest.mark.parametrize("given", ["kept", "../kept", "absolute"])

@@ -288,5 +288,5 @@ def test_the_answers_of_an_open_session(tmp_path: Path, name: str, data: bytes) 
     path.write_bytes(data)
     with open_session(path, writing=False) as session:
         known = reading.read_session(session, load(store_in(path).journal))
-        assert reading.read_answers(session, known) == read(data, name)
-        assert reading.read_answers(session, known).answers
+        assert reading.read_answers(known) == read(data, name)
+        assert reading.read_answers(known).answers

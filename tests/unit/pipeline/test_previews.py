@@ -260,22 +260,6 @@ def test_after_a_turn_the_end_of_the_finished_part_is_known(tmp_path: Path) -> N
     compress_again(path)
 
 
-def test_after_a_turn_so_many_bytes_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what is finished only the end, however much there is."""
-    monkeypatch.setattr(previews, "_BEFORE", 900)
-    made = PiSession()
-    made.user("It is said_once here.")
-    path = write(tmp_path, many_turns(made))
-    compress(path)
-    made.user("And now?")
-    made.step("bash", {"command": "more"}, f"(said_once);\n{output('new', 3)}{FILLER}")
-    append(path, turn(made))
-    with spying() as spy:
-        compress(path)
-    assert b"said_once" not in spy.kept
-    assert "said_once" in shown(path)[-1]
-
-
 WORDS = ("one", "two", "six")
 
 

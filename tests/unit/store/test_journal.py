@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.model import NO_PREFIX, Kind, Prefix
+from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.layout import Lengths
@@ -68,8 +68,6 @@ def test_what_is_written_is_read() -> None:
 
 NOTED = RUN._replace(
     modified=1_700_000_000_123_456_789,
-    start=12,
-    prefix=Prefix("pi", 40, 3, "ab" * 16, 2, 99, 1, 2, 1, 30, ("cd" * 8,)),
 )
 
 
@@ -78,38 +76,10 @@ def test_what_a_run_notes_for_the_next_is_read() -> None:
     assert parsed(NOTED.encode()).runs == [NOTED]
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        None,
-        7,
-        "x",
-        [],
-        {},
-        {"format": "pi"},
-        *(
-            json.loads(NOTED.encode())["prefix"] | change
-            for change in (
-                {"bytes": -1},
-                {"bytes": "40"},
-                {"bytes": 1 << 70},
-                {"lines": 1.5},
-                {"turns": None},
-                {"xxh3": "ab"},
-                {"xxh3": 7},
-                {"behind": 7},
-                {"behind": [7]},
-                {"behind": ["x"]},
-                {"behind": None},
-            )
-        ),
-    ],
-    ids=str,
-)
-def test_a_note_that_is_none_is_no_damage(prefix: Any) -> None:
-    """The next run then reads the session whole."""
-    record = json.loads(NOTED.encode()) | {"prefix": prefix}
-    assert parsed(json.dumps(record).encode() + b"\n").runs == [NOTED._replace(prefix=NO_PREFIX)]
+def test_what_an_earlier_version_noted_besides_is_passed_over() -> None:
+    """Version 1.0 noted in `prefix` what of a session was finished."""
+    record = json.loads(NOTED.encode()) | {"journalStart": 12, "prefix": {"format": "pi", "bytes": -1}}
+    assert parsed(json.dumps(record).encode() + b"\n").runs == [NOTED]
 
 
 def test_users_meet_camel_case() -> None:
