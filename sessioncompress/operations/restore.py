@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from sessioncompress import errors
 from sessioncompress.core import text
 from sessioncompress.core.jsonl import cut, document_of, pieces_of
 from sessioncompress.core.text import counted, not_there, strangers
-from sessioncompress.formats.base import Format
 from sessioncompress.operations.altered import altered
 from sessioncompress.operations.checkpoints import (
     Checkpoints,
@@ -113,7 +112,7 @@ class _Exactly(Restoring):
                 return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
             if len(wanted) == len(journal.standing.numbers):
                 self.command = Command.RESTORE
-            elif stands_alone(session, journal, wanted, self._format(), self.store.originals):
+            elif stands_alone(session, journal, wanted, self.store.originals):
                 self.only = wanted
             else:
                 whole = f"{WHOLE}: what was there between two runs is not kept"
@@ -185,7 +184,7 @@ class _Exactly(Restoring):
                 none = f"nothing that the run {self.run} did is left in it"
             return self.stats(Status.UNCHANGED, joined(none, older, unknown))
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
-            undo = originals and Undo(journal, self.only, self._format(), originals, store.journal)
+            undo = originals and Undo(journal, self.only, originals, store.journal)
 
             def line(number: int, raw: bytes) -> bytes:
                 if undo and number in swaps:
@@ -233,12 +232,6 @@ class _Exactly(Restoring):
             alone = next(self._rewritten(new), None) is None
             return self.commit(sink, 0, undoes=self._undoes if alone else (), taken=ended)
 
-    def _format(self) -> Format | None:
-        """Detect the format, where only lines that have to be made again ask for it."""
-        with suppress(errors.NotASession, errors.Refused):
-            return None if self.only is None and not self.run else reading.format_of(self.session, self.form)
-        return None
-
     def _before(self, undo: Undo, raw: bytes, row: int) -> bytes:
         if (before := undo.before(raw, row)) is None:
             raise of_another(self.store.journal)
@@ -259,7 +252,7 @@ class _Exactly(Restoring):
         """Tell what a document without its checkpoints would become, with the messages that would go back."""
         size, lines = len(document), 0
         with OriginalsReader(self.store.originals) as originals:
-            undo = Undo(self.journal, self.only, self._format(), originals, self.store.journal)
+            undo = Undo(self.journal, self.only, originals, self.store.journal)
             for raw, row in self._rewritten(document):
                 size += len(self._before(undo, raw, row)) - len(raw)
                 lines += 1

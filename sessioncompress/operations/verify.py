@@ -141,9 +141,12 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
             record = journal.line(row)
             assert record.place is not None
             entry = parse_any(originals.line(record.place, record.sha256))
-            own = identity(entry)
-            if stands.get(journal.original(bytes.fromhex(record.sha256)), own) != own:
+            own, original = identity(entry), journal.placed(row)
+            if stands.get(journal.original(journal.original_of(row)), own) != own:
                 raise of_another(store.journal)
+            if original.sha256 != record.sha256 and original.place:
+                # An edit of what an earlier run left: its blocks are those of what the agent wrote.
+                entry = parse_any(originals.line(original.place, original.sha256))
             # A run that kept no originals may have changed its own rewriting: its records say where in that one.
             for block in journal.blocks_of(row):
                 recorded(entry, block, store.journal)

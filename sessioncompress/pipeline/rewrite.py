@@ -169,8 +169,8 @@ class Applied:
         self._refer = self._references.refer if self._keeps else lambda _: None
         self._has_records = journal.counts[0] > 0
         self._original = original
-        self._recorded: dict[int, bytes] = {}
-        """The SHA-256 of the original of each changed line that the journal knows already, by the line's number."""
+        self._originals: dict[int, bytes] = {}
+        """The SHA-256 of the original of each changed line, by the line's number."""
         self._known_numbers: dict[bytes, set[int]] = {}
         self._claimed: set[int] = set()
         """The rows of records of earlier runs that say what this one does."""
@@ -206,15 +206,11 @@ class Applied:
             changes = planned(number) if whole else None
             self._sink.write(raw if changes is None else self._changed(number, raw, changes))
 
-        def original_of(number: int) -> bytes:
-            # An earlier run may have replaced it already.
-            return self._recorded.get(number) or self.records.original_of(number)
-
         doubles = set()
         first: dict[int, int] = {}
         for number in self.changed:
             kept = first.setdefault(self.lines[number].digest, number)
-            if kept != number and original_of(kept) != original_of(number):
+            if kept != number and self._originals[kept] != self._originals[number]:
                 doubles.add(number)
         for number, (was, now) in enumerate(zip(self._view.lines, self.lines, strict=True)):
             if was.digest in first and now.digest == was.digest and number not in self._known:
@@ -240,16 +236,21 @@ class Applied:
         return raw
 
     def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
-        """Note a rewritten line: its records, its original unless an earlier run kept it, and what it is now."""
-        rewritten = sha256(new.raw).digest()
+        """Note a rewritten line: its records, what it was unless an earlier run kept that, and what it is now."""
+        was, rewritten = sha256(raw).digest(), sha256(new.raw).digest()
         known = self._known.get(number) if self._has_records else None
-        original = bytes.fromhex(known.sha256) if known else sha256(raw).digest()
-        row = self._journal.rewriting(rewritten) if self._has_records else None
-        before = None if row is None else self._journal.placed(row)
-        if before is not None and before.sha256 != original.hex():
+        if known and known.rewritten != was.hex():
+            # A message that had a line of its own when a run rewrote it.
+            raw += b"\n"
+            was = bytes.fromhex(known.rewritten)
+        original = bytes.fromhex(known.sha256) if known else was
+        rows = self._journal.rewritings(rewritten) if self._has_records else []
+        if any(self._journal.original_of(row) != original for row in rows):
             self.left_alone.add(number)
             self.again = True
             return
+        same = [each for each in map(self._journal.line, rows) if each.sha256 == was.hex()]
+        before = same[-1] if same else None
         records = self._blocks(number, new, self._original(known) if known and known.place else None)
         blocks = [record.encode() for record in records]
         if any(len(block) > LONGEST_RECORD for block in blocks):
@@ -261,15 +262,14 @@ class Applied:
         if not is_new and blocks:
             # By the records of blocks is known how many equal lines there are: is there none for this one?
             if rewritten not in self._known_numbers:
-                self._known_numbers[rewritten] = self._journal.numbers(self._journal.rewritings(rewritten))
+                self._known_numbers[rewritten] = self._journal.numbers(rows)
             is_new = number not in self._known_numbers[rewritten]
         if is_new:
-            place = self._journal.place(original) if self._has_records else None
+            place = self._journal.place(original, was) if self._has_records else None
             if self._keeps and place is None:
                 place = self._sink.keep(raw)
-            self.records.add(number, original, rewritten, place, b"".join(blocks))
-        else:
-            self._recorded[number] = original
+            self.records.add(number, was, rewritten, place, b"".join(blocks))
+        self._originals[number] = original
         if self._has_records:
             self._claim(original, rewritten)
         self.lines[number] = self._line(number, new)

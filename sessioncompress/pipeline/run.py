@@ -166,7 +166,7 @@ class Run:
         with ExitStack() as self._open:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
-                planned = plan(view, known.rewritten.rows, left_alone)
+                planned = plan(view, left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
                 # What a second try leaves out leaves its names out.
@@ -247,7 +247,7 @@ class Run:
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
-        second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
+        second = plan(view, left_alone)
         if not second or isinstance(sink, DryRun):
             return set()
         # A plan may offer again what turned out to bear no change: only lines of which something would come count.

@@ -74,7 +74,9 @@ class Journal:
         self._moved: list[int] = []
         """At how many line records a checkpoint came or went: the lines have other numbers from there on."""
         self._lines: list[tuple[bytes, bytes, Place | None]] = []
-        """Of each line record the SHA-256 of the original and of the rewritten line: in bytes it takes half."""
+        """Of each line record the SHA-256 of what the line was and of what it became: in bytes it takes half."""
+        self._edits = bytearray()
+        """Whether each of them is an edit."""
         self._blocks: list[BlockRecord] = []
         self._owners = array("I")
         self._ended = (0, 0)
@@ -90,6 +92,7 @@ class Journal:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
         if isinstance(record, LineRecord):
             self._lines.append((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), record.place))
+            self._edits.append(record.edit)
         elif isinstance(record, Dropped):
             self._dropped.append(record)
         elif isinstance(record, CheckpointRecord):
@@ -149,12 +152,12 @@ class Journal:
 
     def line(self, row: int) -> LineRecord:
         """Read a line record."""
-        original, rewritten, place = self._lines[row]
-        return LineRecord(original.hex(), place, rewritten.hex())
+        was, rewritten, place = self._lines[row]
+        return LineRecord(was.hex(), place, rewritten.hex(), bool(self._edits[row]))
 
     def block(self, row: int) -> tuple[LineRecord, BlockRecord]:
-        """Read a block record, with that of its line."""
-        return self.line(self._owners[row]), self._blocks[row]
+        """Read a block record, with that of the original in which it stood: see placed()."""
+        return self.placed(self._owners[row]), self._blocks[row]
 
     def blocks_of(self, row: int) -> Sequence[BlockRecord]:
         """Find the block records of a line record."""
@@ -162,8 +165,18 @@ class Journal:
         return self._blocks[first : bisect_right(self._owners, row, first)]
 
     @cached_property
+    def _firsts(self) -> Sequence[bytes]:
+        """The SHA-256 of what the agent wrote, of each line record: what an edit was, an earlier run may have made."""
+        firsts: list[bytes] = []
+        for row, (was, _, _) in enumerate(self._lines):
+            # Only an earlier record counts, so that no chain has an end that is its beginning.
+            made = next((each for each in self._rewritten.all(was) if each < row), None) if self._edits[row] else None
+            firsts.append(was if made is None else firsts[made])
+        return firsts
+
+    @cached_property
     def _originals(self) -> _Rows:
-        return _Rows((row, original) for row, (original, _, _) in enumerate(self._lines))
+        return _Rows(enumerate(self._firsts))
 
     @cached_property
     def _rewritten(self) -> _Rows:
@@ -193,17 +206,21 @@ class Journal:
         return list(self._originals.all(sha256))[::-1]
 
     def original_of(self, row: int) -> bytes:
-        """Return the SHA-256 of a line record's original."""
-        return self._lines[row][0]
+        """Return the SHA-256 of a line record's original: of what the agent wrote."""
+        return self._firsts[row]
 
-    def place(self, sha256: bytes) -> Place | None:
-        """Find where an original is kept; a run that kept none may come before or behind one that did."""
-        return next((place for row in self._originals.all(sha256) if (place := self._lines[row][2])), None)
+    def place(self, original: bytes, was: bytes) -> Place | None:
+        """Find where what a line was is kept, by its SHA-256 and that of its original.
+
+        A run that kept nothing may come before or behind one that did.
+        """
+        rows = (self._lines[row] for row in self._originals.all(original))
+        return next((place for each, _, place in rows if each == was and place), None)
 
     def placed(self, row: int) -> LineRecord:
-        """Return a line record, with a place where any run kept its original."""
-        record = self.line(row)
-        return record if record.place else record._replace(place=self.place(self.original_of(row)))
+        """Return the record of a line as if its original had become at once what the line record says."""
+        original = self._firsts[row]
+        return LineRecord(original.hex(), self.place(original, original), self._lines[row][1].hex())
 
     def times(self, row: int) -> int:
         """Count the line records with the same rewritten line as this one."""
@@ -216,7 +233,7 @@ class Journal:
         many there were is not counted by what runs that were `taken_back` rewrote: it may have gone with a checkpoint.
         """
         missing: list[LineRecord] = []
-        for row, (original, _, _) in enumerate(self._lines):
+        for row, original in enumerate(self._firsts):
             if self.original(original) != row:
                 continue
             # Each line is counted once, however often it was rewritten.

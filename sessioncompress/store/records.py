@@ -1,12 +1,14 @@
 """The records of a journal: their fields, and their bytes.
 
+    {"type": "edit", "was": {"sha256", "frame", "offset", "bytes"}, "isSha256"}
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
     {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
     {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
     {"type": "dropped", "original": {"sha256", "frame", "offset", "bytes"}, "lines", "runs": [[after, bytes], ...]}
     {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
-A block record belongs to the line record before it, and dropped ones to the checkpoint behind them.
+An edit says what stood in a line before its run; version 1.0 wrote instead, of each line, what the agent had written.
+A block record belongs to the edit or line before it, and dropped ones to the checkpoint behind them.
 """
 
 from __future__ import annotations
@@ -67,23 +69,26 @@ UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
 
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
+_EDIT = '{"type":"edit","was":{"sha256":"%s"%s},"isSha256":"%s"}\n'
 _PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
 
 
 class LineRecord(NamedTuple):
-    """A rewritten line: the SHA-256 of its original and of what stands there now, and where the original is.
+    """A rewritten line: the SHA-256 of what it was and of what stands there now, and where what it was is kept.
 
-    `place` is None where no originals are kept; then `sha256` alone says what the line was.
+    `place` is None where no originals are kept; then `sha256` alone says what the line was. That is what stood there
+    before the run if it is an `edit`, else what the agent wrote, whatever runs came between.
     """
 
     sha256: str
     place: Place | None
     rewritten: str
+    edit: bool = False
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
         place = "" if self.place is None else _PLACE % self.place
-        return (_LINE % (self.sha256, place, self.rewritten)).encode()
+        return ((_EDIT if self.edit else _LINE) % (self.sha256, place, self.rewritten)).encode()
 
 
 class BlockRecord(NamedTuple):
@@ -276,13 +281,13 @@ def decode(raw: bytes) -> Record:
     """Read a line of the journal. Raises ValueError, KeyError or TypeError where it is no record."""
     record = loads(raw)
     kind = record["type"]
-    if kind == "line":
-        original = record["original"]
+    if kind in ("edit", "line"):
+        is_edit = kind == "edit"
+        was, now = (record["was"], record["isSha256"]) if is_edit else (record["original"], record["rewrittenSha256"])
         place = None
-        if "frame" in original:
-            place = Place(_count(original["frame"]), _count(original["offset"]), _count(original["bytes"]))
-        was, rewritten = original["sha256"], record["rewrittenSha256"]
-        return LineRecord(_hex(was, _DIGEST_DIGITS), place, _hex(rewritten, _DIGEST_DIGITS))
+        if "frame" in was:
+            place = Place(_count(was["frame"]), _count(was["offset"]), _count(was["bytes"]))
+        return LineRecord(_hex(was["sha256"], _DIGEST_DIGITS), place, _hex(now, _DIGEST_DIGITS), is_edit)
     if kind == "block":
         pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")
         return BlockRecord(
@@ -465,32 +470,28 @@ class PendingRecords:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[int, tuple[Bytes, Bytes]] = {}
-        """Of each line, by its number, the SHA-256 of its original, and its records as the journal takes them."""
+        self._lines: dict[int, Bytes] = {}
+        """Of each line, by its number, its records as the journal takes them."""
         self.size = 0
         self.blocks = 0
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def add(self, number: int, original: Bytes, rewritten: Bytes, place: Place | None, blocks: Bytes) -> None:
+    def add(self, number: int, was: Bytes, rewritten: Bytes, place: Place | None, blocks: Bytes) -> None:
         """Add a rewritten line with its block records; `place` is None where no originals are kept."""
-        raw = LineRecord(original.hex(), place, rewritten.hex()).encode() + blocks
-        self._lines[number] = original, raw
+        raw = LineRecord(was.hex(), place, rewritten.hex(), edit=True).encode() + blocks
+        self._lines[number] = raw
         self.size += len(raw)
         self.blocks += blocks.count(b"\n")
 
     def encode(self) -> Iterator[Bytes]:
         """Yield the records, those of a line at once."""
-        return (raw for _, raw in self._lines.values())
+        return iter(self._lines.values())
 
     def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
         """Yield the records of some lines."""
-        for number, (_, raw) in self._lines.items():
+        for number, raw in self._lines.items():
             for each in raw.splitlines(keepends=True) if number in numbers else ():
                 if isinstance(record := decode(each), LineRecord | BlockRecord):
                     yield record
-
-    def original_of(self, number: int) -> Bytes:
-        """Return the SHA-256 of a line's original. Raises KeyError where the line was not added."""
-        return self._lines[number][0]

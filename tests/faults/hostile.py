@@ -14,6 +14,8 @@ import pytest
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy
+from sessioncompress.store import journal as journals
+from sessioncompress.store.layout import store_in
 from tests.faults.checks import (
     Played,
     check_beside,
@@ -35,7 +37,7 @@ from tests.support.build import (
     ResponsesSession,
     dice,
 )
-from tests.support.runs import EAGER, GREEDY, MTIME, disk, journal_of, split, turn, write
+from tests.support.runs import EAGER, GREEDY, MTIME, disk, split, turn, write
 
 KINDS: Sequence[type[PiSession]] = (
     PiSession,
@@ -144,5 +146,6 @@ def _goes_on(made: PiSession, path: Path, policy: Policy) -> None:
     check_rest(path, policy, path.read_bytes())
     check_beside(path, size)
     known = {sha256(line).hexdigest() for line in split(made.bytes())}
-    assert {record["original"]["sha256"] for record in journal_of(path) if record["type"] == "line"} <= known
+    found = journals.load(store_in(path).journal)
+    assert {found.original_of(row).hex() for row in range(found.counts[0])} <= known
     check_restored(path, policy, made.bytes())

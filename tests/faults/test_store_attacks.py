@@ -63,13 +63,13 @@ def test_a_flip_in_what_nobody_needs_stops_no_restore(tmp_path: Path) -> None:
 
 
 TEXT_FIELDS = [
-    *(("line", field) for field in ("type", "original", "original.sha256", "rewrittenSha256")),
+    *(("edit", field) for field in ("type", "was", "was.sha256", "isSha256")),
     *(("block", field) for field in ("type", "ref", "path", "kind", "tool", "callId", "xxh3", "replacement", "file")),
     *(("block", "gitBlob"), ("run", "type"), ("run", "at"), ("run", "version"), ("run", "policy"), ("run", "head")),
     *(("run", "policy.backupDir"), ("run", "originalsSha256"), ("run", "sha256"), ("run", "stats"), ("run", "records")),
 ]
 COUNT_FIELDS = [
-    *(("line", f"original.{field}") for field in ("frame", "offset", "bytes")),
+    *(("edit", f"was.{field}") for field in ("frame", "offset", "bytes")),
     *(("block", field) for field in ("line", "bytes", "lines")),
     *(("run", field) for field in ("originalSize", "compressedSize", "storeSize", "boundary", "stats.turns")),
     *(("run", f"records.{field}") for field in ("lines", "blocks")),

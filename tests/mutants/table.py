@@ -682,10 +682,17 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant(
-        "a line made again is not compared",
+        "an edit is undone to what the agent wrote",
         "operations/undo.py",
-        "if made is None or sha256(made).hexdigest() != journal.line(theirs[-1]).rewritten:",
-        "if made is None:",
+        "was = bytes.fromhex(record.sha256)\n        if",
+        "was = original\n        if",
+        _UNDO,
+    ),
+    Mutant(
+        "a run goes alone from under another that rewrote its lines",
+        "operations/undo.py",
+        "if was == stands and (not makers.isdisjoint(runs) or makers.isdisjoint(self._others)):",
+        "if was == stands and makers.isdisjoint(self._others):",
         _UNDO,
     ),
     Mutant(

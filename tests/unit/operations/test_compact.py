@@ -315,7 +315,7 @@ def test_restore_undoes_both_commands_in_either_order(name: str, first: str, tmp
         command(path, SMALL)
     records = {each["type"] for each in journal_of(path)}
     # Of a document the old part goes, and there may be nothing left to compress.
-    assert records == {"line", "block", "checkpoint", "run"} or (name not in LINES and "checkpoint" in records)
+    assert records == {"edit", "block", "checkpoint", "run"} or (name not in LINES and "checkpoint" in records)
     verify_session(path)
     restore_session(path)
     assert path.read_bytes() == LONG[name](8)

@@ -38,7 +38,7 @@ def gone(folder: Path, policy: Policy = EAGER) -> set[Path]:
 
 def kept(path: Path) -> int:
     """Return how many originals the journal names."""
-    return len({each["original"]["sha256"] for each in journal_of(path) if each["type"] == "line"})
+    return len({each["was"]["sha256"] for each in journal_of(path) if each["type"] == "edit"})
 
 
 def test_of_a_compressed_session_all_are_lost(tmp_path: Path) -> None:

@@ -682,11 +682,11 @@ def test_where_one_original_cannot_be_read_no_other_takes_its_place(tmp_path: Pa
     was = path.read_bytes()
     journal = store_in(path).journal
     records = [json.loads(raw) for raw in split(journal.read_bytes())]
-    lines = [number for number, each in enumerate(records) if each["type"] == "line"]
+    lines = [number for number, each in enumerate(records) if each["type"] == "edit"]
     block = next(at for at, each in enumerate(records) if each["type"] == "block" and each["kind"] == "result")
     owner = max(at for at in lines if at < block)
     other = {**records[block], "xxh3": "0" * 16}
-    nowhere = {**records[owner], "original": {**records[owner]["original"], "sha256": "0" * 64}}
+    nowhere = {**records[owner], "was": {**records[owner]["was"], "sha256": "0" * 64}}
     records[block + 1 : block + 1] = [nowhere, other]
     records[-1]["records"] = {"lines": len(lines) + 1, "blocks": records[-1]["records"]["blocks"] + 1}
     journal.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
@@ -814,7 +814,7 @@ def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
     """It says where."""
     path = compressed(tmp_path)
     journal = store_in(path).journal
-    journal.write_bytes(journal.read_bytes().replace(b'"type":"line"', b'"type":"lime"', 1))
+    journal.write_bytes(journal.read_bytes().replace(b'"type":"edit"', b'"type":"emit"', 1))
     before = path.read_bytes()
     with pytest.raises(Damaged, match="cannot be read"):
         restore_session(path)
@@ -827,8 +827,8 @@ def test_a_journal_that_mixes_up_two_lines_restores_nothing(tmp_path: Path, vers
     path = compressed(tmp_path, session(PiSession(version)))
     journal = store_in(path).journal
     records = [json.loads(raw) for raw in split(journal.read_bytes())]
-    first, second = [each for each in records if each["type"] == "line"][1:3]
-    first["rewrittenSha256"], second["rewrittenSha256"] = second["rewrittenSha256"], first["rewrittenSha256"]
+    first, second = [each for each in records if each["type"] == "edit"][1:3]
+    first["isSha256"], second["isSha256"] = second["isSha256"], first["isSha256"]
     journal.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
     before = snapshot(path)
     for use in (

@@ -18,7 +18,6 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.history import State, history, session_runs
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.restoring import RestoreStats
-from sessioncompress.operations.undo import Undo
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy
@@ -108,21 +107,25 @@ def test_lines_that_two_runs_rewrote_are_as_between_them(tmp_path: Path) -> None
     assert path.read_bytes() == made.bytes()
 
 
-def test_a_line_that_is_made_again_otherwise_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its SHA-256 says so."""
-    path, made, _ = grown(tmp_path, (LEAST, EAGER), (ONE, TWO))
-    monkeypatch.setattr(Undo, "_made_again", lambda *_: b"{}\n")
-    assert "restored as a whole" in undo(path, TWO).reason
+def test_what_the_second_run_cleared_is_as_the_first_one_left_it(tmp_path: Path) -> None:
+    """Of what stood between them the store keeps every line that the second one rewrote."""
+    path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == before[1]
+    assert states(path) == {ONE: State.IN_PLACE, TWO: State.RESTORED}
+    append(path, turn(made))
+    compress(path, PRUNES, run_id=THREE)
+    verify_session(path)
+    restore_session(path)
     assert path.read_bytes() == made.bytes()
 
 
-def test_where_the_bytes_between_two_runs_are_gone_all_comes_back(tmp_path: Path) -> None:
-    """The second run cleared the previews of the first one."""
-    path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
+def test_where_a_later_run_rewrote_the_lines_again_all_comes_back(tmp_path: Path) -> None:
+    """What the older of the two took cannot go alone."""
+    path, made, _ = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
     append(path, turn(made))
-    done = undo(path, TWO)
-    assert "restored as a whole" in done.reason
-    assert path.read_bytes() == made.bytes() != before[1]
+    assert "restored as a whole" in undo(path, ONE).reason
+    assert path.read_bytes() == made.bytes()
     assert set(states(path).values()) == {State.RESTORED}
 
 
@@ -180,9 +183,7 @@ def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_
     now = split(path.read_bytes())
     records = [json.loads(raw) for raw in split(store_in(path).journal.read_bytes())]
     bare = {
-        record["rewrittenSha256"]
-        for record, then in pairwise(records)
-        if record["type"] == "line" and then["type"] != "block"
+        record["isSha256"] for record, then in pairwise(records) if record["type"] == "edit" and then["type"] != "block"
     }
     again = next(old for old, new in zip(lines, now, strict=True) if sha256(new).hexdigest() in bare)
     with path.open("ab") as file:

@@ -61,7 +61,10 @@ def test_what_is_written_is_read() -> None:
     assert journal.lengths == Lengths(20, len(data))
     assert [journal.rewriting(bytes.fromhex(record.rewritten)) for record in (LINE, other)] == [0, 1]
     assert journal.rewriting(bytes.fromhex(SHA)) is None
-    assert [journal.place(bytes.fromhex(record.sha256)) for record in (LINE, other)] == [LINE.place, None]
+    assert [journal.place(was, was) for was in (bytes.fromhex(record.sha256) for record in (LINE, other))] == [
+        LINE.place,
+        None,
+    ]
     assert [list(journal.blocks_of(row)) for row in (0, 1)] == [[BLOCK, BLOCK], [BLOCK]]
     assert not journal.restored
 
@@ -105,6 +108,7 @@ def test_users_meet_camel_case() -> None:
     assert set(json.loads(bare.encode())) == {"type", "ref", "line", "path", "kind", "bytes", "lines", "xxh3"}
     assert list(parsed(LINE.encode() + bare.encode() + RUN.encode()).blocks) == [(LINE, bare)]
     assert set(json.loads(LINE.encode())) == {"type", "original", "rewrittenSha256"}
+    assert set(json.loads(LINE._replace(edit=True).encode())) == {"type", "was", "isSha256"}
     assert set(json.loads(RUN.encode())) == {
         "type",
         "at",

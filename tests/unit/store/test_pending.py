@@ -39,7 +39,7 @@ def test_records_are_written_with_the_places_of_their_originals(pending: Pending
     blocks = [1, 2, 1, 0]
     written = b"".join(pending.encode())
     assert written == b"".join(
-        LineRecord(original(number).hex(), place, rewritten(number).hex()).encode() + BLOCK.encode() * count
+        LineRecord(original(number).hex(), place, rewritten(number).hex(), edit=True).encode() + BLOCK.encode() * count
         for number, place, count in zip(NUMBERS, there, blocks, strict=True)
     )
     assert pending.size == len(written)
@@ -49,16 +49,8 @@ def test_records_are_written_with_the_places_of_their_originals(pending: Pending
 def test_records_of_some_lines(pending: PendingRecords) -> None:
     """A run that does not pay is rehearsed with them."""
     assert list(pending.of({4, 70_000})) == [
-        LineRecord(original(4).hex(), Place(0, 8, 9), rewritten(4).hex()),
+        LineRecord(original(4).hex(), Place(0, 8, 9), rewritten(4).hex(), edit=True),
         BLOCK,
         BLOCK,
-        LineRecord(original(70_000).hex(), Place(100, 7, 5), rewritten(70_000).hex()),
+        LineRecord(original(70_000).hex(), Place(100, 7, 5), rewritten(70_000).hex(), edit=True),
     ]
-
-
-def test_a_line_without_a_record_has_no_original_here(pending: PendingRecords) -> None:
-    """Before, between and behind the lines that were added."""
-    assert [pending.original_of(number) for number in NUMBERS] == [original(number) for number in NUMBERS]
-    for number in (0, 5, 70_001):
-        with pytest.raises(KeyError):
-            pending.original_of(number)

@@ -36,7 +36,7 @@ def digits(*lengths: int) -> st.SearchStrategy[str]:
 
 SHA = digits(64)
 PLACE = st.builds(Place, COUNT, COUNT, COUNT)
-LINE = st.builds(LineRecord, SHA, st.none() | PLACE, SHA)
+LINE = st.builds(LineRecord, SHA, st.none() | PLACE, SHA, st.booleans())
 KEY = TEXT.filter(lambda key: not key.isdecimal())
 """A key of digits alone is read as an index; which of the two it is, the line says."""
 PATH = st.lists(KEY | st.integers(0, 10**9 - 1), max_size=4).map(tuple)
