@@ -160,10 +160,20 @@ def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
     return f"{said} ({', '.join(parts)})" if parts else said
 
 
-def as_written(number: int) -> str:
-    """Write that so many rewritten lines were altered since."""
-    one, several = "rewritten line is no longer as we wrote it", "rewritten lines are no longer as we wrote them"
-    return counted(number, one, several)
+_MOST_REFS = 8
+"""References that a text names; `--json` has all."""
+CHANGED_SINCE = "it was changed since the last run, otherwise than by appending"
+
+
+def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
+    """Write which rewritten lines were changed, and how to see what runs took from them; nothing where none was."""
+    if not numbers:
+        return ""
+    one = len(numbers) == 1
+    which = f"line {listed(numbers)} was" if one else f"lines {listed(numbers)} were"
+    found = list(dict.fromkeys(refs))[:_MOST_REFS]
+    shown = f" ('sessioncompress show REF' prints what was in it: {', '.join(found)})" if found else ""
+    return f"the rewritten {which} changed since by another program, and {'stays' if one else 'stay'}{shown}"
 
 
 def not_there(number: int) -> str:

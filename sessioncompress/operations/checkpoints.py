@@ -176,11 +176,7 @@ def before_checkpoints(session: OpenSession, journal: Journal, originals: Path) 
 
 
 def with_removed(
-    session: OpenSession,
-    journal: Journal,
-    originals: Path,
-    rewritten: reading.RewrittenLines,
-    missing: list[LineRecord],
+    session: OpenSession, journal: Journal, originals: Path, missing: list[LineRecord]
 ) -> list[LineRecord]:
     """Leave out the missing lines that left a session for a checkpoint: they come back with it.
 
@@ -191,14 +187,12 @@ def with_removed(
     dropped = (record for each in journal.checkpoints for record in each.dropped)
     there |= {ours for record in dropped for _, ours, _ in record.runs if ours}
     missing = [each for each in missing if each.sha256 not in there]
-    rewritten.fewer -= there
     before = before_checkpoints(session, journal, originals) if missing else None
     for _, raw, whole in before or ():
         digest = sha256(raw).digest()
         newest = reading.original_in(raw, digest, reading.row_of(raw, digest, journal), journal) if whole else None
         if newest is not None:
             there.add(journal.original_of(newest).hex())
-    rewritten.fewer -= there
     missing = [each for each in missing if each.sha256 not in there]
     if missing and journal.checkpoints:
         wanted, found, stands = {each.sha256 for each in missing}, set[str](), False
@@ -207,8 +201,7 @@ def with_removed(
             if whole and (unended := sha256(raw.removesuffix(b"\n")).hexdigest()) in wanted:
                 found.add(unended)
         # Without a summary the session is from before it, and what repeated that line went.
-        back = {each for each in found if not stands or journal.is_of(bytes.fromhex(each), rewritten.taken_back)}
-        missing = [each for each in missing if each.sha256 not in back]
+        missing = [each for each in missing if stands or each.sha256 not in found]
     return missing
 
 

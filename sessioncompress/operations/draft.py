@@ -203,6 +203,7 @@ class Opened:
             records=(0, 0),
             originals_sha256=finished.originals_sha256,
             session_id=self.known.session_id,
+            digest=finished.digest,
             id=self.run_id,
             command=command,
         )

@@ -357,7 +357,7 @@ def _kept(known: reading.Known, view: View, store: Store, most: int) -> list[Sam
 
 def _planned(known: reading.Known, view: View, most: int) -> list[Sample]:
     """Make samples of results that a run would replace."""
-    planned = plan(view)
+    planned = plan(view, known.rewritten.rows)
     found = [
         (change.block.size, change.block.tool, number, (change.block, change))
         for number, changes in planned.items()

@@ -20,8 +20,17 @@ from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.operations.altered import altered
-from sessioncompress.operations.restoring import ALREADY, ALREADY_BUT, NONE_STORED, RestoreStats, Restoring, joined
+from sessioncompress.operations.restoring import (
+    ALREADY,
+    ALREADY_BUT,
+    NONE_STORED,
+    ChangedLine,
+    RestoreStats,
+    Restoring,
+    Since,
+    joined,
+    since_runs,
+)
 from sessioncompress.operations.show import of_another, original_of, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
@@ -31,28 +40,6 @@ from sessioncompress.store.layout import Store, size_of
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-
-
-def way_out(session: OpenSession, store: Store, journal: journals.Journal, form: str | None) -> str:
-    """Tell how to go on with a session that cannot be restored exactly: put back what is possible, or print it."""
-    if not journal.kept:
-        return "Nothing more can be restored from here; only a copy of the session can bring back the rest."
-    try:
-        found, known = reading.find(session, journal), reading.format_of(session, form)
-        with damage.SalvagingReader(store.originals) as originals:
-            putback = PutBack(session, known, journal, originals, store.journal, *found)
-            can = any(putback.changed or putback.unreadable for _ in putback.lines())
-    except errors.NotASession:
-        can = False
-    except errors.SessionCompressError:
-        # That command will report what is wrong with the originals.
-        can = True
-    if can:
-        return "'sessioncompress restore --from-markers' puts back all that can be."
-    return (
-        f"'sessioncompress show REF {session.path}' prints an original that was kept; the references are each 'ref' in "
-        f"{store.journal}. Only a copy of the session can bring back the rest."
-    )
 
 
 def whole_lines(
@@ -115,8 +102,9 @@ class _Sources(NamedTuple):
 class PutBack:
     """Restores rewritten lines as a whole where it can, and in others each value whose replacement is one of ours.
 
-    `swaps` are the session's rewritten lines, by the `journal`, which is at `where`; `missing` are its missing lines,
-    None if the journal is another session's. `unreadable` are the numbers of lines whose originals cannot be read.
+    `swaps` are the session's rewritten lines, by the `journal`, which is at `where`; `changed` is how many were changed
+    since, None if the journal is another session's. `unreadable` are the numbers of lines whose originals cannot be
+    read.
     """
 
     def __init__(
@@ -127,7 +115,7 @@ class PutBack:
         originals: OriginalsReader,
         where: Path,
         swaps: Mapping[int, LineRecord],
-        missing: Sequence[LineRecord] | None,
+        changed: int | None,
     ) -> None:
         self._session = session
         self._form = form
@@ -135,9 +123,9 @@ class PutBack:
         self._originals = originals
         self._where = where
         self._whole, self.unreadable = whole_lines(session, form, swaps, originals, where)
-        self.is_own = missing is not None
+        self.is_own = changed is not None
         self._rewritten = swaps if self.is_own else {}
-        self._missing = len(missing or ())
+        self._changed = changed or 0
         self._in_part = 0
         self._forms: dict[str, LineRecord | None] = {}
         self._sources: dict[OurKey, _Sources] = {}
@@ -180,7 +168,7 @@ class PutBack:
 
     def inexact(self) -> str:
         """Describe the rewritten lines that did not come back, or only in part; empty if all did."""
-        known = len(self._rewritten) + self._missing
+        known = len(self._rewritten) + self._changed
         gone = max(known - self.changed, 0)
         parts = [f"{gone:,} did not come back"] if gone else []
         parts += [f"{self._in_part:,} came back in part"] if self._in_part else []
@@ -335,10 +323,10 @@ class ByMarkers(Restoring):
     def what_is_left(self) -> tuple[str, bool]:
         """Describe what of the session is not restored, by its own journal, and tell whether it is exact."""
         swaps, missing = reading.find(self.session, self.journal)
-        older = len(missing) if not self._is_altered(swaps, missing) else 0
-        number = len(swaps) + len(missing) - older
+        since = self._since(missing)
+        number = len(swaps) + len(since.changed)
         if not number:
-            return not_there(older), True
+            return not_there(since.gone), True
         damaged: set[int] = set()
         # The journal's damage was reported before; by now other stores have changed the session.
         with suppress(errors.Damaged), damage.SalvagingReader(self.store.originals) as originals:
@@ -346,7 +334,7 @@ class ByMarkers(Restoring):
             _, damaged = whole_lines(self.session, form, swaps, originals, self.store.journal)
         lines = counted(number, "rewritten line", "rewritten lines")
         inexact = f"{lines} did not come back, or only in part: the session is not exact"
-        return joined(unreadable(damaged), inexact, not_there(older)), False
+        return joined(unreadable(damaged), inexact, not_there(since.gone)), False
 
     def from_store(self, store: Store, journal: journals.Journal, *, alone: bool = True) -> RestoreStats:
         """Put back what one store holds, the session's own or another's, wherever a marker stands.
@@ -361,10 +349,10 @@ class ByMarkers(Restoring):
         if own and size_of(store.originals) is None:
             raise damage.too_short(store.originals, 0, journal.store_size)
         swaps, missing = reading.find(self.session, journal)
-        older = len(missing) if own and not self._is_altered(swaps, missing) else 0
+        since = self._since(missing) if own else None
         with damage.SalvagingReader(store.originals) as originals:
-            lost = [] if older else missing
-            putback = PutBack(self.session, form, journal, originals, store.journal, swaps, lost if own else None)
+            lost = None if since is None else len(since.changed)
+            putback = PutBack(self.session, form, journal, originals, store.journal, swaps, lost)
             done = self._write(putback, alone=alone)
         if putback.unreadable and done.status is Status.UNCHANGED:
             remedy = "Put a copy of this file back from a backup."
@@ -372,13 +360,13 @@ class ByMarkers(Restoring):
                 remedy = f"{damage.put_back(store.originals, journal.store_size)} Without one {damage.FORGET}"
             what = f"nothing can be put back: {unreadable(putback.unreadable)}"
             raise errors.Damaged(what, where=store.originals, state=errors.NOT_CHANGED, remedy=remedy)
-        return replace(done, reason=joined(done.reason, not_there(older)))
+        return replace(done, reason=joined(done.reason, not_there(since.gone if since else 0)))
 
-    def _is_altered(self, found: reading.RewrittenLines, missing: Sequence[LineRecord]) -> bool:
-        try:
-            return altered(self.session, self.journal, found, missing, self.store.originals, self.form) > 0
-        except errors.Unreadable:
-            return True
+    def _since(self, missing: Sequence[LineRecord]) -> Since:
+        with suppress(errors.Unreadable):
+            return since_runs(self.session, self.journal, missing, self.store.originals, self.form)
+        # Which of them were changed cannot be known.
+        return Since(tuple(ChangedLine(0, ()) for _ in missing), 0, None)
 
     def _write(self, putback: PutBack, *, alone: bool) -> RestoreStats:
         with self.rewriting() as sink:

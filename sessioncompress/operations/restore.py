@@ -14,7 +14,6 @@ from sessioncompress import errors
 from sessioncompress.core import text
 from sessioncompress.core.jsonl import cut, document_of, pieces_of
 from sessioncompress.core.text import counted, not_there, strangers
-from sessioncompress.operations.altered import altered
 from sessioncompress.operations.checkpoints import (
     Checkpoints,
     not_as_written,
@@ -23,8 +22,17 @@ from sessioncompress.operations.checkpoints import (
     refuse_if_rewritten,
     with_removed,
 )
-from sessioncompress.operations.put_back import ByMarkers, way_out
-from sessioncompress.operations.restoring import ALREADY, ALREADY_BUT, WHOLE, RestoreStats, Restoring, joined
+from sessioncompress.operations.put_back import ByMarkers, whole_lines
+from sessioncompress.operations.restoring import (
+    ALREADY,
+    ALREADY_BUT,
+    WHOLE,
+    RestoreStats,
+    Restoring,
+    joined,
+    since_runs,
+    was_changed,
+)
 from sessioncompress.operations.show import of_another
 from sessioncompress.operations.undo import Undo, stands_alone
 from sessioncompress.operations.unwinding import Unwound
@@ -144,27 +152,29 @@ class _Exactly(Restoring):
         """Put the rewritten lines back, and take out checkpoints. Raises Refused."""
         session, store, journal = self.session, self.store, self.journal
         found, missing = reading.find(session, journal)
-        missing = with_removed(session, journal, store.originals, found, missing)
+        missing = with_removed(session, journal, store.originals, missing)
+        since = since_runs(session, journal, missing, store.originals, self.form)
         unwound = self._unwound(taking)
-        reasons = []
-        if changed := altered(session, journal, found, missing, store.originals, self.form):
-            reasons.append(text.as_written(changed))
         checkpoints: Checkpoints | Unwound | None = unwound
         if taking and unwound is None:
             checkpoints = Checkpoints(session, journal, store.originals, reading.format_of(session, self.form), taking)
         # What stands in a checkpoint goes with it.
         swaps = found if checkpoints is None else checkpoints.rewritten()
         swaps.keep(self._takes)
-        if lost := sum(record.place is None for record in swaps.values()):
-            has = counted(lost, "line has", "lines have")
-            reasons.append(f"{has} no original: compressed without keeping originals (keepBackup: false)")
-        if reasons:
-            raise errors.Refused(
-                "it cannot be restored exactly: " + "; ".join(reasons),
-                where=session.path,
-                state=errors.NOT_CHANGED,
-                remedy=way_out(session, store, journal, self.form),
-            )
+        lost = sum(record.place is None for record in swaps.values())
+        if since.changed or lost:
+            # What belongs together comes back together: a call's id, in the call and in its result.
+            with OriginalsReader(store.originals) if journal.store_size else nullcontext() as originals:
+                form = reading.format_of(session, self.form)
+                kept, _ = whole_lines(session, form, swaps, originals, store.journal) if originals else ({}, set())
+            swaps.rows = {number: row for number, row in swaps.rows.items() if number in kept}
+        has = counted(lost, "line has", "lines have")
+        without = f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else ""
+        way = "'restore --from-markers' puts back what markers in it stand for" if since.changed else ""
+        inexact = joined(since.told, way, without)
+        if inexact:
+            # The runs stay in place, for what could not be taken back of them.
+            self.command = Command.RESTORE_MARKERS
         standing = relatives.not_in_place(session, journal, self.form)
         marked = relatives.unknown_to(journal, standing)
         left = (
@@ -177,12 +187,14 @@ class _Exactly(Restoring):
         gone = not_as_written(checkpoints.altered) if checkpoints else ""
         if checkpoints and checkpoints.copied:
             gone = "the agent copied the summary into a line of its own, which stays: the model may still read it"
-        older = joined(not_there(len(missing)), in_merge, gone)
+        changed = "" if inexact or since.gone else was_changed(session, since)
+        older = joined(inexact, not_there(since.gone), changed, in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
             none = ALREADY_BUT if unknown or gone else ALREADY
             if self.only is not None:
                 none = f"nothing that the run {self.run} did is left in it"
-            return self.stats(Status.UNCHANGED, joined(none, older, unknown))
+            stats = self.stats(Status.UNCHANGED, joined(none, older, unknown))
+            return replace(stats, changed=since.changed, exact=not inexact)
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
             undo = originals and Undo(journal, self.only, originals, store.journal)
 
@@ -196,10 +208,8 @@ class _Exactly(Restoring):
             with self.rewriting() as sink:
                 for number, raw, _ in pieces:
                     sink.write(line(number, raw))
-                done = self.commit(sink, len(swaps), undoes=self._undoes, taken=ended())
-        is_one = counted(swaps.copies, "of them is a copy", "of them are copies")
-        copies = f"{is_one} of a rewritten line" if swaps.copies else ""
-        return replace(done, reason=joined(copies, older, unknown))
+                done = self.commit(sink, len(swaps), undoes=() if inexact else self._undoes, taken=ended())
+        return replace(done, reason=joined(older, unknown), changed=since.changed, exact=not inexact)
 
     def _unwound(self, taking: Sequence[CheckpointRecord]) -> Unwound | None:
         """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""

@@ -1,21 +1,32 @@
-"""What every restore shares: the open session with its store, the record of the run, and what is told of it."""
+"""What every restore shares: what became of the session since its runs, the record of the restore, and its figures."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from hashlib import sha256
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
+from xxhash import xxh3_128
 
 from sessioncompress.core import VERSION, text
+from sessioncompress.core.jsonl import document_of, is_readable, parse, pieces_of
+from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
+from sessioncompress.formats.base import Entry, Format
+from sessioncompress.formats.values import entry_of
+from sessioncompress.operations.show import identity
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.commit import DryRun, Rewrite
+from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
 
 WHOLE = "restored as a whole, with what other runs did"
@@ -24,11 +35,128 @@ ALREADY_BUT = "every line that its journal knows has its original bytes already"
 NONE_STORED = "no originals are stored"
 
 
+class ChangedLine(Struct, frozen=True, rename="camel"):
+    """A line that a run rewrote and another program changed since: its number, from 1, and what it refers to."""
+
+    line: int
+    refs: tuple[str, ...]
+
+
+class Since(Struct, frozen=True):
+    """What became of a session since the runs over it.
+
+    `changed` are the rewritten lines that were changed, `gone` how many are there in no form. `as_left`: the session
+    begins with what a run left, None where no run noted that.
+    """
+
+    changed: tuple[ChangedLine, ...]
+    gone: int
+    as_left: bool | None
+
+    @property
+    def told(self) -> str:
+        """The words for what was changed; nothing where nothing was."""
+        return text.changed_lines(
+            [each.line for each in self.changed], [ref for each in self.changed for ref in each.refs]
+        )
+
+
+def since_runs(
+    session: OpenSession, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: str | None
+) -> Since:
+    """Find out what became of a session since its runs; `missing` as reading.find() returns it.
+
+    A line was changed if it is of the same entry as one that is missing, and no run knows it; one that nobody can read
+    may be such a line. Raises Refused where the store is that of another session, and Unreadable where a missing line's
+    original cannot be read.
+    """
+    as_left, is_older = _begins_as_left(session, journal)
+    known = None
+    if missing and not is_older:
+        with suppress(NotASession):
+            known = reading.format_of(session, form)
+    if known is None:
+        return Since((), len(missing), as_left)
+    name = known.named(reading.head_in(session)).id
+    if name and journal.session_ids and name not in journal.session_ids:
+        raise Refused(
+            f"the store beside it is that of another session, {text.printable(journal.session_ids[-1])}",
+            where=session.path,
+            state=NOT_CHANGED,
+            remedy="Put each session back to its own store.",
+        )
+    entries: dict[str | int | None, LineRecord] = {}
+    if kept := [record for record in missing if record.place]:
+        with closing(OriginalsReader(originals)) as reader:
+            for record in kept:
+                assert record.place is not None
+                entries[_name(reader.line(record.place, record.sha256), known)] = record
+    changed = tuple(_changed(session, journal, entries, known))[: len(missing)]
+    return Since(changed, len(missing) - len(changed), as_left)
+
+
+def _begins_as_left(session: OpenSession, journal: Journal) -> tuple[bool | None, bool]:
+    """Tell whether a session begins with what a run left, None where none noted that, and whether an older one left it.
+
+    Then somebody put that state back, in which earlier lines of an entry may stand.
+    """
+    noted = sorted({(run.compressed_size, run.digest) for run in journal.runs if run.digest})
+    newest = (journal.runs[-1].compressed_size, journal.runs[-1].digest) if noted else (0, "")
+    found, position, matching = xxh3_128(), 0, set[tuple[int, str]]()
+    with session.reader() as file:
+        for size, digest in noted:
+            while position < size and (data := file.read(min(size - position, BUFFER))):
+                found.update(data)
+                position += len(data)
+            if position == size and found.hexdigest() == digest:
+                matching.add((size, digest))
+    is_older = any(each != newest and each[0] == session.size for each in matching)
+    return bool(matching) if noted else None, is_older
+
+
+def _changed(
+    session: OpenSession, journal: Journal, entries: dict[str | int | None, LineRecord], form: Format
+) -> Iterator[ChangedLine]:
+    """Find the lines that no run knows and that are of some entries, each once, or that nobody can read."""
+    ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
+    unread: list[ChangedLine] = []
+    for number, raw, whole in pieces_of(session.reader, session.size):
+        digest = sha256(raw).digest()
+        row = reading.row_of(raw, digest, journal) if whole else None
+        if not whole or digest in ours or reading.original_in(raw, digest, row, journal) is not None:
+            continue
+        name = _name(raw, form)
+        if (record := entries.pop(name, None) if name is not None else None) is not None:
+            rows = journal.originals(bytes.fromhex(record.sha256))
+            yield ChangedLine(number + 1, tuple({each.ref: None for row in rows for each in journal.blocks_of(row)}))
+        elif name is None and raw.strip():
+            # A line that was cut off, perhaps.
+            unread.append(ChangedLine(number + 1, ()))
+    yield from unread
+
+
+def _name(raw: bytes, form: Format) -> str | int | None:
+    """Name the entry in a line: by its id, or else by what no run rewrites of it; None where there is none."""
+    # A message of a document has no LF.
+    entry: Entry | None = parse(raw) or (entry_of(raw, ()) if is_readable(raw) else None)
+    return None if entry is None else form.reader().line(raw, entry).id or identity(entry)
+
+
+def was_changed(session: OpenSession, since: Since) -> str:
+    """Write that a session was changed since its last run; nothing where only lines came, or that is not known.
+
+    An agent writes a document anew whenever something comes.
+    """
+    if since.as_left is not False or document_of(session.reader, session.size) is not None:
+        return ""
+    return text.CHANGED_SINCE
+
+
 class RestoreStats(Struct, frozen=True, rename="camel"):
     """What a restore did to one session, or with `dry_run` would do; sizes are bytes of the file, and of its store.
 
-    `run` is the run that was to be taken back, if only one was. `exact` is false where rewritten lines stay that are
-    not their originals, as only a restore by markers leaves them.
+    `run` is the run that was to be taken back, if only one was. `changed` are the rewritten lines that another program
+    changed since, which stay as they are. `exact` is false where rewritten lines stay that are not their originals.
     """
 
     path: str
@@ -40,6 +168,7 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
     lines_restored: int = 0
     checkpoints_removed: int = 0
     store_size: int = 0
+    changed: tuple[ChangedLine, ...] = ()
     exact: bool = True
 
     @property
@@ -86,19 +215,20 @@ class Restoring:
         """Put what was written in the session's place. `undoes` are the runs that it takes back, None: all."""
         stats = self.stats(Status.RESTORED if isinstance(sink, Rewrite) else Status.WOULD_RESTORE, reason)
         if isinstance(sink, Rewrite):
-            size, forms = sink.finish().size, list(forms)
+            finished, forms = sink.finish(), list(forms)
             run = RunRecord(
                 at=text.written_time(time.time()),
                 version=VERSION,
                 policy={},
                 original_size=self.session.size,
-                compressed_size=size,
+                compressed_size=finished.size,
                 store_size=self.journal.store_size,
                 boundary=0,
                 stats={},
                 restored=True,
                 records=(len(forms), 0),
                 session_id=self.journal.session_id,
+                digest=finished.digest,
                 command=self.command,
                 undoes=None if undoes is None else tuple(undoes),
             )

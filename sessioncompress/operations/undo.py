@@ -54,7 +54,7 @@ class Undo:
                 # Of equal lines nobody knows which run rewrote which.
                 any(journal.run_of(each) in self._others for each in rows)
                 or len({journal.line(each).sha256 for each in mine}) > 1
-                # Version 1.0 did not keep what an earlier run had left.
+                # The first stores do not have what an earlier run had left.
                 or not (record.edit or makers.isdisjoint(self._others))
             ):
                 return None

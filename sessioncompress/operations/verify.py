@@ -9,11 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessioncompress.core.jsonl import document_of, parse_any, pieces_of
-from sessioncompress.core.text import as_written
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.operations import checkpoints
-from sessioncompress.operations.altered import altered
-from sessioncompress.operations.put_back import way_out
+from sessioncompress.operations.restoring import ChangedLine, since_runs, was_changed
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
@@ -35,7 +33,8 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     `markers_of_relatives` were read in the store of a session that this one was forked from, or continues.
     `open_to_others`: other users may read the store. `foreign_files` are named like late links, but were not made by
     this user's runs on this machine, and are ignored. `not_understood_at` are the lines that are not understood, by
-    their numbers, counted from 1.
+    their numbers, counted from 1. `changed` are rewritten lines that another program changed since. `was_changed`: the
+    session no longer begins with what its last run left.
     """
 
     path: str
@@ -52,14 +51,15 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     open_to_others: bool = False
     foreign_files: int = 0
     not_understood_at: tuple[int, ...] = ()
+    changed: tuple[ChangedLine, ...] = ()
+    was_changed: bool = False
 
 
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
     """Check a session and its store. Changes nothing. `form` as in compress_session().
 
-    Raises Damaged if an original or the record of a run is missing or wrong, or if a rewritten line was altered, so
-    that the session cannot be restored exactly. Raises Refused, like restore, if the session has no journal, and
-    markers that no relative's journal knows. Raises other SessionCompressErrors as usual.
+    Raises Damaged if an original or the record of a run is missing or wrong. Raises Refused, like restore, if the
+    session has no journal, and markers that no relative's journal knows. Raises other SessionCompressErrors as usual.
     """
     with open_session(Path(path), writing=False) as session:
         store = store_of(session.path, policy)
@@ -81,17 +81,11 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             out = checkpoints.out_of_document(document.raw, journal.checkpoints, store.originals)
             checkpoints.refuse_if_rewritten(session, journal.checkpoints, store.originals, *out)
         rewritten, missing = reading.find(session, journal)
-        missing = checkpoints.with_removed(session, journal, store.originals, rewritten, missing)
+        missing = checkpoints.with_removed(session, journal, store.originals, missing)
         if any(each.dropped for each in journal.checkpoints):
             Unwound(session, journal, store.originals, None, journal.checkpoints).refuse_if_stuck()
         checked = _originals(session, store, journal, rewritten)
-        if changed := altered(session, journal, rewritten, missing, store.originals, form):
-            raise Damaged(
-                f"it cannot be restored exactly: {as_written(changed)}",
-                where=session.path,
-                state=NOT_CHANGED,
-                remedy=way_out(session, store, journal, form),
-            )
+        since = since_runs(session, journal, missing, store.originals, form)
         damage.refuse_if_changed(store, journal)
         with suppress(Refused, OSError):
             # Where the index may not be read, it is not known to be wrong.
@@ -112,11 +106,13 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             checked,
             journal.counts[1],
             len(unknown),
-            len(missing),
+            since.gone,
             len(strangers) - len(unknown),
             open_to_others=folder.is_open_to_others(store),
             foreign_files=len(late_links.foreign_links(session.path)) if left_over else 0,
             not_understood_at=tuple(number + 1 for number in opaque),
+            changed=since.changed,
+            was_changed=bool(was_changed(session, since)),
         )
 
 

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import (
+    CHANGED_SINCE,
+    changed_lines,
     counted,
     file_line,
     files_line,
@@ -301,7 +303,10 @@ def noticed(stats: VerifyStats) -> list[str]:
     """Format what the user should know of a session though it is right."""
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} with originals in a relative's store, checked, all good" if stats.markers_of_relatives else ""
-    notes = [not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
+    changed = changed_lines([each.line for each in stats.changed], [ref for each in stats.changed for ref in each.refs])
+    if stats.was_changed and not (changed or stats.lines_not_there):
+        changed = CHANGED_SINCE
+    notes = [changed, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
     if stats.open_to_others:
         notes.append("its store is readable by other users; the next run that writes there fixes that")
     if stats.foreign_files:

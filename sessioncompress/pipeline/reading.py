@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from array import array
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -139,10 +137,6 @@ class RewrittenLines(Mapping[int, LineRecord]):
         self._journal = journal
         self.rows: dict[int, int] = {}
         """The row of each line's record in the journal."""
-        self.fewer: frozenset[str] = frozenset()
-        """The SHA-256 of each original of which fewer lines stand there rewritten than were, as find() saw it."""
-        self.taken_back: frozenset[int] = frozenset()
-        """The runs that a restore took back, unless a line stands there as one of them wrote it."""
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
@@ -167,12 +161,6 @@ class RewrittenLines(Mapping[int, LineRecord]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def copies(self) -> int:
-        """How many lines stand there more often than they were written."""
-        times = self._journal.times
-        return sum(max(there - times(row), 0) for row, there in Counter(self.rows.values()).items())
-
 
 def row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
     """Find the record of a rewritten line with that SHA-256, or of a message that stood in a line of its own before.
@@ -196,13 +184,9 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
 
 
 def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[LineRecord]]:
-    """Find a session's rewritten lines, and a record for each line of the journal that stands there in no known form.
-
-    Of equal lines that is so for each one fewer than there were.
-    """
-    found = RewrittenLines(journal)
-    there, rewritten = (array("I", [0]) * journal.counts[0] for _ in range(2))
-    for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if there else ():
+    """Find a session's rewritten lines, and a record for each original that stands there in no known form."""
+    found, there = RewrittenLines(journal), set[bytes]()
+    for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if journal.counts[0] else ():
         if not whole:
             continue
         digest = sha256(raw).digest()
@@ -211,15 +195,9 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
             found.rows[number] = row
         newest = original_in(raw, digest, row, journal)
         if newest is not None:
-            there[newest] += 1
-            rewritten[newest] += row is not None
-    if taken_back := journal.taken_back:
-        found.taken_back = taken_back = taken_back.difference(map(journal.run_of, found.rows.values()))
-    if not journal.restored:
-        # An equal line that was never rewritten stands in for one that was only where the originals were put back.
-        fewer = {record.sha256 for record in journal.not_there(rewritten, taken_back)}
-        found.fewer = frozenset(each for each in fewer if not journal.is_of(bytes.fromhex(each), taken_back))
-    return found, journal.not_there(there, taken_back)
+            there.add(journal.original_of(newest))
+    # What a restore took back counts again where somebody put the rewritten session back.
+    return found, journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
 
 
 def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, bytes]]:

@@ -171,7 +171,6 @@ class Applied:
         self._original = original
         self._originals: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line, by the line's number."""
-        self._known_numbers: dict[bytes, set[int]] = {}
         self._claimed: set[int] = set()
         """The rows of records of earlier runs that say what this one does."""
         self._asked: set[tuple[bytes, bytes]] = set()
@@ -259,11 +258,6 @@ class Applied:
             for key in record.identities():
                 self.ours.add(key)
         is_new = before is None or (self._keeps and before.place is None) or before.rewritten in self._there
-        if not is_new and blocks:
-            # By the records of blocks is known how many equal lines there are: is there none for this one?
-            if rewritten not in self._known_numbers:
-                self._known_numbers[rewritten] = self._journal.numbers(rows)
-            is_new = number not in self._known_numbers[rewritten]
         if is_new:
             place = self._journal.place(original, was) if self._has_records else None
             if self._keeps and place is None:

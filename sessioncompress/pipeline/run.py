@@ -111,7 +111,10 @@ class Asked(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """What one try comes to, in bytes: `added` is what the run adds to the store, `gain` what it frees in all."""
+    """What one try comes to, in bytes: `added` is what the run adds to the store, `gain` what it frees in all.
+
+    The digest in `run` is put in when the session is finished; it changes no size.
+    """
 
     view: View
     plan: Plan
@@ -166,7 +169,7 @@ class Run:
         with ExitStack() as self._open:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
-                planned = plan(view, left_alone)
+                planned = plan(view, known.rewritten.rows, left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
                 # What a second try leaves out leaves its names out.
@@ -193,7 +196,8 @@ class Run:
                     if attempt.gain < least:
                         return self._unchanged(view, max(attempt.gain, 0))
                     if isinstance(sink, Rewrite):
-                        sink.finish()
+                        run = attempt.run._replace(digest=sink.finish().digest)
+                        attempt = attempt._replace(run=run)
                     if restless := self._verify(attempt, sink, left_alone):
                         left_alone |= restless
                         continue
@@ -230,6 +234,7 @@ class Run:
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
             modified=self._session.stat.st_mtime_ns,
+            digest="0" * 32,
             id=self._asked.run_id,
             command=Command.COMPRESS,
             again=applied.claimed,
@@ -247,7 +252,7 @@ class Run:
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
-        second = plan(view, left_alone)
+        second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
         if not second or isinstance(sink, DryRun):
             return set()
         # A plan may offer again what turned out to bear no change: only lines of which something would come count.

@@ -117,11 +117,15 @@ class _GrowingFile:
 
 
 class Finished(NamedTuple):
-    """Bytes of the new session and of the originals file; the SHA-256 of what the run adds to the latter, or empty."""
+    """Bytes of the new session and of the originals file; the SHA-256 of what the run adds to the latter, or empty.
+
+    `digest` is the XXH3-128 of the new session, once it is finished.
+    """
 
     size: int
     originals_size: int
     originals_sha256: str
+    digest: str = ""
 
 
 class Committed(NamedTuple):
@@ -173,7 +177,7 @@ class Rewrite:
         self._originals.write()
         self._draft.check()
         self._finished = True
-        return measured
+        return measured._replace(digest=self._draft.digest)
 
     def reader(self, start: int = 0) -> BinaryIO:
         """Read the finished new file."""

@@ -71,8 +71,6 @@ class Journal:
         """The newest record of each, by its lines."""
         self._dropped: list[Dropped] = []
         """Those of the checkpoint whose record comes behind them."""
-        self._moved: list[int] = []
-        """At how many line records a checkpoint came or went: the lines have other numbers from there on."""
         self._lines: list[tuple[bytes, bytes, Place | None]] = []
         """Of each line record the SHA-256 of what the line was and of what it became: in bytes it takes half."""
         self._edits = bytearray()
@@ -96,7 +94,6 @@ class Journal:
         elif isinstance(record, Dropped):
             self._dropped.append(record)
         elif isinstance(record, CheckpointRecord):
-            self._moved.append(len(self._lines))
             # A run that took one out may have been killed before the session changed: it is looked for again.
             known = self._checkpoints.get(record.lines)
             if record.ended and known is not None:
@@ -222,38 +219,15 @@ class Journal:
         original = self._firsts[row]
         return LineRecord(original.hex(), self.place(original, original), self._lines[row][1].hex())
 
-    def times(self, row: int) -> int:
-        """Count the line records with the same rewritten line as this one."""
-        return len(self.rewritings(self._lines[row][1]))
-
-    def not_there(self, there: Sequence[int], taken_back: Container[int] = ()) -> list[LineRecord]:
-        """Return a record for each line that is not there.
-
-        `there` says, at the newest line record of each original, how many lines are its own or its rewritten ones. How
-        many there were is not counted by what runs that were `taken_back` rewrote: it may have gone with a checkpoint.
-        """
-        missing: list[LineRecord] = []
-        for row, original in enumerate(self._firsts):
-            if self.original(original) != row:
-                continue
-            # Each line is counted once, however often it was rewritten.
-            rows = self.originals(original)
-            if taken_back:
-                rows = [each for each in rows if self.run_of(each) not in taken_back]
-            lines = max(self._most_at_once(rows), 1) if len(rows) > 1 else 1
-            missing += [self.placed(row)] * (lines - there[row])
-        return missing
-
-    def _most_at_once(self, rows: Iterable[int]) -> int:
-        """Count the lines that some line records are of, where most of them are counted with the same numbers."""
-        parts: dict[int, list[int]] = {}
-        for row in rows:
-            parts.setdefault(bisect_right(self._moved, row), []).append(row)
-        return max((len(self.numbers(part)) for part in parts.values()), default=0)
-
-    def numbers(self, rows: Iterable[int]) -> set[int]:
-        """Return the numbers of the lines that some line records are of, as far as they have blocks."""
-        return {block.line for row in rows for block in self.blocks_of(row)[:1]}
+    def missing(self, there: Container[bytes], runs: Container[int]) -> list[LineRecord]:
+        """Return a record of each original of which no line is `there`, if a run rewrote it that stands, or of these."""
+        return [
+            self.placed(row)
+            for row, original in enumerate(self._firsts)
+            if original not in there
+            and self.original(original) == row
+            and any(self.stands(each) or self.run_of(each) in runs for each in self.originals(original))
+        ]
 
     def replaced(self, key: OurKey) -> list[int]:
         """Find the block records of the replacements that a key identifies, in their order."""
@@ -303,17 +277,6 @@ class Journal:
     def stands(self, row: int) -> bool:
         """Tell whether no restore took back the run whose change a line record tells of."""
         return self.run_of(row) in self.standing
-
-    @property
-    def taken_back(self) -> frozenset[int]:
-        """The numbers of the runs that a restore took back."""
-        standing = frozenset(self.standing.numbers)
-        runs = enumerate(self.runs)
-        return frozenset(number for number, run in runs if not run.restored and number not in standing)
-
-    def is_of(self, sha256: bytes, runs: Container[int]) -> bool:
-        """Tell whether none but some runs rewrote the lines with that original."""
-        return all(self.run_of(row) in runs for row in self.originals(sha256))
 
     def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
         """Find the checkpoints that some runs wrote."""

@@ -7,7 +7,7 @@
     {"type": "dropped", "original": {"sha256", "frame", "offset", "bytes"}, "lines", "runs": [[after, bytes], ...]}
     {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
-An edit says what stood in a line before its run; version 1.0 wrote instead, of each line, what the agent had written.
+An edit says what stood in a line before its run; the first stores say instead, of each line, what the agent had written.
 A block record belongs to the edit or line before it, and dropped ones to the checkpoint behind them.
 """
 
@@ -141,7 +141,8 @@ class RunRecord(NamedTuple):
     appended to the originals comes to; `session_id` is that of the session's header. A journal of version 0.1.0 has
     none of these.
 
-    `modified` is the session's modification time, in nanoseconds since 1970; a run that restored has none.
+    `modified` is the session's modification time, in nanoseconds since 1970; a run that restored has none. `digest` is
+    the XXH3-128 of the session as the run left it, in hex; the first ones noted none.
 
     `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here.
     `again` are the rows of line records that say what it did, too, in ranges of a first row and a number: a restore had
@@ -162,6 +163,7 @@ class RunRecord(NamedTuple):
     originals_sha256: str = ""
     session_id: str = ""
     modified: int = 0
+    digest: str = ""
     id: str = ""
     command: str = ""
     again: tuple[tuple[int, int], ...] = ()
@@ -194,6 +196,8 @@ class RunRecord(NamedTuple):
             record["sessionId"] = self.session_id
         if self.modified and self.modified in _TIMES:
             record["modifiedNs"] = self.modified
+        if self.digest:
+            record["compressedXxh3"] = self.digest
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -379,6 +383,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         originals_sha256=_hex(record["originalsSha256"], _DIGEST_DIGITS) if "originalsSha256" in record else "",
         session_id=str(record.get("sessionId", "")),
         modified=_count(record.get("modifiedNs", 0), _TIMES),
+        digest=_hex(record["compressedXxh3"], _REPLACEMENT_DIGITS) if "compressedXxh3" in record else "",
         id=_matching(_ID, record.get("id")),
         command=_matching(_COMMAND, record.get("command")),
         again=tuple((_count(first), _count(number)) for first, number in record.get("again", ())),

@@ -38,6 +38,8 @@ class Draft:
         self.size = 0
         self.inode = 0
         self.fd = -1
+        self.digest = ""
+        """The XXH3-128, in hex, of what the first check found."""
         self._checked = 0
         self._hash = xxh3_128()
         self._pending: list[bytes] = []
@@ -58,6 +60,7 @@ class Draft:
         if os.fstat(self.fd).st_size != self.size or found != self._hash.digest():
             what = "what was written there does not read back the same"
             raise FileFailed(what, where=self.path, state=NOT_CHANGED, remedy="Check the disk.")
+        self.digest = self.digest or found.hex()
         self._checked = self.size
         self._hash.reset()
 

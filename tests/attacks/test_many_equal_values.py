@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.model import Kind
-from sessioncompress.errors import Refused
-from sessioncompress.operations import altered
 from sessioncompress.operations.diff import diff_session
 from sessioncompress.operations.overview import measure
 from sessioncompress.operations.restore import restore_session
@@ -156,20 +154,3 @@ def test_many_arguments_in_one_string(tmp_path: Path, counted: Counted) -> None:
     with diff_session(path) as found:
         assert sum(len(each.losses) for each in found.messages) >= MANY
     assert parsed[0] <= 4
-
-
-def test_more_lines_than_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where too many lines may be altered copies, nothing is restored: no change is taken for the agent's own."""
-    made = of_equal_lines()
-    path = compressed(tmp_path, turn(made))
-    lines = path.read_bytes().splitlines(keepends=True)
-    copies = [number for number, line in enumerate(lines) if line == max(lines, key=lines.count)]
-    del lines[copies[-1]]
-    own = [b'{"type":"custom","id":"%08x","data":"%b"}\n' % (number, b"x" * len(OUT)) for number in range(MANY)]
-    path.write_bytes(b"".join([*lines, *own]))
-    assert restore_session(path, dry_run=True).lines_restored == MANY
-    monkeypatch.setattr(altered, "_MOST_COMPARED", MANY // 2)
-    own = [line.replace(b"x" * len(OUT), b"x" * (len(lines[copies[0]]) - 50)) for line in own]
-    path.write_bytes(b"".join([*lines, *own]))
-    with pytest.raises(Refused, match="cannot be restored exactly"):
-        restore_session(path, dry_run=True)

@@ -28,7 +28,7 @@ MANIFEST = ROOT / ".pre-commit-hooks.yaml"
 NAME = "sessions/a.jsonl"
 ORIGINAL = fixture("pi-anthropic.jsonl")
 STORE = {f"sessions/.sessioncompress/{name}" for name in (".gitattributes", "a.jsonl.zst", "a.refs.jsonl")}
-EAGERLY = '{"session": {"sizeThresholdKB": 1, "minSavedKB": 1}}'
+EAGERLY = '{"session": {"sizeThresholdKB": 1, "everyTurns": 1, "minSavedKB": 1}}'
 COMMITTED = "--commit-originals"
 COMMAND = '#!/bin/sh\nexec {python} -m sessioncompress "$@"\n'
 

@@ -10,6 +10,7 @@ from click.testing import Result
 
 from sessioncompress.cli import tables
 from sessioncompress.operations import schedule
+from sessioncompress.operations.history import session_runs
 from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture, invoke, run, write
 
@@ -72,8 +73,9 @@ def test_of_many_the_folder_is_named_and_what_else_that_hits(
 def test_several_sessions_that_come_back_as_a_whole_are_told_of(tmp_path: Path) -> None:
     """What was there between their runs is not kept, and their short lines have no room to say so."""
     path = put(tmp_path, "a")[0]
+    first = session_runs(path)[0].run
     run("compress", "-q", "--min-size", "0", "--preset", "archive", "--keep-turns", "0", tmp_path)
-    done = run("restore", "--last", tmp_path)
+    done = run("restore", "--run", first, tmp_path)
     whole = "1 session was restored as a whole, with what other runs did; -v says which\n"
     assert whole in done.stderr
     assert path.read_bytes() == fixture("pi-anthropic.jsonl")

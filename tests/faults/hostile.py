@@ -134,7 +134,7 @@ def play(case: Case, policy: Policy, folder: Path) -> None:
 
 def _goes_on(made: PiSession, path: Path, policy: Policy) -> None:
     """The session is compressed again, the agent appends, more becomes old: it is as exact as at the first run."""
-    compress_session(path, policy)
+    compress_session(path, policy, force=True)
     count = made.count
     if not made.bytes().endswith(b"\n"):
         made.raw(b"\n")
@@ -142,7 +142,7 @@ def _goes_on(made: PiSession, path: Path, policy: Policy) -> None:
     with path.open("ab") as file:
         file.write(b"".join(made.lines()[count:]))
     size = disk(path)
-    compress_session(path, policy)
+    compress_session(path, policy, force=True)
     check_rest(path, policy, path.read_bytes())
     check_beside(path, size)
     known = {sha256(line).hexdigest() for line in split(made.bytes())}

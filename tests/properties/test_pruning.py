@@ -98,7 +98,7 @@ def test_previews_of_an_earlier_run_go_too(tmp_path: Path, policy: Policy) -> No
         made.step("bash", {"command": f"make {number}"}, f"{LOG}{number}")
     data = old(made)
     path = write(tmp_path, data)
-    compress(path)
+    compress(path, replace(EAGER, preview_share=0.5, preview_max_bytes=8_000))
     assert previews(path) == [True] * 6
     compress(path, policy)
     assert previews(path) == [False] * 6

@@ -34,11 +34,12 @@ def session() -> bytes:
 def planned(
     monkeypatch: pytest.MonkeyPatch,
     *proposals: Propose,
+    known: frozenset[int] = frozenset(),
     left: frozenset[int] = frozenset(),
 ) -> Plan:
     """Plan the session with these compressors instead of ours."""
     monkeypatch.setattr(planning, "COMPRESSORS", proposals)
-    return plan(view_of(session()), left)
+    return plan(view_of(session()), known, left)
 
 
 def change(view: View, line: int, saves: int = 4000, group: int = 0, path: JsonPath = ()) -> Change:
@@ -88,6 +89,13 @@ def test_a_line_changes_only_where_that_pays(monkeypatch: pytest.MonkeyPatch) ->
     for saves, pays in ((enough, True), (enough - 1, False), (0, False), (-5, False)):
         found = planned(monkeypatch, partial(_one, saves))
         assert bool(found) == pays, saves
+
+
+def test_a_line_whose_original_is_stored_already_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was rewritten before."""
+    few = (250 + 280) // 2 + 1
+    assert planned(monkeypatch, lambda view: [change(view, 3, few)]) == {}
+    assert list(planned(monkeypatch, lambda view: [change(view, 3, few)], known=frozenset({3}))) == [3]
 
 
 def test_what_no_model_reads_is_worth_half(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,15 +6,12 @@ import io
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
-
 from sessioncompress.core.jsonl import pieces
-from sessioncompress.core.model import Kind
 from sessioncompress.pipeline.reading import RewrittenLines, find
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, Command, LineRecord, RunRecord
+from sessioncompress.store.records import Command, LineRecord, RunRecord
 
 OLD, NEW, OTHER, LOST = b"old\n", b"new\n", b"other\n", b"lost\n"
 
@@ -48,7 +45,6 @@ def test_a_rewritten_line_is_found_by_its_number() -> None:
     assert not {0, 2, 4, 99, "1"} & {number for number in (0, 2, 4, 99) if number in found}
     assert found[1] == found[3] == LineRecord(digest(OLD), Place(0, 0, 4), digest(NEW))
     assert found.get(0) is None
-    assert found.copies == 1
     assert not watched(OTHER, Journal())
 
 
@@ -57,68 +53,47 @@ def test_the_newest_record_counts_with_the_place_of_any() -> None:
     place = Place(0, 0, 4)
     for pairs in (((OLD, NEW, place), (OLD, NEW, None)), ((OLD, NEW, None), (OLD, OTHER, place))):
         assert watched(NEW, journal(*pairs))[0].place == place
-    assert watched(NEW + NEW, journal((OLD, NEW, place), (OLD, NEW, None))).copies == 0
 
 
-def numbered(*lines: tuple[int, bytes, Place | None]) -> Journal:
-    """Return a journal of lines that were the same, by their numbers, with what they were rewritten to."""
-    made = Journal()
-    for number, rewritten, place in lines:
-        made.add(LineRecord(digest(OLD), place, digest(rewritten)))
-        made.add(
-            BlockRecord("7f3a91c2e05b", number, ("content",), Kind.RESULT, "bash", "call_0", 4, 1, "7f3a91c2e05b0000")
-        )
-    return made
-
-
-def looked_for(path: Path, data: bytes, known: Journal) -> tuple[list[int], list[str], set[str]]:
-    """Return which lines are found, of what original lines are missing, and of what fewer stand there rewritten."""
+def looked_for(path: Path, data: bytes, known: Journal) -> tuple[list[int], list[str]]:
+    """Return which lines are found, and of what original lines are missing."""
     path.write_bytes(data)
     with open_session(path, writing=False) as session:
         found, missing = find(session, known)
-    return list(found), [record.sha256 for record in missing], set(found.fewer)
+    return list(found), [record.sha256 for record in missing]
+
+
+RUN = RunRecord("2026-03-02T09:00:00Z", "1.0.0", {}, 9, 9, 0, 0, {}, command=Command.COMPRESS)
 
 
 def test_what_stands_there_in_no_form_is_named_once(tmp_path: Path) -> None:
-    """However often it was rewritten; as it was or as it was rewritten, it is there."""
+    """However often it was rewritten; as it was or as it was rewritten, it is there. Equal lines are one."""
     path = tmp_path / "session.jsonl"
     known = journal((OLD, NEW, None), (OTHER, b"not there\n", None), (LOST, b"a\n", None), (LOST, b"b\n", None))
-    assert looked_for(path, OTHER + NEW, known) == ([1], [digest(LOST)], {digest(LOST), digest(OTHER)})
-    assert looked_for(path, OTHER + NEW, Journal()) == ([], [], set())
+    known.end_run(RUN)
+    assert looked_for(path, OTHER + NEW, known) == ([1], [digest(LOST)])
+    assert looked_for(path, OTHER + NEW + NEW, known) == ([1, 2], [digest(LOST)])
+    assert looked_for(path, OTHER + NEW, Journal()) == ([], [])
 
 
-KEPT = Place(0, 0, 4)
-TWO = numbered((3, NEW, KEPT), (6, NEW, KEPT))
-EQUAL = [
-    ("all of them", TWO, NEW + NEW, 0, False),
-    ("one is gone", TWO, NEW, 1, True),
-    ("both are", TWO, LOST, 2, True),
-    ("put back", TWO, OLD + OLD, 0, True),
-    ("one as it was", TWO, NEW + OLD, 0, True),
-    ("and one more", TWO, NEW * 3, 0, False),
-    ("in another form each", numbered((3, NEW, KEPT), (6, OTHER, KEPT)), NEW, 1, True),
-    ("one that was rewritten twice", numbered((3, NEW, KEPT), (3, OTHER, KEPT)), OTHER, 0, False),
-    ("first no original was kept", numbered((3, NEW, None), (3, NEW, KEPT)), NEW, 0, False),
-]
-
-
-@pytest.mark.parametrize(("known", "data", "missing", "fewer"), [case[1:] for case in EQUAL], ids=[c[0] for c in EQUAL])
-def test_of_equal_lines_each_is_missing_that_is_not_there(
-    tmp_path: Path, known: Journal, data: bytes, missing: int, fewer: bool
-) -> None:
-    """There are as many as have a number of their own."""
-    found = looked_for(tmp_path / "session.jsonl", data, known)
-    assert found[1:] == ([digest(OLD)] * missing, {digest(OLD)} if fewer else set())
-
-
-def test_of_what_was_taken_back_no_line_is_to_be_rewritten(tmp_path: Path) -> None:
-    """Unless one stands there as that run wrote it."""
-    run = RunRecord("2026-03-02T09:00:00Z", "1.0.0", {}, 9, 9, 0, 0, {}, command=Command.COMPRESS)
+def test_of_what_was_taken_back_nothing_is_missed(tmp_path: Path) -> None:
+    """Whoever changed such a line since changed what the agent wrote."""
     known = journal((OLD, NEW, None), (LOST, b"b\n", None))
-    known.end_run(run)
-    known.end_run(run._replace(restored=True, command=Command.RESTORE))
+    known.end_run(RUN)
+    known.end_run(RUN._replace(restored=True, command=Command.RESTORE))
     known.add(LineRecord(digest(OTHER), None, digest(b"not there\n")))
-    known.end_run(run)
+    known.end_run(RUN)
     path = tmp_path / "session.jsonl"
-    assert looked_for(path, OLD + OTHER, known) == ([], [digest(LOST)], {digest(OTHER)})
-    assert looked_for(path, NEW + OTHER, known) == ([0], [digest(LOST)], {digest(LOST), digest(OTHER)})
+    assert looked_for(path, OLD + OTHER, known) == ([], [])
+    assert looked_for(path, OLD, known) == ([], [digest(OTHER)])
+
+
+def test_a_line_that_two_edits_changed_is_of_what_the_agent_wrote(tmp_path: Path) -> None:
+    """Whichever of them stands there. A record that names a later one leads nowhere."""
+    known = Journal()
+    for was, now in ((OLD, OTHER), (OTHER, NEW), (LOST, b"a\n"), (b"c\n", b"d\n"), (b"b\n", b"c\n")):
+        known.add(LineRecord(digest(was), Place(0, 0, len(was)), digest(now), edit=True))
+    known.end_run(RUN._replace(store_size=0, records=(5, 0)))
+    assert [watched(each, known)[0].sha256 for each in (OTHER, NEW)] == [digest(OLD)] * 2
+    assert watched(b"d\n", known)[0].sha256 == digest(b"c\n")
+    assert looked_for(tmp_path / "session.jsonl", NEW + b"a\nd\n", known) == ([0, 1, 2], [digest(b"b\n")])

@@ -221,7 +221,7 @@ def test_what_is_measured_is_what_is_written(tmp_path: Path) -> None:
             rewrite.write(NEW)
             rewrite.keep(OLD)
             measured = rewrite.measure()
-            assert rewrite.finish() == measured
+            assert rewrite.finish()._replace(digest="") == measured
             assert rewrite.reader().read() == NEW
             assert files.originals.stat().st_size == measured.originals_size
             assert sha256(files.originals.read_bytes()).hexdigest() == measured.originals_sha256

@@ -80,7 +80,7 @@ def test_what_a_run_notes_for_the_next_is_read() -> None:
 
 
 def test_what_an_earlier_version_noted_besides_is_passed_over() -> None:
-    """Version 1.0 noted in `prefix` what of a session was finished."""
+    """The first runs noted in `prefix` what of a session was finished."""
     record = json.loads(NOTED.encode()) | {"journalStart": 12, "prefix": {"format": "pi", "bytes": -1}}
     assert parsed(json.dumps(record).encode() + b"\n").runs == [NOTED]
 
@@ -320,15 +320,6 @@ def test_of_the_runs_in_between_only_what_they_added_is_kept() -> None:
     assert [bool(run.policy) for run in journal.runs] == [True, False, False, True]
     assert [run.store_size for run in journal.runs] == [RUN.store_size] * 4
     assert journal.unknown_in_calls == 1
-
-
-@pytest.mark.parametrize(("moves", "lines"), [(False, 2), (True, 1)], ids=["two lines", "one that moved"])
-def test_a_line_that_a_checkpoint_moved_is_counted_once(moves: bool, lines: int) -> None:
-    """Two records of one original are of two lines, unless a checkpoint gave the lines other numbers in between."""
-    checkpoint = CheckpointRecord("pi", "us", "tokens", ("23" * 32,), (), (9, 3)).encode() if moves else b""
-    again = LINE._replace(rewritten="01" * 32).encode() + BLOCK._replace(line=9).encode()
-    known = parsed(LINE.encode() + BLOCK.encode() + RUN.encode() + checkpoint + again + RUN.encode())
-    assert len(known.not_there([0, 0])) == lines
 
 
 def of_checkpoints(number: int) -> bytes:
