@@ -1,4 +1,4 @@
-"""The checkpoints of ours in a session: take them out again, and find what their summaries refer to."""
+"""The checkpoints of ours in a session: what stood there before them, and what their summaries refer to."""
 
 from __future__ import annotations
 
@@ -19,98 +19,13 @@ from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.model import Kind, Role
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
-from sessioncompress.formats.base import Format
-from sessioncompress.operations.unwinding import Hanging, Names, OurLines, Unwound, rewritten_among
+from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord
-
-
-class Checkpoints:
-    """The lines of a session that are those of checkpoints of ours, as they were written.
-
-    `taking` are the records of those that are to go, `taken` those of them that stand there, and `altered` those of
-    which a line was changed since.
-    """
-
-    def __init__(
-        self,
-        session: OpenSession,
-        journal: Journal,
-        originals: Path,
-        form: Format | None,
-        taking: Sequence[CheckpointRecord],
-    ) -> None:
-        self._session, self._journal = session, journal
-        self._spans: list[tuple[int, int]] = []
-        self._hanging = Hanging(form, journal)
-        head, strange = HEAD.encode(), False
-        names = Names(journal, originals)
-        with session.reader() as file:
-            whole_lines = (raw for _, raw, whole in jsonl.pieces(file, session.size) if whole)
-            others = OurLines(taking, journal).besides(map(names.of, whole_lines))
-        mine = OurLines(taking, journal, others)
-        known = {line for record in journal.checkpoints for line in record.lines}
-        there: set[str] = set()
-        position = 0
-        with session.reader() as file:
-            for _, raw, whole in jsonl.pieces(file, session.size) if mine.wanted else ():
-                start, position = position, position + len(raw)
-                named = names.of(raw) if whole else frozenset[str]()
-                if ours := mine.among(named):
-                    there |= ours
-                    self._spans.append((start, position))
-                    self._hanging.note(raw)
-                elif not named & known:
-                    strange = strange or head in raw
-        complete = [each for each in taking if there.issuperset(each.lines)]
-        # What is left of another one is no line that it shares with one of these.
-        there.difference_update(*(each.lines for each in complete))
-        self.taken = [each for each in taking if each in complete or there.intersection(each.lines)]
-        self._unended = self._end(session.size) if any(each.unended for each in self.taken) else -1
-        """The byte before which an LF is ours: lines of ours, and nothing else, stand from there on."""
-        # Without a trace of it, it was taken out, or never came into the session.
-        gone = [each for each in taking if not each.ended and each not in complete]
-        self.altered = [each for each in gone if strange or there.intersection(each.lines)]
-        self.copied = strange and bool(self.taken) and not self.altered
-        """Whether a summary stands in a line of another program, too."""
-
-    def _end(self, size: int) -> int:
-        end = size
-        for start, last in reversed(self._spans):
-            if last != end:
-                break
-            end = start
-        return end if end < size else -1
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield all of the session's pieces but those of our lines."""
-        position, spans = 0, iter(self._spans)
-        first, last = next(spans, (-1, -1))
-        for piece in jsonl.pieces_of(self._session.reader, self._session.size):
-            start, position = position, position + len(piece[1])
-            while last != -1 and start >= last:
-                first, last = next(spans, (-1, -1))
-            if first <= start < last:
-                continue
-            number, raw, whole = piece
-            yield (number, raw.removesuffix(b"\n"), whole) if position == self._unended else piece
-
-    def rewritten(self) -> reading.RewrittenLines:
-        """Find the rewritten lines among those pieces."""
-        return rewritten_among(self.pieces(), self._journal)
-
-    def rehung(self, raw: bytes) -> bytes:
-        """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
-        return self._hanging.rehung(raw)
-
-    def ended(self) -> list[CheckpointRecord]:
-        """Make the records that say which checkpoints were taken out."""
-        rehung = tuple(sorted(self._hanging.rewritten))
-        return [each._replace(ended=True, rehung=rehung) for each in self.taken]
 
 
 def not_as_written(altered: Sequence[CheckpointRecord]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from sessioncompress import errors
-from sessioncompress.core.jsonl import parse, parse_any, pieces_of
+from sessioncompress.core.jsonl import Piece, parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import JsonPath, Kind, Line, OurKey
 from sessioncompress.core.references import content_of
@@ -43,7 +43,11 @@ from sessioncompress.store.records import LineRecord
 
 
 def whole_lines(
-    session: OpenSession, form: Format, swaps: Mapping[int, LineRecord], originals: OriginalsReader, journal: Path
+    pieces: Callable[[], Iterable[Piece]],
+    form: Format,
+    swaps: Mapping[int, LineRecord],
+    originals: OriginalsReader,
+    journal: Path,
 ) -> tuple[dict[int, LineRecord], set[int]]:
     """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
 
@@ -58,7 +62,7 @@ def whole_lines(
     kept = {number: record for number, record in swaps.items() if record.place}
     damaged: set[int] = set()
     cut: dict[int, set[str]] = {}
-    for number, raw, whole in pieces_of(session.reader, session.size):
+    for number, raw, whole in pieces():
         record = kept.get(number) if whole else None
         if record is None:
             continue
@@ -75,7 +79,7 @@ def whole_lines(
             cut[number] = changed
     named = set[str]().union(*cut.values())
     stuck: set[str] = set()
-    for number, raw, whole in pieces_of(session.reader, session.size) if cut else ():
+    for number, raw, whole in pieces() if cut else ():
         if whole and number not in kept:
             stuck.update(named.intersection(ids(raw)))
     while parted := [number for number, changed in cut.items() if changed & stuck]:
@@ -117,12 +121,12 @@ class PutBack:
         swaps: Mapping[int, LineRecord],
         changed: int | None,
     ) -> None:
-        self._session = session
+        self._pieces = partial(pieces_of, session.reader, session.size)
         self._form = form
         self._journal = journal
         self._originals = originals
         self._where = where
-        self._whole, self.unreadable = whole_lines(session, form, swaps, originals, where)
+        self._whole, self.unreadable = whole_lines(self._pieces, form, swaps, originals, where)
         self.is_own = changed is not None
         self._rewritten = swaps if self.is_own else {}
         self._changed = changed or 0
@@ -136,7 +140,7 @@ class PutBack:
 
     def lines(self) -> Iterator[bytes]:
         """Yield every line of the session, with what can be put back."""
-        for number, raw, whole in pieces_of(self._session.reader, self._session.size):
+        for number, raw, whole in self._pieces():
             record = self._whole.get(number)
             if record and record.place:
                 self.changed += 1
@@ -331,7 +335,8 @@ class ByMarkers(Restoring):
         # The journal's damage was reported before; by now other stores have changed the session.
         with suppress(errors.Damaged), damage.SalvagingReader(self.store.originals) as originals:
             form = reading.format_of(self.session, self.form)
-            _, damaged = whole_lines(self.session, form, swaps, originals, self.store.journal)
+            pieces = partial(pieces_of, self.session.reader, self.session.size)
+            _, damaged = whole_lines(pieces, form, swaps, originals, self.store.journal)
         lines = counted(number, "rewritten line", "rewritten lines")
         inexact = f"{lines} did not come back, or only in part: the session is not exact"
         return joined(unreadable(damaged), inexact, not_there(since.gone)), False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sessioncompress.core import text
 from sessioncompress.core.jsonl import cut, document_of, pieces_of
 from sessioncompress.core.text import counted, not_there, strangers
 from sessioncompress.operations.checkpoints import (
-    Checkpoints,
+    before_checkpoints,
     not_as_written,
     out_of_document,
     refuse_if_compacted,
@@ -33,16 +34,17 @@ from sessioncompress.operations.restoring import (
     since_runs,
     was_changed,
 )
-from sessioncompress.operations.show import of_another
-from sessioncompress.operations.undo import Undo, stands_alone
+from sessioncompress.operations.show import of_another, original_of
 from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_of
+from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import CheckpointRecord, Command
+from sessioncompress.store.records import CheckpointRecord, Command, LineRecord
 from sessioncompress.store.recover import check, recover
 
 
@@ -97,6 +99,77 @@ def restore_session(
         return markers.from_store(other, known)
 
 
+class _Undo:
+    """Gives back lines as they were before some runs, by their numbers in the journal; None: before all."""
+
+    def __init__(
+        self, journal: Journal, runs: frozenset[int] | None, originals: OriginalsReader | None, where: Path
+    ) -> None:
+        self._journal, self._runs, self._originals, self._where = journal, runs, originals, where
+        self._others = frozenset(journal.standing.numbers) - (runs or frozenset())
+        self._known: dict[int, LineRecord | None] = {}
+
+    def before(self, raw: bytes, row: int) -> bytes | None:
+        """Return the rewritten line of a record as it was before; None where that is not known."""
+        if row not in self._known:
+            # As many equal lines may stand there: they do not look for their records each.
+            self._known[row] = self._journal.placed(row) if self._runs is None else self._stood(row, self._runs)
+        record = self._known[row]
+        if record is None or record.rewritten == record.sha256:
+            return None if record is None else raw
+        if record.place is None or self._originals is None:
+            return None
+        return original_of(raw, record, self._originals, self._where)
+
+    def _stood(self, row: int, runs: frozenset[int]) -> LineRecord | None:
+        """Find what stood in a line before some runs; None where that is not known. One that stays became itself."""
+        journal = self._journal
+        original, stands = journal.original_of(row), bytes.fromhex(journal.line(row).rewritten)
+        makers = {journal.run_of(each) for each in journal.originals(original)}
+        was, last = stands, journal.counts[0]
+        while True:
+            rows = journal.rewritings(was)
+            mine = [each for each in rows if journal.run_of(each) in runs and each < last]
+            if not mine:
+                break
+            record, last = journal.line(mine[-1]), mine[-1]
+            if (
+                # Of equal lines nobody knows which run rewrote which.
+                any(journal.run_of(each) in self._others for each in rows)
+                or len({journal.line(each).sha256 for each in mine}) > 1
+                # The first stores do not have what an earlier run had left.
+                or not (record.edit or makers.isdisjoint(self._others))
+            ):
+                return None
+            was = bytes.fromhex(record.sha256)
+        if was == stands and (not makers.isdisjoint(runs) or makers.isdisjoint(self._others)):
+            # A later run rewrote it again. Or an older version, which recorded nothing again behind a restore.
+            return None
+        return LineRecord(was.hex(), journal.place(original, was), stands.hex())
+
+
+def _stands_alone(session: OpenSession, journal: Journal, runs: frozenset[int], originals: Path) -> bool:
+    """Tell whether a session as it was before some runs is known to the byte, while what other runs did stays.
+
+    A checkpoint goes alone only while no other run came behind it, and no lines come back from under another one.
+    """
+    others = frozenset(journal.standing.numbers) - runs
+    newer = frozenset(number for number in others if number > min(runs))
+    if newer and journal.checkpoints_of(runs):
+        return False
+    if any(each.dropped or each.removed for each in journal.checkpoints_of(newer)):
+        return False
+    pieces = before_checkpoints(session, journal, originals) or pieces_of(session.reader, session.size)
+    # A store of checkpoints alone, or of runs that kept no originals, has no such file.
+    with OriginalsReader(originals) if journal.store_size else nullcontext() as reader:
+        undo = _Undo(journal, runs, reader, originals)
+        for _, raw, whole in pieces:
+            row = reading.row_of(raw, sha256(raw).digest(), journal) if whole else None
+            if row is not None and undo.before(raw, row) is None:
+                return False
+    return True
+
+
 class _Exactly(Restoring):
     """A restore to the byte: of all that runs did to a session, or of what one of them did."""
 
@@ -120,7 +193,7 @@ class _Exactly(Restoring):
                 return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
             if len(wanted) == len(journal.standing.numbers):
                 self.command = Command.RESTORE
-            elif stands_alone(session, journal, wanted, self.store.originals):
+            elif _stands_alone(session, journal, wanted, self.store.originals):
                 self.only = wanted
             else:
                 whole = f"{WHOLE}: what was there between two runs is not kept"
@@ -154,10 +227,8 @@ class _Exactly(Restoring):
         found, missing = reading.find(session, journal)
         missing = with_removed(session, journal, store.originals, missing)
         since = since_runs(session, journal, missing, store.originals, self.form)
-        unwound = self._unwound(taking)
-        checkpoints: Checkpoints | Unwound | None = unwound
-        if taking and unwound is None:
-            checkpoints = Checkpoints(session, journal, store.originals, reading.format_of(session, self.form), taking)
+        checkpoints = self._unwound(taking)
+        pieces = partial(pieces_of, session.reader, session.size) if checkpoints is None else checkpoints.pieces
         # What stands in a checkpoint goes with it.
         swaps = found if checkpoints is None else checkpoints.rewritten()
         swaps.keep(self._takes)
@@ -166,7 +237,7 @@ class _Exactly(Restoring):
             # What belongs together comes back together: a call's id, in the call and in its result.
             with OriginalsReader(store.originals) if journal.store_size else nullcontext() as originals:
                 form = reading.format_of(session, self.form)
-                kept, _ = whole_lines(session, form, swaps, originals, store.journal) if originals else ({}, set())
+                kept, _ = whole_lines(pieces, form, swaps, originals, store.journal) if originals else ({}, set())
             swaps.rows = {number: row for number, row in swaps.rows.items() if number in kept}
         has = counted(lost, "line has", "lines have")
         without = f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else ""
@@ -185,7 +256,7 @@ class _Exactly(Restoring):
         unknown = joined(copies, of_relatives, strangers(len(left)))
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         gone = not_as_written(checkpoints.altered) if checkpoints else ""
-        if checkpoints and checkpoints.copied:
+        if checkpoints and checkpoints.copied and not checkpoints.altered:
             gone = "the agent copied the summary into a line of its own, which stays: the model may still read it"
         changed = "" if inexact or since.gone else was_changed(session, since)
         older = joined(inexact, not_there(since.gone), changed, in_merge, gone)
@@ -196,27 +267,20 @@ class _Exactly(Restoring):
             stats = self.stats(Status.UNCHANGED, joined(none, older, unknown))
             return replace(stats, changed=since.changed, exact=not inexact)
         with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
-            undo = originals and Undo(journal, self.only, originals, store.journal)
-
-            def line(number: int, raw: bytes) -> bytes:
-                if undo and number in swaps:
-                    raw = self._before(undo, raw, swaps.rows[number])
-                return raw if checkpoints is None else checkpoints.rehung(raw)
-
-            pieces = pieces_of(session.reader, session.size) if checkpoints is None else checkpoints.pieces()
-            ended = tuple if checkpoints is None else checkpoints.ended
+            undo = originals and _Undo(journal, self.only, originals, store.journal)
             with self.rewriting() as sink:
-                for number, raw, _ in pieces:
-                    sink.write(line(number, raw))
-                done = self.commit(sink, len(swaps), undoes=() if inexact else self._undoes, taken=ended())
+                for number, raw, _ in pieces():
+                    sink.write(self._before(undo, raw, swaps.rows[number]) if undo and number in swaps else raw)
+                ended = checkpoints.ended() if checkpoints else ()
+                done = self.commit(sink, len(swaps), undoes=() if inexact else self._undoes, taken=ended)
         return replace(done, reason=joined(older, unknown), changed=since.changed, exact=not inexact)
 
     def _unwound(self, taking: Sequence[CheckpointRecord]) -> Unwound | None:
-        """Find the checkpoints of a session that lines left for one; None where none did. Raises Damaged."""
-        if not any(each.dropped for each in taking):
+        """Find the checkpoints in a session of lines; None where none are to go. Raises Damaged."""
+        if not (of_lines := [each for each in taking if not each.removed]):
             return None
         form = reading.format_of(self.session, self.form)
-        unwound = Unwound(self.session, self.journal, self.store.originals, form, taking)
+        unwound = Unwound(self.session, self.journal, self.store.originals, form, of_lines)
         unwound.refuse_if_stuck()
         return unwound
 
@@ -242,7 +306,7 @@ class _Exactly(Restoring):
             alone = next(self._rewritten(new), None) is None
             return self.commit(sink, 0, undoes=self._undoes if alone else (), taken=ended)
 
-    def _before(self, undo: Undo, raw: bytes, row: int) -> bytes:
+    def _before(self, undo: _Undo, raw: bytes, row: int) -> bytes:
         if (before := undo.before(raw, row)) is None:
             raise of_another(self.store.journal)
         return before
@@ -262,7 +326,7 @@ class _Exactly(Restoring):
         """Tell what a document without its checkpoints would become, with the messages that would go back."""
         size, lines = len(document), 0
         with OriginalsReader(self.store.originals) as originals:
-            undo = Undo(self.journal, self.only, originals, self.store.journal)
+            undo = _Undo(self.journal, self.only, originals, self.store.journal)
             for raw, row in self._rewritten(document):
                 size += len(self._before(undo, raw, row)) - len(raw)
                 lines += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from io import BytesIO
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO
@@ -72,6 +72,7 @@ class Unwound:
         traces = self._traces(gone) if gone else frozenset()
         self.altered = [each for each in gone if "" in traces or traces.intersection(each.lines)]
         self.copied = False
+        """Whether a summary stands in a line of another program, too, as the pieces showed."""
 
     def refuse_if_stuck(self) -> None:
         """Raise Damaged where lines cannot go back to where they stood."""
@@ -92,15 +93,18 @@ class Unwound:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the lines as pieces of a session."""
-        return jsonl.with_updates(_numbered(self.lines()))
+        return jsonl.with_updates(_numbered(self._watched()))
 
     def rewritten(self) -> RewrittenLines:
         """Find the rewritten lines among the pieces."""
         return rewritten_among(self.pieces(), self._journal)
 
-    def rehung(self, raw: bytes) -> bytes:
-        """Give a line as it is: what hangs on ours was hung elsewhere already."""
-        return raw
+    def _watched(self) -> Iterator[bytes]:
+        known = {line for each in self._journal.checkpoints for line in each.lines}
+        head = HEAD.encode()
+        for raw in self.lines():
+            self.copied = self.copied or (bool(self.taken) and head in raw and not self._names.of(raw) & known)
+            yield raw
 
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out."""
@@ -129,7 +133,7 @@ class Unwound:
             reader = opened.enter_context(OriginalsReader(self._originals)) if self._journal.store_size else None
             file: BinaryIO = opened.enter_context(self._session.reader())
             lines = _lines_in(file, self._session.size)
-            for number, record in enumerate(records):
+            for number, group in enumerate(self._groups(records)):
                 if number and not number % _AT_ONCE:
                     # A session may have any number of them, and a generator that reads a thousand others cannot run.
                     with failing(gettempdir()):
@@ -140,12 +144,17 @@ class Unwound:
                     file.seek(0)
                     lines = _lines_in(file, size)
                 hanging = Hanging(self._form, self._journal, reader)
-                self._rehung[record.lines] = hanging.rewritten
-                if record.dropped and reader is not None:
-                    lines = self._put_back(lines, record, reader, hanging)
+                self._rehung |= {each.lines: hanging.rewritten for each in group}
+                if group[0].dropped and reader is not None:
+                    lines = self._put_back(lines, group[0], reader, hanging)
                 else:
-                    lines = self._without(lines, record, hanging, [] if there is None else there)
+                    lines = self._without(lines, group, hanging, [] if there is None else there)
             yield from lines
+
+    def _groups(self, records: Iterable[CheckpointRecord]) -> Iterator[Sequence[CheckpointRecord]]:
+        """Put those together that one pass takes out: no line left for them, and all are known to stand there."""
+        for _, group in groupby(records, lambda each: each.lines if each.dropped or self._others else None):
+            yield list(group)
 
     def _put_back(
         self, lines: Iterator[bytes], record: CheckpointRecord, reader: OriginalsReader, hanging: Hanging
@@ -162,9 +171,10 @@ class Unwound:
         return map(hanging.rehung, put_back(lines, record.dropped, reader, is_ours))
 
     def _without(
-        self, lines: Iterator[bytes], record: CheckpointRecord, hanging: Hanging, there: list[bool]
+        self, lines: Iterator[bytes], group: Sequence[CheckpointRecord], hanging: Hanging, there: list[bool]
     ) -> Iterator[bytes]:
-        mine, found = OurLines([record], self._journal, self._others.get(record.lines)), set[str]()
+        mine, found = OurLines(group, self._journal, self._others.get(group[0].lines)), set[str]()
+        unended = any(each.unended for each in group)
         before, ends = b"", False
         for raw in lines:
             if ours := mine.among(self._names.of(raw)):
@@ -176,7 +186,7 @@ class Unwound:
                 yield hanging.rehung(before)
             before, ends = raw, False
         if before:
-            yield hanging.rehung(before.removesuffix(b"\n") if ends and record.unended else before)
+            yield hanging.rehung(before.removesuffix(b"\n") if ends and unended else before)
         there.append(found == mine.wanted)
 
     def _traces(self, records: Iterable[CheckpointRecord]) -> frozenset[str]:

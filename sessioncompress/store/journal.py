@@ -220,7 +220,7 @@ class Journal:
         return LineRecord(original.hex(), self.place(original, original), self._lines[row][1].hex())
 
     def missing(self, there: Container[bytes], runs: Container[int]) -> list[LineRecord]:
-        """Return a record of each original of which no line is `there`, if a run rewrote it that stands, or of these."""
+        """Return a record of each original of which no line is `there`, if a run that stands or of these rewrote it."""
         return [
             self.placed(row)
             for row, original in enumerate(self._firsts)

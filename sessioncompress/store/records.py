@@ -7,7 +7,7 @@
     {"type": "dropped", "original": {"sha256", "frame", "offset", "bytes"}, "lines", "runs": [[after, bytes], ...]}
     {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
-An edit says what stood in a line before its run; the first stores say instead, of each line, what the agent had written.
+An edit says what stood in a line before its run; the first stores have instead, of each line, what the agent wrote.
 A block record belongs to the edit or line before it, and dropped ones to the checkpoint behind them.
 """
 
