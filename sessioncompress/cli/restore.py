@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -18,7 +20,7 @@ from sessioncompress.core.text import age, counted, kb, printable, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
-from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.restore import put_back_since, restore_session
 from sessioncompress.operations.restoring import WHOLE, RestoreStats
 from sessioncompress.operations.wording import status_of
 from sessioncompress.pipeline.discover import Found
@@ -177,6 +179,7 @@ def _taken_back(
         if not (chosen.as_json or chosen.quiet):
             elsewhere = f" {_looked(chosen)}" if chosen.everything and not failed else ""
             click.echo(f"nothing {'else ' if failed else ''}left to undo{elsewhere}", err=True)
+        _tell_of_put_back({each.path for each in runs}, policies)
         # A session whose store was deleted is in no run: what the user named is looked at for its markers.
         in_runs = {each.path for each in runs} | failed
         unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
@@ -185,6 +188,15 @@ def _taken_back(
             tried.append(("", done_with(unlisted, "none")._replace(results=[])))
     # A session that had nothing to give back is told of once.
     return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
+
+
+def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
+    """Tell which sessions are as a run left them that was undone since: a backup was put back, say."""
+    for path in sorted(paths):
+        with suppress(SessionCompressError):
+            if found := put_back_since(Path(path), policies.of(Path(path))):
+                way = f"'sessioncompress restore {quote(path)}' gives all back"
+                echo_wrapped(printable(f"{path}: {found}; {way}"), err=True)
 
 
 def _tell_of_stores(

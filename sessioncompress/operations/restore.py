@@ -31,6 +31,7 @@ from sessioncompress.operations.restoring import (
     RestoreStats,
     Restoring,
     joined,
+    left_by,
     since_runs,
     was_changed,
 )
@@ -42,7 +43,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_of
-from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord
 from sessioncompress.store.recover import check, recover
@@ -97,6 +98,19 @@ def restore_session(
                 "--backup-dir.",
             )
         return markers.from_store(other, known)
+
+
+def put_back_since(path: Path, policy: Policy) -> str:
+    """Word that a session is as a run left it that was undone since; nothing where it is not.
+
+    Raises SessionCompressError.
+    """
+    with open_session(path, writing=False) as session:
+        journal = journals.load(store_of(session.path, policy).journal)
+        run = left_by(session, journal)
+        if run is None or run.command.startswith(Command.RESTORE) or journal.standing.named(run.name):
+            return ""
+        return f"it is as run {run.name} left it, which was undone since: somebody put it back"
 
 
 class _Undo:

@@ -70,7 +70,10 @@ def since_runs(
     may be such a line. Raises Refused where the store is that of another session, and Unreadable where a missing line's
     original cannot be read.
     """
-    as_left, is_older = _begins_as_left(session, journal)
+    run = left_by(session, journal)
+    as_left = run is not None if any(each.digest for each in journal.runs) else None
+    # Somebody put an older state back, in which earlier lines of an entry may stand.
+    is_older = run is not None and run is not journal.runs[-1] and run.compressed_size == session.size
     known = None
     if missing and not is_older:
         with suppress(NotASession):
@@ -95,23 +98,18 @@ def since_runs(
     return Since(changed, len(missing) - len(changed), as_left)
 
 
-def _begins_as_left(session: OpenSession, journal: Journal) -> tuple[bool | None, bool]:
-    """Tell whether a session begins with what a run left, None where none noted that, and whether an older one left it.
-
-    Then somebody put that state back, in which earlier lines of an entry may stand.
-    """
-    noted = sorted({(run.compressed_size, run.digest) for run in journal.runs if run.digest})
-    newest = (journal.runs[-1].compressed_size, journal.runs[-1].digest) if noted else (0, "")
-    found, position, matching = xxh3_128(), 0, set[tuple[int, str]]()
+def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
+    """Find the newest run that left what a session begins with; None without one, or where it noted nothing of it."""
+    noted = sorted((run.compressed_size, number) for number, run in enumerate(journal.runs) if run.digest)
+    found, position, newest = xxh3_128(), 0, -1
     with session.reader() as file:
-        for size, digest in noted:
+        for size, number in noted:
             while position < size and (data := file.read(min(size - position, BUFFER))):
                 found.update(data)
                 position += len(data)
-            if position == size and found.hexdigest() == digest:
-                matching.add((size, digest))
-    is_older = any(each != newest and each[0] == session.size for each in matching)
-    return bool(matching) if noted else None, is_older
+            if position == size and found.hexdigest() == journal.runs[number].digest:
+                newest = max(newest, number)
+    return journal.runs[newest] if newest >= 0 else None
 
 
 def _changed(

@@ -81,6 +81,20 @@ def test_several_sessions_that_come_back_as_a_whole_are_told_of(tmp_path: Path) 
     assert path.read_bytes() == fixture("pi-anthropic.jsonl")
 
 
+def test_a_backup_that_was_put_back_behind_an_undo_is_told_of(tmp_path: Path) -> None:
+    """The journal says that the run was undone, and the session is as it had left it."""
+    path = put(tmp_path, "a")[0]
+    left = path.read_bytes()
+    run("restore", path)
+    assert "put it back" not in run("restore", "--last", path).stderr
+    path.write_bytes(left)
+    done = run("restore", "--last", path)
+    assert "nothing left to undo" in done.stderr
+    assert f"'sessioncompress restore {path}' gives all back" in " ".join(done.stderr.split())
+    run("restore", path)
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
 def test_without_originals_no_way_back_is_promised(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
     assert "undo with" not in run("compress", "--no-backup", path).stderr

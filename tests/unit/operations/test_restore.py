@@ -24,7 +24,7 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.store.layout import store_in
 from tests.support import texts
-from tests.support.build import PiSession, ResponsesSession, image
+from tests.support.build import OmpSession, PiSession, ResponsesSession, image
 from tests.support.runs import (
     EAGER,
     FIXTURES,
@@ -352,6 +352,28 @@ def test_what_was_changed_stays_and_everything_else_comes_back(tmp_path: Path, a
     assert split(path.read_bytes()) == [then.get(line, line) for line in before]
     for ref in {ref for each in told for ref in each.refs}:
         assert show(ref, path)
+
+
+def test_what_oh_my_pi_pruned_since_stays_as_it_left_it(tmp_path: Path) -> None:
+    """It overwrites results that a newer read superseded where few tokens follow, as behind a run that took many."""
+    path = compressed(tmp_path, session(OmpSession()))
+    then = dict(zip(split(path.read_bytes()), session(OmpSession()).lines(), strict=True))
+    lines = split(path.read_bytes())
+    number = next(at for at, raw in enumerate(lines) if b'"toolResult"' in raw and marker.PREFIX_BYTES in raw)
+    entry = json.loads(lines[number])
+    entry["message"]["content"] = [{"type": "text", "text": "[Superseded by a newer read of this file]"}]
+    entry["message"]["prunedAt"] = 1_700_000_000_000
+    lines[number] = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+    path.write_bytes(b"".join(lines))
+    assert [each.line for each in verify_session(path).changed] == [number + 1]
+    done = restore_session(path)
+    assert not done.exact
+    assert [each.line for each in done.changed] == [number + 1]
+    now = split(path.read_bytes())
+    stay = [at for at, line in enumerate(now) if line != then.get(lines[at])]
+    # With the line of the call, whose id was cut in both.
+    assert stay == [number - 1, number]
+    assert [now[at] for at in stay] == [lines[at] for at in stay]
 
 
 def test_a_changed_line_that_was_put_right_comes_back(tmp_path: Path) -> None:
