@@ -246,7 +246,7 @@ class _Exactly(Restoring):
         # What stands in a checkpoint goes with it.
         swaps = found if checkpoints is None else checkpoints.rewritten()
         swaps.keep(self._takes)
-        lost = sum(record.place is None for record in swaps.values())
+        lost = 0 if journal.keeps_all else sum(record.place is None for record in swaps.values())
         if since.changed or lost:
             # What belongs together comes back together: a call's id, in the call and in its result.
             with OriginalsReader(store.originals) if journal.store_size else nullcontext() as originals:

@@ -143,6 +143,11 @@ class Journal:
         return array("I", [row for _, row in sorted(places)])
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether what each line was is kept."""
+        return all(place for *_, place in self._lines)
+
+    @property
     def counts(self) -> tuple[int, int]:
         """The number of line and of block records."""
         return len(self._lines), len(self._blocks)
