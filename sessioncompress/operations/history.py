@@ -101,7 +101,7 @@ def history(found: Iterable[SessionRun]) -> list[RunStats]:
         order.append(name)
         for names in sessions[name]:
             if names[-1] != name:
-                names.remove(name)
+                del names[names.index(name)]
                 continue
             names.pop()
             if names:

@@ -71,18 +71,23 @@ class OriginalsPacker:
         self._filled = 0
 
     def add(self, line: bytes) -> Place:
-        """Keep a line; return where it will be read. Raises ValueError if it is over LONGEST_LINE."""
+        """Keep a line; return where it will be read. Raises ValueError if it is over LONGEST_LINE.
+
+        Behind a message of a document, which is no line of its own, a line ends that is no part of it: whoever reads
+        them without a record can tell one from the next.
+        """
         if len(line) > LONGEST_LINE:
             raise ValueError(f"a line of {len(line)} bytes is not kept")
         place = Place(self.end, self._filled, len(line))
-        start = 0
-        while start < len(line):
-            part = line[start : start + FRAME_BYTES - self._filled]
-            self._content[self._filled : self._filled + len(part)] = part
-            self._filled += len(part)
-            start += len(part)
-            if self._filled == FRAME_BYTES:
-                self._pack()
+        for data in (line,) if line.endswith(b"\n") else (line, b"\n"):
+            start = 0
+            while start < len(data):
+                part = data[start : start + FRAME_BYTES - self._filled]
+                self._content[self._filled : self._filled + len(part)] = part
+                self._filled += len(part)
+                start += len(part)
+                if self._filled == FRAME_BYTES:
+                    self._pack()
         return place
 
     def finish(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
@@ -20,7 +19,6 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.layout import Lengths, Store, sessions_named, size_of
 from sessioncompress.store.lock import Held, OpenSession, held, open_file
-from sessioncompress.store.originals import LONGEST_LINE
 from sessioncompress.store.swap import Replaced, is_rewritten, remove_links
 
 
@@ -77,8 +75,12 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
         if document is not None and _holds(document.raw, line):
             standing.add(digest)
     written = {bytes.fromhex(each) for each in journals.uncommitted(store.journal, lengths.journal)}
-    lines = _lines(session) if document is None else (raw for _, raw, whole in document.pieces() if whole)
-    standing.update(digest for line in lines if (digest := sha256(line).digest()) in kept or digest in written)
+    lines = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
+    for _, raw, whole in lines:
+        # A message that is no line of its own is kept as one.
+        for line in (raw,) if raw.endswith(b"\n") else (raw, raw + b"\n"):
+            if whole and ((digest := sha256(line).digest()) in kept or digest in written):
+                standing.add(digest)
     replaced, missing = len(written & standing), len(kept - standing)
     lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
     prints = f"'zstd -dc {quote(store.originals.name)}' prints the originals"
@@ -116,17 +118,6 @@ def _holds(document: bytes, kept: bytes) -> bool:
 
 def _lines_of(number: int) -> str:
     return f"{number:,} {'line' if number == 1 else 'lines'}"
-
-
-def _lines(session: OpenSession) -> Iterator[bytes]:
-    """Yield the session's whole lines, except for those that are too long to be kept."""
-    begins = True
-    with session.reader() as file:
-        for piece in iter(lambda: file.readline(LONGEST_LINE), b""):
-            ends = piece.endswith(b"\n")
-            if begins and ends:
-                yield piece
-            begins = ends
 
 
 LINK_SECONDS = 3600

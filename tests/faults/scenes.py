@@ -32,7 +32,7 @@ from tests.support import texts
 from tests.support.branched import branched
 from tests.support.build import PiSession
 from tests.support.long import FEW, LONG, TURNS
-from tests.support.runs import EAGER, turn, write
+from tests.support.runs import EAGER, fixture, turn, write
 from tests.unit.store.tools import copy_folder, disk, in_a_child, late_link, left_over
 
 NAME = "session.jsonl"
@@ -126,6 +126,10 @@ def _is_clean(path: Path) -> bool:
     return not any(each.name.startswith("gone") for each in store_in(path).work.iterdir())
 
 
+def _fixture(name: str) -> Callable[[Path, Size], Path]:
+    return lambda folder, _: write(folder, fixture(name))
+
+
 def _long(name: str) -> Callable[[Path, Size], Path]:
     return lambda folder, _: write(folder, LONG[name](TURNS))
 
@@ -179,6 +183,11 @@ _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
     Scene("first run", _first, compress, _COMPRESS),
     Scene("run over a session that went on", _continued, compress, _COMPRESS),
+    # Messages that are no lines of their own.
+    *(
+        Scene(f"first run over {name}", _fixture(name), compress, _COMPRESS, original=fixture(name))
+        for name in ("gencode.json", "gemini.jsonl")
+    ),
     Scene("restore", _compressed, restore_session, ("restore",)),
     *(Scene(f"compact {name}", _long(name), _compact, _COMPACT, original=LONG[name](TURNS)) for name in _PLAYED),
     *(

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, IsALink
+from sessioncompress.operations.compress import compress_session
 from sessioncompress.store.layout import Lengths, store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import FRAME_BYTES, zstd
 from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import forget, recover
+from tests.support.runs import GREEDY, fixture, write
 from tests.unit.store.tools import (
     APPENDED,
     OLD,
@@ -53,6 +55,20 @@ def test_nothing_left_over(tmp_path: Path) -> None:
         assert recovered(path) == 0
     assert seam.calls == []
     assert [path.name for path in tmp_path.iterdir()] == ["session.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["gemini.jsonl", "gemini.json", "opencode.json", "gencode.json", "chat.json"])
+def test_messages_that_are_no_lines_of_their_own_are_the_trace_of_a_killed_run(name: str, tmp_path: Path) -> None:
+    """They are kept as lines: else those that follow each other would look like one that the session lacks."""
+    path = write(tmp_path, fixture(name), name)
+    assert compress_session(path, GREEDY).is_smaller
+    files = store_in(path)
+    path.write_bytes(fixture(name))
+    # As before its journal was written.
+    files.journal.write_bytes(b"")
+    recovered(path)
+    assert not files.originals.exists()
+    assert path.read_bytes() == fixture(name)
 
 
 def test_torn_appends_are_cut(tmp_path: Path) -> None:
