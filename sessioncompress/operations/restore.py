@@ -275,7 +275,7 @@ class _Exactly(Restoring):
         changed = "" if inexact or since.gone else was_changed(session, since)
         older = joined(inexact, not_there(since.gone), changed, in_merge, gone)
         if not swaps and not (checkpoints and checkpoints.taken):
-            none = ALREADY_BUT if unknown or gone else ALREADY
+            none = "nothing more can be restored" if inexact else ALREADY_BUT if unknown or gone else ALREADY
             if self.only is not None:
                 none = f"nothing that the run {self.run} did is left in it"
             stats = self.stats(Status.UNCHANGED, joined(none, older, unknown))

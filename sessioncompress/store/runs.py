@@ -88,13 +88,13 @@ class Standing:
             self._named.setdefault(run.name, []).append(number)
             if not writes_checkpoint(run):
                 self._rewriting.append(number)
+        elif run.command == Command.RESTORE_MARKERS:
+            self._touched = number
         elif run.undoes is not None:
             for name in run.undoes:
                 self._end(self._named.pop(name, []))
         elif run.command == Command.RESTORE_LINES:
             self._end(self._rewriting)
-        elif run.command == Command.RESTORE_MARKERS:
-            self._touched = number
         else:
             self._in_place.clear()
             self._named.clear()

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from sessioncompress.core import marker
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.history import State, session_runs
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
@@ -382,6 +383,8 @@ def test_a_changed_line_that_was_put_right_comes_back(tmp_path: Path) -> None:
     left = path.read_bytes()
     path.write_bytes(one_altered(left))
     assert not restore_session(path).exact
+    assert [each.state for each in session_runs(path)] == [State.PARTLY]
+    assert restore_session(path).reason.startswith("nothing more can be restored; the rewritten line ")
     altered = next(line for line in split(path.read_bytes()) if b'"toolName":"bash" ' in line)
     path.write_bytes(path.read_bytes().replace(altered, altered.replace(b'"bash" ', b'"bash"', 1)))
     assert restore_session(path).exact

@@ -38,6 +38,7 @@ def named(number: int) -> str:
         ((record(Command.RESTORE_LINES),), (1,), ()),
         ((record(Command.RESTORE_LINES), record(Command.RESTORE_RUN, undoes=("two",))), (), ()),
         ((record(Command.RESTORE_MARKERS),), (0, 1, 2, 3), (0, 1, 2, 3)),
+        ((record(Command.RESTORE_MARKERS, undoes=()),), (0, 1, 2, 3), (0, 1, 2, 3)),
         ((record(Command.RESTORE_MARKERS), record(Command.RESTORE_LINES)), (1,), (1,)),
         ((record(Command.RESTORE_RUN, undoes=("two",)), record(COMPRESS, "two")), (0, 3, 5), ()),
         ((record(Command.RESTORE_MARKERS), record(COMPRESS, "two")), (0, 1, 2, 3, 5), (0, 1, 2, 3)),
