@@ -31,7 +31,7 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
     messages = [position for position, number in enumerate(order) if lines.roles[number] in SPOKEN]
     wanted = _wanted(lines, order, turns, messages, policy)
     is_compacted = order and lines.roles[order[0]] is Role.CHECKPOINT
-    if wanted is None:
+    if wanted is None or not messages:
         behind = " since it was compacted" if is_compacted else ""
         return NoCut("it has no user request" if messages else f"it has no messages{behind}")
     if wanted <= messages[0]:

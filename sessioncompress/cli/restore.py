@@ -170,7 +170,9 @@ def _taken_back(
                 break
         done = done_with(these, one.run)
         tried.append((one.run, done))
-        if run or done.exit_code == process.EXIT_CODE or any(each.is_restored for each in done.results):
+        # A run of which something cannot be taken back is tried again, not one below it.
+        is_it = any(each.is_restored or not each.exact for each in done.results)
+        if run or done.exit_code == process.EXIT_CODE or is_it:
             break
         failed.update(path for path, _ in done.failed)
         if done.failed and not (chosen.as_json or chosen.quiet):

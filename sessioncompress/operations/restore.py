@@ -64,12 +64,13 @@ def restore_session(
 
     Our checkpoints are removed, unless `keep_checkpoints`; an entry whose parent is one gets that one's parent.
 
-    Each rewritten line, and each copy of one, becomes its original; all other lines stay. In an older state of the
-    session, the lines that it has come back. `reason` counts the copies and the missing lines. The session is refused
-    if the result can't be exact because a rewritten line was changed since.
+    Each rewritten line that stands as a run left it, and each copy of one, becomes its original; all other lines stay.
+    `changed` names those that another program changed since: then, and where a line has no original, `exact` is false,
+    and the runs stay in place. In an older state of the session, the lines that it has come back; `reason` counts those
+    that it lacks.
 
-    `run` is the name of a run, and undoes only what that run did. If several runs rewrote a line, nobody kept what
-    was there in between: then the whole session is restored, and `reason` says so.
+    `run` is the name of a run, and undoes only what that run did: always if it is the newest. If later runs rewrote the
+    same lines, the whole session is restored, and `reason` says so.
 
     `from_markers` puts back what is possible, also in a fork or a migrated file: rewritten lines as a whole, and
     elsewhere the value of each marker of ours. `originals` then names the session whose store to use, which itself may
@@ -142,8 +143,10 @@ class _Undo:
         makers = {journal.run_of(each) for each in journal.originals(original)}
         was, last = stands, journal.counts[0]
         while True:
-            rows = journal.rewritings(was)
-            mine = [each for each in rows if journal.run_of(each) in runs and each < last]
+            rows = [each for each in journal.rewritings(was) if each < last]
+            mine = [each for each in rows if journal.run_of(each) in runs]
+            # A run may have made earlier records its own; what it wrote itself says what stood there.
+            mine = [each for each in mine if journal.written_by(each) in runs] or mine
             if not mine:
                 break
             record, last = journal.line(mine[-1]), mine[-1]
@@ -156,10 +159,26 @@ class _Undo:
             ):
                 return None
             was = bytes.fromhex(record.sha256)
-        if was == stands and (not makers.isdisjoint(runs) or makers.isdisjoint(self._others)):
-            # A later run rewrote it again. Or an older version, which recorded nothing again behind a restore.
+        if was == stands and not self._stays(row, runs):
             return None
         return LineRecord(was.hex(), journal.place(original, was), stands.hex())
+
+    def _stays(self, row: int, runs: frozenset[int]) -> bool:
+        """Tell whether some runs have no part in what stands in a line that others rewrote."""
+        journal, last = self._journal, self._journal.counts[0]
+        was = bytes.fromhex(journal.line(row).rewritten)
+        while rows := [each for each in journal.rewritings(was) if each < last]:
+            if any(journal.run_of(each) in runs for each in rows):
+                # A later run rewrote it again.
+                return False
+            last = rows[-1]
+            if not (record := journal.line(last)).edit:
+                # In the first stores what came before is known by the original alone; and they recorded nothing again
+                # behind a restore.
+                makers = {journal.run_of(each) for each in journal.originals(journal.original_of(row))}
+                return makers.isdisjoint(runs) and not makers.isdisjoint(self._others)
+            was = bytes.fromhex(record.sha256)
+        return True
 
 
 def _stands_alone(session: OpenSession, journal: Journal, runs: frozenset[int], originals: Path) -> bool:
@@ -205,13 +224,12 @@ class _Exactly(Restoring):
                 known = any(each.name == self.run for each in journal.runs)
                 why = "was undone already" if known else "did not change it"
                 return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
-            if len(wanted) == len(journal.standing.numbers):
-                self.command = Command.RESTORE
-            elif _stands_alone(session, journal, wanted, self.store.originals):
+            if _stands_alone(session, journal, wanted, self.store.originals):
                 self.only = wanted
             else:
-                whole = f"{WHOLE}: what was there between two runs is not kept"
                 self.command = Command.RESTORE
+                if len(wanted) < len(journal.standing.numbers):
+                    whole = f"{WHOLE}: later ones rewrote the same lines, or what was there between two is not kept"
         takes = self.command is not Command.RESTORE_LINES
         taking = [] if not takes else journal.checkpoints
         if self.only is not None:
@@ -246,17 +264,22 @@ class _Exactly(Restoring):
         # What stands in a checkpoint goes with it.
         swaps = found if checkpoints is None else checkpoints.rewritten()
         swaps.keep(self._takes)
+        parted = 0
         lost = 0 if journal.keeps_all else sum(record.place is None for record in swaps.values())
         if since.changed or lost:
             # What belongs together comes back together: a call's id, in the call and in its result.
             with OriginalsReader(store.originals) if journal.store_size else nullcontext() as originals:
                 form = reading.format_of(session, self.form)
                 kept, _ = whole_lines(pieces, form, swaps, originals, store.journal) if originals else ({}, set())
+            parted = len(swaps) - lost - len(kept)
             swaps.rows = {number: row for number, row in swaps.rows.items() if number in kept}
         has = counted(lost, "line has", "lines have")
         without = f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else ""
         way = "'restore --from-markers' puts back what markers in it stand for" if since.changed else ""
-        inexact = joined(since.told, way, without)
+        gone = not_as_written(checkpoints.altered) if checkpoints else ""
+        stay = counted(parted, "line stays with them", "lines stay with them")
+        parted_ids = f"{stay}: a run cut the ids of calls in both" if parted else ""
+        inexact = joined(since.told, way, parted_ids, without, gone)
         if inexact:
             # The runs stay in place, for what could not be taken back of them.
             self.command = Command.RESTORE_MARKERS
@@ -269,11 +292,10 @@ class _Exactly(Restoring):
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         unknown = joined(copies, of_relatives, strangers(len(left)))
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
-        gone = not_as_written(checkpoints.altered) if checkpoints else ""
-        if checkpoints and checkpoints.copied and not checkpoints.altered:
+        if checkpoints and checkpoints.copied and not gone:
             gone = "the agent copied the summary into a line of its own, which stays: the model may still read it"
         changed = "" if inexact or since.gone else was_changed(session, since)
-        older = joined(inexact, not_there(since.gone), changed, in_merge, gone)
+        older = joined(inexact, not_there(since.gone), changed, in_merge, "" if gone in inexact else gone)
         if not swaps and not (checkpoints and checkpoints.taken):
             none = "nothing more can be restored" if inexact else ALREADY_BUT if unknown or gone else ALREADY
             if self.only is not None:
@@ -286,7 +308,7 @@ class _Exactly(Restoring):
                 for number, raw, _ in pieces():
                     sink.write(self._before(undo, raw, swaps.rows[number]) if undo and number in swaps else raw)
                 ended = checkpoints.ended() if checkpoints else ()
-                done = self.commit(sink, len(swaps), undoes=() if inexact else self._undoes, taken=ended)
+                done = self.commit(sink, len(swaps), undoes=self._undoes, taken=ended)
         return replace(done, reason=joined(older, unknown), changed=since.changed, exact=not inexact)
 
     def _unwound(self, taking: Sequence[CheckpointRecord]) -> Unwound | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from xxhash import xxh3_128
 
 from sessioncompress.core import VERSION, text
 from sessioncompress.core.jsonl import document_of, is_readable, parse, pieces_of
-from sessioncompress.errors import NOT_CHANGED, NotASession, Refused
+from sessioncompress.core.marker import PREFIX_BYTES, references
+from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
-from sessioncompress.operations.show import identity
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy
@@ -66,20 +67,18 @@ def since_runs(
 ) -> Since:
     """Find out what became of a session since its runs; `missing` as reading.find() returns it.
 
-    A line was changed if it is of the same entry as one that is missing, and no run knows it; one that nobody can read
-    may be such a line. Raises Refused where the store is that of another session, and Unreadable where a missing line's
-    original cannot be read.
+    A line was changed if no run knows it, and it is of the same entry as one that is missing: by its id, or where
+    entries have none by a marker in it, or by its time. One that nobody can read may be such a line, too. Raises
+    NotASession, Refused where the store is that of another session, and Unreadable where a missing line's original
+    cannot be read.
     """
     run = left_by(session, journal)
     as_left = run is not None if any(each.digest for each in journal.runs) else None
     # Somebody put an older state back, in which earlier lines of an entry may stand.
     is_older = run is not None and run is not journal.runs[-1] and run.compressed_size == session.size
-    known = None
-    if missing and not is_older:
-        with suppress(NotASession):
-            known = reading.format_of(session, form)
-    if known is None:
+    if not missing or is_older:
         return Since((), len(missing), as_left)
+    known = reading.format_of(session, form)
     name = known.named(reading.head_in(session)).id
     if name and journal.session_ids and name not in journal.session_ids:
         raise Refused(
@@ -88,14 +87,61 @@ def since_runs(
             state=NOT_CHANGED,
             remedy="Put each session back to its own store.",
         )
-    entries: dict[str | int | None, LineRecord] = {}
-    if kept := [record for record in missing if record.place]:
-        with closing(OriginalsReader(originals)) as reader:
-            for record in kept:
-                assert record.place is not None
-                entries[_name(reader.line(record.place, record.sha256), known)] = record
-    changed = tuple(_changed(session, journal, entries, known))[: len(missing)]
+    changed = tuple(_changed(session, _Missing(journal, missing, originals, known)))[: len(missing)]
     return Since(changed, len(missing) - len(changed), as_left)
+
+
+class _Missing:
+    """Originals of which no line is there, by what tells that a line is one of them that was changed."""
+
+    def __init__(self, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: Format) -> None:
+        self.journal, self._form = journal, form
+        self._by_name: dict[Hashable, list[LineRecord]] = {}
+        self._by_ref: dict[str, list[LineRecord]] = {}
+        self._found: set[str] = set()
+        if kept := [record for record in missing if record.place]:
+            with closing(OriginalsReader(originals)) as reader:
+                for record in kept:
+                    assert record.place is not None
+                    name, has_id = self._name(reader.line(record.place, record.sha256))
+                    self._by_name.setdefault(name, []).append(record)
+                    for ref in () if has_id else self.refs(record):
+                        self._by_ref.setdefault(ref, []).append(record)
+
+    def refs(self, record: LineRecord) -> Sequence[str]:
+        """List what `show` prints of an original."""
+        rows = self.journal.originals(bytes.fromhex(record.sha256))
+        return list(dict.fromkeys(block.ref for row in rows for block in self.journal.blocks_of(row)))
+
+    def of(self, raw: bytes) -> LineRecord | None:
+        """Find the original of a line that no run knows: by its id, or else by a marker in it, or by its time."""
+        name, has_id = self._name(raw)
+        candidates = [self._by_name.get(name, [])] if name is not None else []
+        if not has_id and PREFIX_BYTES in raw:
+            candidates[:0] = [self._by_ref.get(ref, []) for ref in references(raw.decode(errors="replace"))]
+        for records in candidates:
+            while records:
+                record = records.pop()
+                if record.sha256 not in self._found:
+                    self._found.add(record.sha256)
+                    return record
+        return None
+
+    def _name(self, raw: bytes) -> tuple[Hashable, bool]:
+        """Name the entry in a line by its id, and say so, or by its time and calls; None where there is neither."""
+        # A message of a document has no LF.
+        entry: Entry | None = parse(raw) or (entry_of(raw, ()) if is_readable(raw) else None)
+        if entry is None:
+            return None, False
+        line = self._form.reader().line(raw, entry)
+        if line.id:
+            return line.id, True
+        times = frozenset(text for key, text in entry.items() if isinstance(text, str) and _TIME.match(text))
+        calls = tuple(call.name for call in line.calls), line.answers.partition("|")[0]
+        return ((times, calls), False) if times else (None, False)
+
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 
 
 def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
@@ -112,10 +158,9 @@ def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
     return journal.runs[newest] if newest >= 0 else None
 
 
-def _changed(
-    session: OpenSession, journal: Journal, entries: dict[str | int | None, LineRecord], form: Format
-) -> Iterator[ChangedLine]:
-    """Find the lines that no run knows and that are of some entries, each once, or that nobody can read."""
+def _changed(session: OpenSession, missing: _Missing) -> Iterator[ChangedLine]:
+    """Find the lines that no run knows and that are of missing originals, or that nobody can read."""
+    journal = missing.journal
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
     unread: list[ChangedLine] = []
     for number, raw, whole in pieces_of(session.reader, session.size):
@@ -123,21 +168,12 @@ def _changed(
         row = reading.row_of(raw, digest, journal) if whole else None
         if not whole or digest in ours or reading.original_in(raw, digest, row, journal) is not None:
             continue
-        name = _name(raw, form)
-        if (record := entries.pop(name, None) if name is not None else None) is not None:
-            rows = journal.originals(bytes.fromhex(record.sha256))
-            yield ChangedLine(number + 1, tuple({each.ref: None for row in rows for each in journal.blocks_of(row)}))
-        elif name is None and raw.strip():
+        if (record := missing.of(raw)) is not None:
+            yield ChangedLine(number + 1, tuple(missing.refs(record)))
+        elif raw.strip() and parse(raw) is None:
             # A line that was cut off, perhaps.
             unread.append(ChangedLine(number + 1, ()))
     yield from unread
-
-
-def _name(raw: bytes, form: Format) -> str | int | None:
-    """Name the entry in a line: by its id, or else by what no run rewrites of it; None where there is none."""
-    # A message of a document has no LF.
-    entry: Entry | None = parse(raw) or (entry_of(raw, ()) if is_readable(raw) else None)
-    return None if entry is None else form.reader().line(raw, entry).id or identity(entry)
 
 
 def was_changed(session: OpenSession, since: Since) -> str:

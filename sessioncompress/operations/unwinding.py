@@ -70,7 +70,9 @@ class Unwound:
         taken = {each.lines for each in self.taken}
         gone = [each for each in known if each.lines not in taken and not each.ended]
         traces = self._traces(gone) if gone else frozenset()
-        self.altered = [each for each in gone if "" in traces or traces.intersection(each.lines)]
+        # Without any of the lines that left for it, the session is no older state either.
+        lost = [each for each in gone if each.dropped and not self._there(each)[0]]
+        self.altered = [each for each in gone if each in lost or "" in traces or traces.intersection(each.lines)]
         self.copied = False
         """Whether a summary stands in a line of another program, too, as the pieces showed."""
 
@@ -112,12 +114,19 @@ class Unwound:
 
     def _stay(self, record: CheckpointRecord) -> bool:
         """Tell whether the lines that once left for a checkpoint stand in the session."""
+        there, of = self._there(record)
+        return there == of
+
+    def _there(self, record: CheckpointRecord) -> tuple[int, int]:
+        """Count those of the lines that left for a checkpoint that stand in the session, in any form; and all."""
         with OriginalsReader(self._originals) as reader:
             texts = [reader.line(each.place, each.sha256) for each in record.dropped]
-        left = {sha256(line).hexdigest() for text in texts for line in BytesIO(text)}
-        for raw in self._over(self.taken):
-            left -= self._names.of(raw)
-        return not left
+        lines: dict[str, int] = {}
+        for number, line in enumerate(line for text in texts for line in BytesIO(text)):
+            for name in self._names.of(line):
+                lines.setdefault(name, number)
+        found = {lines[name] for raw in self._over(self.taken) for name in self._names.of(raw) & lines.keys()}
+        return len(found), len(set(lines.values()))
 
     def _is(self, records: Iterable[CheckpointRecord]) -> bool:
         """Tell whether these checkpoints stand in the session, the first one as the newest."""

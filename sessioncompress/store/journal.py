@@ -80,6 +80,8 @@ class Journal:
         self._ended = (0, 0)
         """How many line and block records the runs added."""
         self._makers = Makers()
+        self._ends = array("I")
+        """At how many line records each run ended."""
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self.standing = Standing()
@@ -169,11 +171,12 @@ class Journal:
     @cached_property
     def _firsts(self) -> Sequence[bytes]:
         """The SHA-256 of what the agent wrote, of each line record: what an edit was, an earlier run may have made."""
+        # Only earlier records count, so that no chain has an end that is its beginning.
+        made: dict[bytes, bytes] = {}
         firsts: list[bytes] = []
-        for row, (was, _, _) in enumerate(self._lines):
-            # Only an earlier record counts, so that no chain has an end that is its beginning.
-            made = next((each for each in self._rewritten.all(was) if each < row), None) if self._edits[row] else None
-            firsts.append(was if made is None else firsts[made])
+        for (was, now, _), is_edit in zip(self._lines, self._edits, strict=True):
+            firsts.append(made.get(was, was) if is_edit else was)
+            made[now] = firsts[-1]
         return firsts
 
     @cached_property
@@ -279,6 +282,10 @@ class Journal:
         """Find the number of the run whose change a line record tells of."""
         return self._makers.of(row) if row < self._ended[0] else len(self.runs)
 
+    def written_by(self, row: int) -> int:
+        """Find the number of the run that wrote a line record, whatever run made it its own since."""
+        return bisect_right(self._ends, row)
+
     def stands(self, row: int) -> bool:
         """Tell whether no restore took back the run whose change a line record tells of."""
         return self.run_of(row) in self.standing
@@ -331,6 +338,7 @@ class Journal:
             self._makers.claim(first, min(first + size, self._ended[0]), number)
         self._makers.claim(self._ended[0], self.counts[0], number)
         self.runs.append(run)
+        self._ends.append(self.counts[0])
         self._ended = self.counts
         self.store_size = run.store_size
 

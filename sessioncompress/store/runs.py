@@ -62,6 +62,8 @@ class Standing:
         self._named: dict[str, list[int]] = {}
         self._rewriting: list[int] = []
         """The runs that wrote no checkpoint. Here, as by their names, those that went since may stand too."""
+        self._partly: set[int] = set()
+        """Those of which a restore of them alone left a part."""
         self._touched = 0
         """The number below which each run that is in place was taken back in part."""
 
@@ -79,7 +81,7 @@ class Standing:
 
     def touched(self, number: int) -> bool:
         """Tell whether a restore took back a part of a run that is in place."""
-        return number < self._touched and number in self
+        return (number < self._touched or number in self._partly) and number in self
 
     def add(self, number: int, run: RunRecord) -> None:
         """Take the next record."""
@@ -88,6 +90,9 @@ class Standing:
             self._named.setdefault(run.name, []).append(number)
             if not writes_checkpoint(run):
                 self._rewriting.append(number)
+        elif run.command == Command.RESTORE_MARKERS and run.undoes:
+            for name in run.undoes:
+                self._partly.update(self._named.get(name, ()))
         elif run.command == Command.RESTORE_MARKERS:
             self._touched = number
         elif run.undoes is not None:

@@ -492,3 +492,15 @@ def test_without_an_old_line_it_is_not_taken_for_the_one_that_kept_them(tmp_path
     path.write_bytes(b"".join([*backup[:9], *backup[10:]]))
     with pytest.raises(Damaged, match="no longer as we wrote it"):
         restore_session(path)
+
+
+@pytest.mark.parametrize("name", ["pi", "claude-code", "codex"])
+def test_a_session_that_lost_its_summary_and_what_left_for_it_is_no_older_state(name: str, tmp_path: Path) -> None:
+    """Nothing of the old part is left in it: who deleted the store then would lose that."""
+    path = write(tmp_path, LONG[name](8))
+    assert compact_session(path, FEW, drop_dead=True).is_compacted
+    now = split(path.read_bytes())
+    path.write_bytes(b"".join(line for line in now if b"Extracted by sessioncompress" not in line))
+    for use in (verify_session, restore_session):
+        with pytest.raises(Damaged, match="1 checkpoint is no longer as we wrote it, for which old lines were moved"):
+            use(path)

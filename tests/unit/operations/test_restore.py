@@ -29,6 +29,7 @@ from tests.support.build import OmpSession, PiSession, ResponsesSession, image
 from tests.support.runs import (
     EAGER,
     FIXTURES,
+    GREEDY,
     MTIME,
     append,
     compress,
@@ -375,6 +376,33 @@ def test_what_oh_my_pi_pruned_since_stays_as_it_left_it(tmp_path: Path) -> None:
     # With the line of the call, whose id was cut in both.
     assert stay == [number - 1, number]
     assert [now[at] for at in stay] == [lines[at] for at in stay]
+
+
+@pytest.mark.parametrize("name", ["codex.jsonl", "chat.jsonl"])
+def test_lines_that_were_written_anew_are_known_where_entries_have_no_ids(name: str, tmp_path: Path) -> None:
+    """By the markers in them, or by their time, whatever keys came or moved."""
+    path = write(tmp_path, fixture(name))
+    compress(path, GREEDY)
+    # A chat is known by its keys alone.
+    more = {} if name.startswith("chat") else {"x": 1}
+    lines = [{**more, **dict(reversed(entry.items()))} for entry in entries(path.read_bytes())]
+    path.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+    assert verify_session(path).changed
+    done = restore_session(path)
+    assert not done.exact
+    assert done.lines_restored == 0
+
+
+@pytest.mark.parametrize("name", ["codex.jsonl", "chat.jsonl", "pi-anthropic.jsonl"])
+def test_of_a_line_that_was_deleted_no_other_is_taken_for_it(name: str, tmp_path: Path) -> None:
+    """Though many look alike; it is missing."""
+    path = write(tmp_path, fixture(name))
+    compress(path, GREEDY)
+    lines = split(path.read_bytes())
+    marked = [number for number, line in enumerate(lines) if marker.PREFIX_BYTES in line and lines.count(line) == 1]
+    path.write_bytes(b"".join(line for number, line in enumerate(lines) if number != marked[len(marked) // 2]))
+    assert verify_session(path).changed == ()
+    assert verify_session(path).lines_not_there == 1
 
 
 def test_a_changed_line_that_was_put_right_comes_back(tmp_path: Path) -> None:

@@ -119,6 +119,54 @@ def test_what_the_second_run_cleared_is_as_the_first_one_left_it(tmp_path: Path)
     assert path.read_bytes() == made.bytes()
 
 
+def test_the_newest_goes_alone_behind_an_earlier_undo(tmp_path: Path) -> None:
+    """What it wrote itself says what stood there, also where an earlier run once wrote the same from the original."""
+    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
+    undo(path, ONE)
+    compress(path, LEAST, run_id=TWO)
+    before = path.read_bytes()
+    compress(path, EAGER, run_id=THREE)
+    assert undo(path, THREE).reason == ""
+    assert path.read_bytes() == before
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_where_a_backup_of_before_the_newest_was_put_back_nothing_of_it_is_left(tmp_path: Path) -> None:
+    """What earlier runs did stays."""
+    path, made, before = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
+    path.write_bytes(before[1])
+    assert restore_session(path, run=TWO).reason == f"nothing that the run {TWO} did is left in it"
+    assert path.read_bytes() == before[1]
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_what_was_put_back_behind_a_restore_stays_where_a_later_run_is_undone(tmp_path: Path) -> None:
+    """It is of a run that counts as undone."""
+    path, made, _ = grown(tmp_path, (LEAST,), (ONE,))
+    left = path.read_bytes()
+    undo(path, ONE)
+    path.write_bytes(left)
+    compress(path, EAGER, run_id=TWO)
+    assert undo(path, TWO).reason == ""
+    assert path.read_bytes() == left
+    restore_session(path)
+    assert path.read_bytes() == made.bytes()
+
+
+def test_an_undo_that_left_a_changed_line_takes_no_other_run_with_it(tmp_path: Path) -> None:
+    """However often it is tried; only that run is undone in part."""
+    path, _, before = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
+    changed = next(line for line in split(path.read_bytes()) if line not in split(before[1]) and b"toolResult" in line)
+    path.write_bytes(path.read_bytes().replace(changed, changed.replace(b'{"', b'{ "', 1)))
+    for _ in range(2):
+        assert not restore_session(path, run=TWO).exact
+        now = [was for was, line in zip(split(before[1]), split(path.read_bytes()), strict=True) if was != line]
+        assert len(now) == 1
+    assert states(path) == {ONE: State.IN_PLACE, TWO: State.PARTLY}
+
+
 def test_where_a_later_run_rewrote_the_lines_again_all_comes_back(tmp_path: Path) -> None:
     """What the older of the two took cannot go alone."""
     path, made, _ = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
