@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant(
         "two originals share a rewritten line",
         "pipeline/rewrite.py",
-        "if kept != number and original_of(kept) != original_of(number):",
+        "if kept != number and self._originals[kept] != self._originals[number]:",
         "if False:",
         ("tests/unit/operations/test_compress.py",),
     ),
@@ -600,7 +600,7 @@ MUTANTS = (
     Mutant(
         "what a checkpoint stands for waits",
         "pipeline/run.py",
-        "due = force or part.journal.ends_with_checkpoint",
+        "due = force or known.journal.ends_with_checkpoint",
         "due = force",
         _DUE,
     ),
@@ -608,7 +608,7 @@ MUTANTS = (
     Mutant(
         "no draft of a checkpoint is checked",
         "operations/draft.py",
-        "draft.check(self._known, cut, self.where)",
+        "draft.check(self.known, cut, self.where)",
         "draft.read = self.read",
         _COMPACT,
     ),
@@ -661,24 +661,17 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant(
-        "lines that a checkpoint moved count twice",
-        "store/journal.py",
-        "max(self._most_at_once(rows), 1)",
-        "max(len(self.numbers(rows)), 1)",
-        ("tests/unit/store/test_journal.py",),
-    ),
-    Mutant(
         "an LF of ours stays",
-        "operations/checkpoints.py",
-        'raw.removesuffix(b"\\n"), whole) if position == self._unended',
-        "raw, whole) if position == self._unended",
-        _COMPACT,
+        "operations/unwinding.py",
+        'before.removesuffix(b"\\n") if ends and unended else before',
+        "before",
+        ("tests/unit/operations/test_compact.py",),
     ),
     Mutant(
         "what hangs on a checkpoint stays there",
-        "operations/restore.py",
-        "return raw if checkpoints is None else checkpoints.rehung(raw)",
-        "return raw",
+        "operations/unwinding.py",
+        "                yield hanging.rehung(before)\n            before, ends = raw, False",
+        "                yield before\n            before, ends = raw, False",
         _COMPACT,
     ),
     Mutant(
@@ -691,8 +684,8 @@ MUTANTS = (
     Mutant(
         "a run goes alone from under another that rewrote its lines",
         "operations/restore.py",
-        "if was == stands and (not makers.isdisjoint(runs) or makers.isdisjoint(self._others)):",
-        "if was == stands and makers.isdisjoint(self._others):",
+        "if was == stands and not self._stays(row, runs):",
+        "if False:",
         _UNDO,
     ),
     Mutant(
@@ -818,8 +811,8 @@ MUTANTS = (
     Mutant(
         "a changed line is passed over",
         "operations/restoring.py",
-        "if (record := entries.pop(name, None) if name is not None else None) is not None:",
-        "if (record := None) is not None:",
+        "if (record := missing.of(raw)) is not None:",
+        "if (record := missing.of(raw)) is None and record is not None:",
         ("tests/unit/operations/test_restore.py",),
     ),
     Mutant(
@@ -892,9 +885,6 @@ MUTANTS = (
         'names.keep(b"\\n".join(kept))\n    results',
         "results",
         _OF_RUN,
-    ),
-    Mutant(
-        "what is finished is not known", "pipeline/previews.py", "names.keep(part.before(_BEFORE))", "pass", _OF_RUN
     ),
     Mutant(
         "results come the oldest first", "pipeline/previews.py", "sorted(plan, reverse=True)", "sorted(plan)", _OF_RUN
