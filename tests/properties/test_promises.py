@@ -172,12 +172,12 @@ def test_recoverable(tmp_path: Path, name: str) -> None:
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
 @pytest.mark.parametrize("name", LARGE)
 def test_recoverable_with_zstd_alone(tmp_path: Path, name: str) -> None:
-    """`zstd -dc` prints every line that was replaced, once, in order."""
+    """`zstd -dc` prints every line that was replaced, once, in order; a message of a document as a line."""
     path = write(tmp_path, fixture(name))
     compress(path)
     printed = subprocess.run(["zstd", "-dc", store_in(path).originals], capture_output=True, check=True).stdout
     changed = [old for old, new in zip(units(fixture(name)), units(path.read_bytes()), strict=True) if old != new]
-    assert printed == b"".join(changed)
+    assert printed == b"".join(line if line.endswith(b"\n") else line + b"\n" for line in changed)
 
 
 def without_mirrors(raw: bytes, line: Line) -> Any:
