@@ -73,7 +73,7 @@ def since_runs(
     cannot be read.
     """
     run = left_by(session, journal)
-    as_left = run is not None if any(each.digest for each in journal.runs) else None
+    as_left = _is_known(session, journal, run) if any(each.digest for each in journal.runs) else None
     # Somebody put an older state back, in which earlier lines of an entry may stand.
     is_older = run is not None and run is not journal.runs[-1] and run.compressed_size == session.size
     if not missing or is_older:
@@ -129,8 +129,7 @@ class _Missing:
 
     def _name(self, raw: bytes) -> tuple[Hashable, bool]:
         """Name the entry in a line by its id, and say so, or by its time and calls; None where there is neither."""
-        # A message of a document has no LF.
-        entry: Entry | None = parse(raw) or (entry_of(raw, ()) if is_readable(raw) else None)
+        entry = _entry(raw)
         if entry is None:
             return None, False
         line = self._form.reader().line(raw, entry)
@@ -142,6 +141,15 @@ class _Missing:
 
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+
+
+def _is_known(session: OpenSession, journal: Journal, run: RunRecord | None) -> bool:
+    """Tell whether a session is what a run left, the newest or an earlier one; lines may follow that of the newest.
+
+    What the newest one met counts too: it may have been killed before the session was replaced.
+    """
+    newest = journal.runs[-1]
+    return run is not None and (run is newest or session.size in (run.compressed_size, newest.original_size))
 
 
 def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
@@ -158,6 +166,11 @@ def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
     return journal.runs[newest] if newest >= 0 else None
 
 
+def _entry(raw: bytes) -> Entry | None:
+    # A message of a document has no LF.
+    return parse(raw) or (entry_of(raw, ()) if is_readable(raw) else None)
+
+
 def _changed(session: OpenSession, missing: _Missing) -> Iterator[ChangedLine]:
     """Find the lines that no run knows and that are of missing originals, or that nobody can read."""
     journal = missing.journal
@@ -170,7 +183,7 @@ def _changed(session: OpenSession, missing: _Missing) -> Iterator[ChangedLine]:
             continue
         if (record := missing.of(raw)) is not None:
             yield ChangedLine(number + 1, tuple(missing.refs(record)))
-        elif raw.strip() and parse(raw) is None:
+        elif raw.strip() and _entry(raw) is None:
             # A line that was cut off, perhaps.
             unread.append(ChangedLine(number + 1, ()))
     yield from unread

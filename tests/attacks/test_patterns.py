@@ -118,7 +118,6 @@ _WORST: dict[str, tuple[str, ...]] = {
     "formats.codex.Codex.ended": ("Exit code: ", '"exit_code":', '"exit_code": ', "Process exited with code 1", "\n"),
     "core.jsonl._ESCAPE": ("\\ud800", "\\", "\\ud800\\u", "\\udc00"),
     "core.jsonl._NUMBER": ('"', '"\\', "1", "1.", "1e", "-", "1e400,", '"1'),
-    "pipeline.incremental._BEGINNING": ('"', '"a\\', "a"),
     "formats.openai_chat.CLEARED": ("[Tool: a returned 1 chars", " returned ", " returned 1", ", exit code 1"),
     "formats.gemini_checkpoint.ENDED": (
         *("Exit Code: ", "Exit Code: 1\n", "\nExit Code: -12345", "Exit Code: 123456", "Exit Code: 1\nSignal:", "\n"),

@@ -40,4 +40,5 @@ def test_that_another_stores_run_was_here_is_said(tmp_path: Path, name: str, pol
     shutil.copyfile(one, two)
     assert one.read_bytes() != b"".join(lines)
     back = split(one.read_bytes())
-    assert [now for now in back[: len(lines) // 2 - 1] if now not in lines[: len(lines) // 2]] == []
+    # But for those that the other run rewrote once it had more.
+    assert len([now for now in back[: len(lines) // 2] if now not in lines]) < 4

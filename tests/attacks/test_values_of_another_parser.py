@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.core.jsonl import cut
-from sessioncompress.store.layout import store_in
 from tests.support.chats import GenCodeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.records import GeminiRecords
@@ -169,14 +168,11 @@ def test_beside_a_message_that_is_gone(tmp_path: Path, build: Build) -> None:
 
 @pytest.mark.parametrize("build", DOCUMENTS, ids=named)
 def test_where_nothing_can_be_put_back_what_is_kept_is_named(tmp_path: Path, build: Build) -> None:
-    """A document that is cut off shows no messages; every original can still be printed, as the error says."""
+    """A document that is cut off is no session any more; every original can still be printed."""
     path = compressed(tmp_path, build())
     path.write_bytes(path.read_bytes()[:-20])
     result = invoke("restore", path)
     assert result.exit_code == 4
-    assert "Nothing more" not in result.output
-    assert f"'sessioncompress show REF {path}' prints" in result.output
-    assert str(store_in(path).journal) in result.output
     for record in journal_of(path):
         if record["type"] == "block":
             run("show", record["ref"], path)

@@ -129,12 +129,12 @@ def test_a_journal_of_tiny_records(path: Path, record: Callable[[int], bytes], c
 
 
 LONG = {
-    "one of 100 MB": ("line", "more", lambda: '"' + "0123456789ab" * (100_000_000 // 12) + '"', 1),
+    "one of 100 MB": ("edit", "more", lambda: '"' + "0123456789ab" * (100_000_000 // 12) + '"', 1),
     "one that ends the journal": ("run", "more", lambda: '"' + "0123456789ab" * (100_000_000 // 12) + '"', 1),
-    "lists in lists": ("line", "more", lambda: "[" + "[]," * 340_000 + "0]", 6),
+    "lists in lists": ("edit", "more", lambda: "[" + "[]," * 340_000 + "0]", 6),
     "policies of lists": ("run", "policy.more", lambda: "[" + "[]," * 340_000 + "0]", 6),
     "tools with names of 1 MB": ("block", "tool", lambda: '"' + "x" * 1_000_000 + '"', 6),
-    "digests of 1 MB": ("line", "original.sha256", lambda: '"' + "x" * 1_000_000 + '"', 6),
+    "digests of 1 MB": ("edit", "was.sha256", lambda: '"' + "x" * 1_000_000 + '"', 6),
 }
 
 

@@ -183,7 +183,9 @@ def _attacked(path: Path, before: Mapping[str, bytes | None], original: bytes, n
         if command in ("verify", "stats", "show") or "--dry-run" in command:
             assert everything(path.parent.parent) == before, (name, command)
         elif command == "restore":
-            assert path.read_bytes() in (old, original), (name, command)
+            # A line of which the journal says another thing now is nobody's, and stays.
+            left = {*old.splitlines(), *original.splitlines()}
+            assert left.issuperset(path.read_bytes().splitlines()), (name, command)
         for place, content in everything(path.parent.parent).items():
             assert place in before or place.startswith("work/.sessioncompress"), (name, command)
             assert not place.startswith("outside") or content == before[place], (name, command)
