@@ -171,6 +171,8 @@ class Applied:
         self._original = original
         self._originals: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line, by the line's number."""
+        self._made: dict[tuple[bytes, bytes], LineRecord | None] = {}
+        """What _recorded() found."""
         self._claimed: set[int] = set()
         """The rows of records of earlier runs that say what this one does."""
         self._asked: set[tuple[bytes, bytes]] = set()
@@ -243,13 +245,12 @@ class Applied:
             raw += b"\n"
             was = bytes.fromhex(known.rewritten)
         original = bytes.fromhex(known.sha256) if known else was
-        rows = self._journal.rewritings(rewritten) if self._has_records else []
-        if any(self._journal.original_of(row) != original for row in rows):
+        row = self._journal.rewriting(rewritten) if self._has_records else None
+        if row is not None and self._journal.original_of(row) != original:
             self.left_alone.add(number)
             self.again = True
             return
-        same = [each for each in map(self._journal.line, rows) if each.sha256 == was.hex()]
-        before = same[-1] if same else None
+        before = None if row is None else self._recorded(was, rewritten)
         records = self._blocks(number, new, self._original(known) if known and known.place else None)
         blocks = [record.encode() for record in records]
         if any(len(block) > LONGEST_RECORD for block in blocks):
@@ -269,6 +270,13 @@ class Applied:
         self.lines[number] = self._line(number, new)
         self.changed.append(number)
         self._count(new.replacements)
+
+    def _recorded(self, was: bytes, rewritten: bytes) -> LineRecord | None:
+        """Find the newest record of a change that an earlier run made as well; many lines may be equal."""
+        if (was, rewritten) not in self._made:
+            records = map(self._journal.line, reversed(self._journal.rewritings(rewritten)))
+            self._made[was, rewritten] = next((each for each in records if each.sha256 == was.hex()), None)
+        return self._made[was, rewritten]
 
     @cached_property
     def _there(self) -> frozenset[str]:
