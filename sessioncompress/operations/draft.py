@@ -102,9 +102,6 @@ class Opened:
     def _document(self) -> Document | None:
         return jsonl.document_of(self.session.reader, self.session.size)
 
-    def _pieces(self) -> Iterator[Piece]:
-        return jsonl.pieces_of(self.session.reader, self.session.size)
-
     @cached_property
     def _places(self) -> Sequence[tuple[int, int]]:
         """Where each line begins and how long it is, or each message of a document or of a line that sets several."""
@@ -113,7 +110,7 @@ class Opened:
             return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
         found: dict[int, tuple[int, int]] = {}
         position = 0
-        for number, raw, _ in self._pieces():
+        for number, raw, _ in self.known.pieces():
             start, size = found.get(number, (position, 0))
             found[number] = start, size + len(raw)
             position += len(raw)
@@ -160,7 +157,7 @@ class Opened:
                 what = f"{going} would be removed from it, but the policy keeps no originals (keepBackup: false)"
                 raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
             if document is None:
-                draft = Draft(self._pieces(), made, sink, unended=unended)
+                draft = Draft(self.known.pieces(), made, sink, unended=unended)
             else:
                 draft = DocumentDraft(document, made, sink)
                 if draft.too_large:

@@ -59,10 +59,9 @@ Decision = tuple[Action, str]
 class Situation(Struct, frozen=True, dict=True):
     """What a rule may look at: sizes in bytes, the rest in tokens, messages, turns or seconds.
 
-    `since_*` count from the last run, None where there was none. `settled`: why a run after that one would do
-    nothing, empty where it may. `error` is
-    what the newest answer failed with, empty where it did not fail or a run came since; so is `cut_short`.
-    `pruning_saves` is asked only by rules that measure what pruning would leave.
+    `since_*` count from the last run, None where there was none. `settled`: why another run would do nothing, empty
+    where it may do something. `error` is what the newest answer failed with, empty where it did not fail or a run came
+    since; so is `cut_short`. `pruning_saves` is asked only by rules that measure what pruning would leave.
     """
 
     size: int

@@ -62,10 +62,10 @@ class Journal:
     Line and block records are named by their row: 0 for the first of their type. A SHA-256 is given in bytes.
     """
 
-    def __init__(self, runs: Iterable[RunRecord] = (), size: int = 0, store_size: int = 0) -> None:
-        self.runs = list(runs)
-        self.size = size
-        self.store_size = store_size
+    def __init__(self) -> None:
+        self.runs: list[RunRecord] = []
+        self.size = 0
+        self.store_size = 0
         self.broken = 0
         self._checkpoints: dict[tuple[str, ...], CheckpointRecord] = {}
         """The newest record of each, by its lines."""
@@ -85,8 +85,6 @@ class Journal:
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self.standing = Standing()
-        for number, run in enumerate(self.runs):
-            self.standing.add(number, run)
 
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""

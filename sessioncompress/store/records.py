@@ -290,7 +290,7 @@ def decode(raw: bytes) -> Record:
         was, now = (record["was"], record["isSha256"]) if is_edit else (record["original"], record["rewrittenSha256"])
         place = None
         if "frame" in was:
-            place = Place(_count(was["frame"]), _count(was["offset"]), _count(was["bytes"]))
+            place = _place(was)
         return LineRecord(_hex(was["sha256"], _DIGEST_DIGITS), place, _hex(now, _DIGEST_DIGITS), is_edit)
     if kind == "block":
         pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")
@@ -310,7 +310,7 @@ def decode(raw: bytes) -> Record:
         )
     if kind == "dropped":
         original = record["original"]
-        place = Place(*(_count(original[key]) for key in Place._fields))
+        place = _place(original)
         runs = tuple(
             (_count(after), _hex(ours[0], _DIGEST_DIGITS) if ours else "", _count(size))
             for after, size, *ours in record["runs"]
@@ -325,7 +325,7 @@ def decode(raw: bytes) -> Record:
         form, by, rule = (str(record[key]) for key in ("format", "by", "rule"))
         removed = None
         if (kept := record.get("removed")) is not None:
-            removed = _hex(kept["sha256"], _DIGEST_DIGITS), Place(*(_count(kept[key]) for key in Place._fields))
+            removed = _hex(kept["sha256"], _DIGEST_DIGITS), _place(kept)
         unended, ended = (record.get(key) is True for key in ("unended", "ended"))
         rehung = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("rehung", ()))
         originals = tuple(_hex(each, _DIGEST_DIGITS) for each in record.get("originals", ()))
@@ -389,6 +389,10 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         again=tuple((_count(first), _count(number)) for first, number in record.get("again", ())),
         undoes=tuple(_matching(_NAME, each) for each in undoes) if isinstance(undoes, list) else None,
     )
+
+
+def _place(record: Mapping[str, Any]) -> Place:
+    return Place(*(_count(record[key]) for key in Place._fields))
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str:
