@@ -53,7 +53,7 @@ class _Row(Struct, frozen=True):
     """What stands in the first bytes of a file that is plainly a session, and what does not."""
 
     compactions: tuple[bytes, ...] = ()
-    """What stands in an entry that replaces, for the model, those before it."""
+    """Bytes that mark an entry by which the agent replaced earlier ones for the model."""
 
     is_document: bool = False
 
@@ -199,7 +199,7 @@ TABLE = (
 NAMES = tuple(sorted(row.name for row in TABLE))
 NAMELESS = frozenset(row.name for row in TABLE if row.is_nameless)
 COMPACTIONS = frozenset(mark for row in TABLE for mark in row.compactions)
-"""What stands in a session that its agent compacted. In what a user or a tool said, quotes are escaped."""
+"""Bytes that mark a compaction by any agent. They do not match quoted text, in which quotes are escaped."""
 
 _AGENTS = [row.said.agents for row in sorted(TABLE, key=lambda row: row.is_nameless)]
 AGENTS = f"{', '.join(_AGENTS[:-2])} or {_AGENTS[-2]}, or {_AGENTS[-1]}"

@@ -127,7 +127,7 @@ class _Undo:
     def before(self, raw: bytes, row: int) -> bytes | None:
         """Return the rewritten line of a record as it was before; None where that is not known."""
         if row not in self._known:
-            # As many equal lines may stand there: they do not look for their records each.
+            # Many lines may be identical: look their record up once.
             self._known[row] = self._journal.placed(row) if self._runs is None else self._stood(row, self._runs)
         record = self._known[row]
         if record is None or record.rewritten == record.sha256:
@@ -151,7 +151,7 @@ class _Undo:
                 break
             record, last = journal.line(mine[-1]), mine[-1]
             if (
-                # Of equal lines nobody knows which run rewrote which.
+                # Identical lines can't be attributed to one run.
                 any(journal.run_of(each) in self._others for each in rows)
                 or len({journal.line(each).sha256 for each in mine}) > 1
                 # The first stores do not have what an earlier run had left.
@@ -164,7 +164,7 @@ class _Undo:
         return LineRecord(was.hex(), journal.place(original, was), stands.hex())
 
     def _stays(self, row: int, runs: frozenset[int]) -> bool:
-        """Tell whether some runs have no part in what stands in a line that others rewrote."""
+        """Return true if none of these runs contributed to a line that others rewrote."""
         journal, last = self._journal, self._journal.counts[0]
         was = bytes.fromhex(journal.line(row).rewritten)
         while rows := [each for each in journal.rewritings(was) if each < last]:

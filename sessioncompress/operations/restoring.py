@@ -1,4 +1,4 @@
-"""What every restore shares: what became of the session since its runs, the record of the restore, and its figures."""
+"""Shared by every restore: changes to the session since its runs, the record of the restore, and its statistics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ChangedLine(Struct, frozen=True, rename="camel"):
 
 
 class Since(Struct, frozen=True):
-    """What became of a session since the runs over it.
+    """Changes to a session since the runs over it.
 
     `changed` are the rewritten lines that were changed, `gone` how many are there in no form. `as_left`: the session
     begins with what a run left, None where no run noted that.
