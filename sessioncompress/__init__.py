@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from sessioncompress.operations.compress import compress_session
     from sessioncompress.operations.forget import ForgetStats, forget_session
     from sessioncompress.operations.handoff import Handoff, handoff_session
-    from sessioncompress.operations.restore import restore_session
-    from sessioncompress.operations.restoring import RestoreStats
+    from sessioncompress.operations.restore import RestoreStats, restore_session
     from sessioncompress.operations.sessions import SessionStats, budget_session, inspect_session
     from sessioncompress.operations.show import Shown, show
     from sessioncompress.operations.verify import VerifyStats, verify_session
@@ -33,8 +32,7 @@ _HOMES = {
     "operations.compress": ("compress_session",),
     "operations.forget": ("ForgetStats", "forget_session"),
     "operations.handoff": ("Handoff", "handoff_session"),
-    "operations.restore": ("restore_session",),
-    "operations.restoring": ("RestoreStats",),
+    "operations.restore": ("RestoreStats", "restore_session"),
     "operations.show": ("Shown", "show"),
     "operations.sessions": ("SessionStats", "budget_session", "inspect_session"),
     "operations.verify": ("VerifyStats", "verify_session"),

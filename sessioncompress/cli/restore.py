@@ -20,8 +20,7 @@ from sessioncompress.core.text import age, counted, kb, printable, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
-from sessioncompress.operations.restore import put_back_since, restore_session
-from sessioncompress.operations.restoring import WHOLE, RestoreStats
+from sessioncompress.operations.restore import RestoreStats, put_back_since, restore_session
 from sessioncompress.operations.wording import status_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
@@ -111,8 +110,6 @@ def restore(
     what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
     unchanged = {"unchanged": len(done.results) - len(restored)}
     lines.end([output.total(len(restored), what, unchanged | done.others)])
-    if (whole := sum(each.reason.startswith(WHOLE) for each in restored)) and not (chosen.is_one or chosen.quiet):
-        echo_wrapped(f"{counted(whole, 'session was', 'sessions were')} {WHOLE}; -v says which", err=True)
     if not (chosen.dry_run or chosen.quiet or chosen.urls):
         _tell_of_stores(chosen, found, restored, policies, backup_dir)
     if not (last or run):

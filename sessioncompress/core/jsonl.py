@@ -85,6 +85,17 @@ def _gaps(file: BinaryIO, size: int) -> Iterator[Piece]:
         yield GAP, raw, False
 
 
+def holds(file: BinaryIO, wanted: bytes, size: int = -1) -> bool:
+    """Search the next bytes of a file, all without a `size`, for some. A line may be of any length."""
+    before, left = b"", size
+    while left and (piece := file.read(1 << 20 if left < 0 else min(left, 1 << 20))):
+        if wanted in before + piece:
+            return True
+        before = piece[1 - len(wanted) :]
+        left -= len(piece) if left > 0 else 0
+    return False
+
+
 def is_readable(raw: bytes) -> bool:
     """Whether parsing a whole line takes only a few times its size in memory; else it is copied, never parsed."""
     return len(raw) <= _MOST_VALUES or holds_at_most(raw, _MOST_VALUES if len(raw) <= _LONG else _FEW_VALUES)

@@ -1,93 +1,480 @@
-"""The checkpoints of ours in a session: what stood there before them, and what their summaries refer to."""
+"""The checkpoints of ours in a session: how old lines leave it for one, and the session as it was before them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
+from io import BytesIO
+from itertools import groupby, takewhile
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
-
-from xxhash import xxh3_64_hexdigest
+from tempfile import TemporaryFile, gettempdir
+from typing import Any, BinaryIO
 
 from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
-from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.documents import undo_of, undone
-from sessioncompress.core.jsonl import Piece
-from sessioncompress.core.model import Kind, Role
+from sessioncompress.core.jsonl import LINE_CAP, Piece
+from sessioncompress.core.model import JsonPath, Role
+from sessioncompress.core.splice import CannotSplice, cuts_of, splice
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
-from sessioncompress.operations.unwinding import Unwound
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
+from sessioncompress.formats.base import Format
+from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.reading import row_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord
+from sessioncompress.store.originals import OriginalsReader, Place
+from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
+
+_AT_ONCE = 50
+"""Checkpoints that are taken out while a session is read once: each reads what the one before it gives."""
+_TOGETHER = 1 << 20
+"""Bytes of lines that are kept as one text."""
+_MOST_RUNS = 500
+"""Runs of one record, so that none is long."""
+_HEAD = HEAD.encode()
 
 
-def not_as_written(altered: Sequence[CheckpointRecord]) -> str:
-    """Write that checkpoints are not there as they were written; nothing where all are."""
-    of = counted(len(altered), "checkpoint is", "checkpoints are")
-    return f"{of} no longer as we wrote it: what is left of that stays" if altered else ""
+class Leaving:
+    """Keeps the lines that leave a session while it is written anew, with the places where they stood.
 
-
-def refuse_if_rewritten(
-    session: OpenSession,
-    taking: Sequence[CheckpointRecord],
-    originals: Path,
-    left: bytes,
-    ended: Sequence[CheckpointRecord],
-) -> None:
-    """Raise Refused where a summary of ours stands in a document that was written anew, so that nothing can go back.
-
-    `left` and `ended` are what out_of_document() returned.
+    Without `keep` nothing is kept.
     """
-    standing = [each for each in taking if each.removed and not each.ended]
-    if HEAD.encode() in left and len(ended) < len(standing):
-        raise Refused(
-            "it cannot be restored exactly: another program rewrote the document after compact took messages from it",
-            where=session.path,
-            state=NOT_CHANGED,
-            remedy=f"'zstd -dc {quote(str(originals))}' prints what compact took. 'restore --keep-checkpoints' puts "
-            "back all other lines.",
-        )
+
+    def __init__(self, keep: Callable[[bytes], Place] | None) -> None:
+        self._keep = keep
+        self._done: list[Dropped] = []
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._runs: list[tuple[int, str, int]] = []
+        self._passed = 0
+
+    def stays(self, raw: bytes) -> None:
+        """Pass over a line that stays, or a part of one."""
+        self._passed += raw.endswith(b"\n")
+
+    def comes(self, line: bytes) -> None:
+        """Note a line of ours."""
+        self._run(sha256(line).hexdigest())
+
+    def goes(self, raw: bytes) -> None:
+        """Keep a line that leaves, or that another one takes the place of."""
+        if self._size and self._size + len(raw) > _TOGETHER:
+            self._flush()
+        if self._passed or not self._runs:
+            self._run("")
+        after, ours, size = self._runs[-1]
+        self._runs[-1] = after, ours, size + len(raw)
+        self._parts.append(raw)
+        self._size += len(raw)
+
+    def finish(self) -> tuple[Dropped, ...]:
+        """Keep what is left, and return the records of all."""
+        self._flush()
+        return tuple(self._done)
+
+    def _run(self, ours: str) -> None:
+        if len(self._runs) >= _MOST_RUNS:
+            self._flush()
+        self._runs.append((self._passed, ours, 0))
+        self._passed = 0
+
+    def _flush(self) -> None:
+        if self._runs and self._keep is not None:
+            text = b"".join(self._parts)
+            lines = len(self._parts)
+            self._done.append(Dropped(sha256(text).hexdigest(), self._keep(text), lines, tuple(self._runs)))
+        self._runs, self._parts, self._size = [], [], 0
 
 
-def out_of_document(
-    raw: bytes, taking: Sequence[CheckpointRecord], originals: Path
-) -> tuple[bytes, list[CheckpointRecord]]:
-    """Take checkpoints out of a document, the newest first; say which were taken."""
-    ended = []
-    with OriginalsReader(originals) as reader:
-        for record in reversed(taking):
-            # Also of one that ended: the run that took it out may have been killed before the session changed.
-            if record.removed is None:
+class _NotAsLeft(Exception):
+    """The session is not as it was when lines left it, but for what was added at its end."""
+
+
+def _put_back(
+    lines: Iterator[bytes], record: CheckpointRecord, originals: OriginalsReader, is_ours: Callable[[bytes, str], bool]
+) -> Iterator[bytes]:
+    """Yield the lines of a session with those that left it for a checkpoint, and without ours.
+
+    `is_ours` tells whether a line is that of ours with a SHA-256. Raises _NotAsLeft where one does not stand where it
+    did; Unreadable.
+    """
+    last = b""
+    for dropped in record.dropped:
+        kept, end = BytesIO(originals.line(dropped.place, dropped.sha256)), 0
+        for after, ours, size in dropped.runs:
+            passed = 0
+            while passed < after:
+                if not (raw := next(lines, b"")):
+                    raise _NotAsLeft
+                yield raw
+                passed += raw.endswith(b"\n")
+            if ours and not is_ours(next(lines, b""), ours):
+                raise _NotAsLeft
+            end += size
+            while kept.tell() < end:
+                raw = kept.readline(end - kept.tell())
+                if last:
+                    raise _NotAsLeft
+                if raw.endswith(b"\n"):
+                    yield raw
+                else:
+                    last = raw
+    following = next(lines, b"")
+    if last:
+        # It was the session's last one; what was added after it has a line of its own.
+        yield last + b"\n" * bool(following)
+    if following:
+        yield following
+    yield from lines
+
+
+class Names:
+    """Names a session's lines as the records of checkpoints do: by the SHA-256 of each, and of what it was before."""
+
+    def __init__(self, journal: Journal, originals: Path) -> None:
+        self._journal, self._originals = journal, originals
+        known = (zip(each.originals, each.lines, strict=False) for each in journal.checkpoints)
+        self._as_written = {original: line for pairs in known for original, line in pairs}
+
+    def of(self, raw: bytes) -> frozenset[str]:
+        """Hash a line, and find the SHA-256 of the original if it, or a message that it sets, is a rewritten one.
+
+        If the line is of a checkpoint that repeated rewritten messages, the SHA-256 that it had then is among them.
+        """
+        digest = sha256(raw).digest()
+        row = self._journal.rewriting(digest)
+        original = self._whole(raw) if row is None else self._journal.original_of(row).hex()
+        names = {digest.hex(), original}
+        return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})
+
+    def originals(self, lines: Iterable[bytes]) -> tuple[str, ...]:
+        """Hash lines as if no run had rewritten the messages that they set; nothing where none had."""
+        known = [(self._whole(raw), sha256(raw).hexdigest()) for raw in lines]
+        return tuple(original for original, _ in known) if any(was != now for was, now in known) else ()
+
+    def _whole(self, raw: bytes) -> str:
+        # A line that sets messages comes in several parts.
+        parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(b'{"$set"') else []
+        if len(parts) <= 1 or not self._journal.store_size:
+            return sha256(raw).hexdigest()
+        whole = sha256()
+        with OriginalsReader(self._originals) as reader:
+            for _, part, _ in parts:
+                whole.update(self._original(part, reader))
+        return whole.hexdigest()
+
+    def _original(self, part: bytes, reader: OriginalsReader) -> bytes:
+        row = row_of(part, sha256(part).digest(), self._journal)
+        record = None if row is None else self._journal.placed(row)
+        if record is None or record.place is None:
+            return part
+        original = reader.line(record.place, record.sha256)
+        return original if part.endswith(b"\n") else original.removesuffix(b"\n")
+
+
+class Before:
+    """A session with checkpoints taken out, the newest first, and with the lines that left it for them.
+
+    `taking` are the records of those that are to go, the newest of the journal. What was added since stays. `taken` are
+    the records of those that stand there; `altered` those that are there no longer as written, and stay. Raises
+    Unreadable where what left cannot be read.
+    """
+
+    def __init__(
+        self,
+        session: OpenSession,
+        journal: Journal,
+        originals: Path,
+        form: Format | None,
+        taking: Sequence[CheckpointRecord],
+    ) -> None:
+        self._session, self._journal, self._originals, self._form = session, journal, originals, form
+        self._names = Names(journal, originals)
+        self._others: dict[tuple[str, ...], Counter[str]] = {}
+        self._rehung: set[str] = set()
+        self._document = b""
+        self.taken: list[CheckpointRecord] = []
+        self.altered: list[CheckpointRecord] = []
+        self.copied = False
+        """Whether a summary stands in a line of another program, too, as the pieces showed."""
+        of_lines = [each for each in taking if not each.removed]
+        if len(of_lines) < len(taking) and (document := jsonl.document_of(session.reader, session.size)) is not None:
+            self._take_out(document.raw, [each for each in taking if each.removed])
+        elif of_lines:
+            self._find(of_lines)
+
+    @property
+    def stuck(self) -> Sequence[CheckpointRecord]:
+        """Those that are no longer as written, and for which something left the session that cannot go back."""
+        return [each for each in self.altered if each.dropped or each.removed]
+
+    @property
+    def told(self) -> str:
+        """Write what of checkpoints stays; nothing where all of them went."""
+        if self.altered:
+            of = counted(len(self.altered), "checkpoint is", "checkpoints are")
+            way = f"; 'zstd -dc {quote(str(self._originals))}' prints what left the session" if self.stuck else ""
+            return f"{of} no longer as we wrote it: what is left of that stays{way}"
+        if self.copied:
+            return "the agent copied the summary into a line of its own, which stays: the model may still read it"
+        return ""
+
+    def refuse_if_stuck(self) -> None:
+        """Raise Damaged where what left the session for a checkpoint cannot go back."""
+        if self.stuck:
+            of = counted(len(self.stuck), "checkpoint is", "checkpoints are")
+            raise Damaged(
+                f"it cannot be restored exactly: {of} no longer as we wrote it, for which old lines or messages were "
+                "moved out of the session",
+                where=self._session.path,
+                state=NOT_CHANGED,
+                remedy="Put a copy of the session back from a backup. 'restore' puts back all other lines, and "
+                f"'zstd -dc' prints those that were moved out; they are in {self._originals}.",
+            )
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces of the session as it was; a line that is too long to be read comes in parts."""
+        if self._document and (document := jsonl.cut(self._document)) is not None:
+            return document.pieces()
+        if not self.taken:
+            return jsonl.pieces_of(self._session.reader, self._session.size)
+        return jsonl.with_updates(_numbered(self._watched()))
+
+    def ended(self) -> list[CheckpointRecord]:
+        """Make the records that say which checkpoints were taken out, when the pieces were read."""
+        rehung = tuple(sorted(self._rehung))
+        return [each._replace(ended=True, rehung=() if at else rehung) for at, each in enumerate(self.taken)]
+
+    def _take_out(self, raw: bytes, taking: Sequence[CheckpointRecord]) -> None:
+        """Take checkpoints out of a document."""
+        with OriginalsReader(self._originals) as reader:
+            # Also one that ended: the run that took it out may have been killed before the session changed.
+            for record in reversed(taking):
+                assert record.removed is not None
+                digest, place = record.removed
+                try:
+                    undo = undo_of(reader.line(place, digest))
+                except (ValueError, KeyError, TypeError) as error:
+                    what = "what it stores about a checkpoint cannot be read"
+                    remedy = "Put it back from a backup."
+                    raise Damaged(what, where=self._originals, state=NOT_CHANGED, remedy=remedy) from error
+                if (new := undone(raw, undo)) is not None:
+                    raw = new
+                    self.taken.append(record)
+        self._document = raw
+        standing = [each for each in taking if not each.ended]
+        if _HEAD in raw and len(self.taken) < len(standing):
+            self.altered = [each for each in standing if each not in self.taken]
+
+    def _find(self, known: Sequence[CheckpointRecord]) -> None:
+        """Find which of the checkpoints stand there. Usually all do, and one pass shows it."""
+        if not any(each.ended for each in known) and self._are_there(known[::-1]):
+            self.taken = list(known[::-1])
+            return
+        for record in reversed(known):
+            self._others[record.lines] = self._equal_lines_before(record)
+            if self._are_there([*self.taken, record]):
+                self.taken.append(record)
+            elif record.dropped:
+                # The same summary may have been written without dropping lines, and a backup has that one.
+                plain = record._replace(dropped=())
+                if self._are_there([*self.taken, plain]) and self._has(record, all):
+                    self.taken.append(plain)
+        taken = {each.lines for each in self.taken}
+        gone = [each for each in known if each.lines not in taken and not each.ended]
+        ours = {line for each in self._journal.checkpoints for line in each.lines}
+        traces, foreign = {line for each in gone for line in each.lines}, False
+        there = set[str]()
+        for raw in self._over(self.taken) if gone else ():
+            names = self._names.of(raw)
+            there |= names & traces
+            foreign = foreign or (_HEAD in raw and not names & ours)
+        self.altered = [
+            each
+            for each in gone
+            # Without any of the lines that left for it, the session is no older state either.
+            if foreign or there.intersection(each.lines) or (each.dropped and not self._has(each, any))
+        ]
+
+    def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
+        """Count the lines of older checkpoints that are equal to a checkpoint's, as Codex CLI's are that end alike.
+
+        There are at most as many as stand there besides its own: an older checkpoint may be gone, with an older state
+        of the session that was put back.
+        """
+        others, own = self._lines_before([record]), Counter(record.lines)
+        if not others:
+            return others
+        there = Counter(name for raw in self._over(self.taken) for name in self._names.of(raw) & others.keys())
+        return Counter({name: max(min(number, there[name] - own[name]), 0) for name, number in others.items()})
+
+    def _lines_before(self, records: Sequence[CheckpointRecord]) -> Counter[str]:
+        """Count the lines of older checkpoints that are equal to lines of these."""
+        mine = {each.lines for each in records}
+        own = {line for lines in mine for line in lines}
+        older = takewhile(lambda each: each.lines not in mine, self._journal.checkpoints)
+        return Counter(line for each in older if not each.ended for line in each.lines if line in own)
+
+    def _has(self, record: CheckpointRecord, enough: Callable[[Iterable[bool]], bool]) -> bool:
+        """Tell whether all or any of the lines that left for a checkpoint stand in the session, in any form."""
+        with OriginalsReader(self._originals) as reader:
+            texts = [reader.line(each.place, each.sha256) for each in record.dropped]
+        left = {line for each in texts for line in BytesIO(each)}
+        names = {name: line for line in left for name in self._names.of(line)}
+        found = {names[name] for raw in self._over(self.taken) for name in self._names.of(raw) & names.keys()}
+        return enough(line in found for line in set(names.values()))
+
+    def _are_there(self, records: Iterable[CheckpointRecord]) -> bool:
+        """Tell whether these checkpoints stand in the session, the first one as the newest."""
+        there: list[bool] = []
+        try:
+            deque(self._over(records, there), maxlen=0)
+        except _NotAsLeft:
+            return False
+        return all(there)
+
+    def _watched(self) -> Iterator[bytes]:
+        known = {line for each in self._journal.checkpoints for line in each.lines}
+        for raw in self._over(self.taken):
+            self.copied = self.copied or (_HEAD in raw and not self._names.of(raw) & known)
+            yield raw
+
+    def _over(self, records: Iterable[CheckpointRecord], there: list[bool] | None = None) -> Iterator[bytes]:
+        """Yield the lines of the session without these checkpoints; note of which lines of ours all are `there`."""
+        with ExitStack() as opened:
+            reader = opened.enter_context(OriginalsReader(self._originals)) if self._journal.store_size else None
+            file: BinaryIO = opened.enter_context(self._session.reader())
+            lines = _lines_in(file, self._session.size)
+            for number, group in enumerate(self._groups(records)):
+                if number and not number % _AT_ONCE:
+                    # A session may have any number of them, and a generator that reads a thousand others cannot run.
+                    with failing(gettempdir()):
+                        held = opened.enter_context(TemporaryFile())
+                        held.writelines(lines)
+                    file.close()
+                    file, size = held, held.tell()
+                    file.seek(0)
+                    lines = _lines_in(file, size)
+                hanging = _Hanging(self._form, self._journal, reader, self._rehung)
+                if group[0].dropped and reader is not None:
+                    lines = self._with_dropped(lines, group[0], reader, hanging)
+                else:
+                    lines = self._without(lines, group, hanging, [] if there is None else there)
+            yield from lines
+
+    def _groups(self, records: Iterable[CheckpointRecord]) -> Iterator[Sequence[CheckpointRecord]]:
+        """Put those together that one pass takes out: no line left for them, and all are known to stand there."""
+        for _, group in groupby(records, lambda each: each.lines if each.dropped or self._others else None):
+            yield list(group)
+
+    def _with_dropped(
+        self, lines: Iterator[bytes], record: CheckpointRecord, reader: OriginalsReader, hanging: _Hanging
+    ) -> Iterator[bytes]:
+        ours = frozenset(record.lines)
+
+        def is_ours(raw: bytes, digest: str) -> bool:
+            if digest not in self._names.of(raw):
+                return False
+            if digest in ours:
+                hanging.note(raw)
+            return True
+
+        return map(hanging.rehung, _put_back(lines, record, reader, is_ours))
+
+    def _without(
+        self, lines: Iterator[bytes], group: Sequence[CheckpointRecord], hanging: _Hanging, there: list[bool]
+    ) -> Iterator[bytes]:
+        wanted, found = {line for each in group for line in each.lines}, set[str]()
+        others = self._others.get(group[0].lines, self._lines_before(group)).copy()
+        unended = any(each.unended for each in group)
+        before, ends = b"", False
+        for raw in lines:
+            ours = self._names.of(raw) & wanted
+            if ours and not any(others[name] for name in ours):
+                found |= ours
+                hanging.note(raw)
+                ends = True
                 continue
-            digest, place = record.removed
-            try:
-                undo = undo_of(reader.line(place, digest))
-            except (ValueError, KeyError, TypeError) as error:
-                what = "what it stores about a checkpoint cannot be read"
-                remedy = "Put it back from a backup."
-                raise Damaged(what, where=originals, state=NOT_CHANGED, remedy=remedy) from error
-            if (new := undone(raw, undo)) is not None:
-                raw = new
-                ended.append(record._replace(ended=True))
-    return raw, ended
+            # The first ones of equal lines are those of older checkpoints.
+            others.subtract(ours)
+            if before:
+                yield hanging.rehung(before)
+            before, ends = raw, False
+        if before:
+            yield hanging.rehung(before.removesuffix(b"\n") if ends and unended else before)
+        there.append(found == wanted)
 
 
-def before_checkpoints(session: OpenSession, journal: Journal, originals: Path) -> Iterator[Piece] | None:
-    """Read a session as it was before its checkpoints; None where nothing left it for one."""
-    if any(each.dropped for each in journal.checkpoints):
-        return Unwound(session, journal, originals, None, journal.checkpoints).pieces()
-    document = None
-    if any(each.removed for each in journal.checkpoints):
-        document = jsonl.document_of(session.reader, session.size)
-    before = None if document is None else jsonl.cut(out_of_document(document.raw, journal.checkpoints, originals)[0])
-    return None if before is None else before.pieces()
+class _Hanging:
+    """Hangs lines that follow a line of ours on what ours hangs on, where an agent's lines name their parents.
+
+    `rehung_originals` takes the SHA-256 of the originals of rewritten lines that were hung elsewhere.
+    """
+
+    def __init__(
+        self, form: Format | None, journal: Journal, reader: OriginalsReader | None, rehung_originals: set[str]
+    ) -> None:
+        self._form, self._journal, self._reader, self._rehung = form, journal, reader, rehung_originals
+        self._parents: dict[str, str] = {}
+
+    def note(self, raw: bytes) -> None:
+        """Note what a line of ours hangs on."""
+        entry = jsonl.parse(raw)
+        if entry is not None and self._form is not None and self._form.parent_key:
+            line = self._form.reader().line(raw, entry)
+            if line.id:
+                self._parents[line.id] = line.parent
+
+    def rehung(self, raw: bytes) -> bytes:
+        """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
+        if self._form is None or not any(name.encode() in raw for name in self._parents):
+            return raw
+        key = self._form.parent_key
+        # The agent reads more than we rewrite: half a surrogate pair, say.
+        read = jsonl.parse(raw)
+        entry = read or entry_of(raw, self._form.reader.linking)
+        parent = entry.get(key) if entry is not None else None
+        if entry is None or not isinstance(parent, str) or parent not in self._parents:
+            return raw
+        digest = sha256(raw).digest()
+        if (original := self._original(digest)) is not None:
+            # The journal knows a line that was rewritten by its bytes alone.
+            raw, entry = original, jsonl.parse(original) or entry
+            digest = sha256(raw).digest()
+        if self._journal.original(digest) is not None:
+            self._rehung.add(digest.hex())
+        seen: set[str] = set()
+        while parent in self._parents and parent not in seen:
+            seen.add(parent)
+            parent = self._parents[parent]
+        above: dict[JsonPath, Any] = {(key,): parent or None}
+        try:
+            if read is not None:
+                return splice(raw, entry, above)[0]
+            ((start, end, new),) = cuts_of(raw, entry, above)
+        except CannotSplice:
+            return raw
+        return raw[:start] + new + raw[end:]
+
+    def _original(self, digest: bytes) -> bytes | None:
+        row = self._journal.rewriting(digest)
+        record = None if row is None else self._journal.placed(row)
+        if self._reader is None or record is None or record.place is None:
+            return None
+        return self._reader.line(record.place, record.sha256)
+
+
+def before_all(session: OpenSession, journal: Journal, originals: Path) -> Before:
+    """Read a session as it was before all its checkpoints for which something left it; others may stay."""
+    left = any(each.dropped or each.removed for each in journal.checkpoints)
+    return Before(session, journal, originals, None, journal.checkpoints if left else ())
 
 
 def with_removed(
@@ -98,73 +485,56 @@ def with_removed(
     So are those that a restore hung elsewhere when it took one out, and those of ours that stood in another's place,
     and messages that went with one, where the line that they repeated stands there.
     """
+    if not missing or not journal.checkpoints:
+        return missing
     there = {digest for each in journal.checkpoints for digest in each.rehung}
-    dropped = (record for each in journal.checkpoints for record in each.dropped)
-    there |= {ours for record in dropped for _, ours, _ in record.runs if ours}
-    missing = [each for each in missing if each.sha256 not in there]
-    before = before_checkpoints(session, journal, originals) if missing else None
-    for _, raw, whole in before or ():
+    there |= {ours for each in journal.checkpoints for record in each.dropped for _, ours, _ in record.runs}
+    for _, raw, whole in before_all(session, journal, originals).pieces():
         digest = sha256(raw).digest()
-        newest = reading.original_in(raw, digest, reading.row_of(raw, digest, journal), journal) if whole else None
+        newest = reading.original_in(raw, digest, row_of(raw, digest, journal), journal) if whole else None
         if newest is not None:
             there.add(journal.original_of(newest).hex())
-    missing = [each for each in missing if each.sha256 not in there]
-    if missing and journal.checkpoints:
-        wanted, found, stands = {each.sha256 for each in missing}, set[str](), False
-        for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
-            stands = stands or HEAD.encode() in raw
-            if whole and (unended := sha256(raw.removesuffix(b"\n")).hexdigest()) in wanted:
-                found.add(unended)
-        # Without a summary the session is from before it, and what repeated that line went.
-        missing = [each for each in missing if stands or each.sha256 not in found]
-    return missing
+    wanted = {each.sha256 for each in missing} - there
+    for _, raw, _ in jsonl.pieces_of(session.reader, session.size) if wanted else ():
+        there.add(sha256(raw.removesuffix(b"\n")).hexdigest())
+    return [each for each in missing if each.sha256 not in there]
 
 
-class Referred(NamedTuple):
-    """What a summary refers to: where it was said, and the words."""
-
-    record: BlockRecord
-    content: bytes
-
-
-def referred(ref: str, session: OpenSession, journal: Journal, originals: Path) -> Iterator[Referred]:
-    """Find what a reference in a summary names: in what was said in the session, as its lines were at first."""
-    reader, seen = reading.format_of(session).reader(), set[str]()
-    pieces = before_checkpoints(session, journal, originals) or jsonl.pieces_of(session.reader, session.size)
+def said_first(session: OpenSession, journal: Journal, originals: Path) -> Iterator[tuple[int, Said]]:
+    """Yield what was said in a session, as its lines were at first, each with the number of its line."""
+    reader = reading.format_of(session).reader()
     with ExitStack() as opened:
         kept = opened.enter_context(OriginalsReader(originals)) if journal.counts[0] and journal.store_size else None
-        for number, raw, whole in pieces:
+        for number, raw, whole in before_all(session, journal, originals).pieces():
             if not whole:
                 continue
-            row = reading.row_of(raw, sha256(raw).digest(), journal)
+            row = row_of(raw, sha256(raw).digest(), journal)
             if kept is not None and row is not None and (place := (record := journal.placed(row)).place):
                 raw = kept.line(place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
-            for said in reader.said(jsonl.parse(raw) or {}):
-                for text in said.contents():
-                    content = text.encode(errors="surrogatepass")
-                    name = xxh3_64_hexdigest(content)
-                    if name.startswith(ref) and name not in seen:
-                        seen.add(name)
-                        kind = Kind.RESULT if said.say is Say.RESULT else Kind.ARGUMENT
-                        lines = content.count(b"\n") + 1
-                        block = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
-                        yield Referred(block, content)
+            yield from ((number, said) for said in reader.said(jsonl.parse(raw) or {}))
 
 
-def refuse_if_compacted(session: OpenSession, store: Store, form: str | None) -> None:
-    """Raise Refused where a summary of ours stands in a session without a journal: nobody can take it out again."""
-    head = HEAD.encode()
+def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None) -> bool:
+    """Tell whether a summary of ours stands in a session of which its journal knows none: nobody can take it out."""
+    with session.reader() as file:
+        if journal.checkpoints or not jsonl.holds(file, _HEAD, session.size):
+            return False
     known = reading.format_of(session, form)
     reader, said = known.reader(), known.reader()
     is_compacted = has_summary = False
     for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
-        entry = jsonl.parse(raw) if whole and (head in raw or not is_compacted) else None
+        entry = jsonl.parse(raw) if whole and (_HEAD in raw or not is_compacted) else None
         if entry is None:
             continue
         is_compacted = is_compacted or reader.line(raw, entry).role is Role.CHECKPOINT
-        if head in raw and any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said.said(entry)):
+        if _HEAD in raw and any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said.said(entry)):
             has_summary = True
-    if is_compacted and has_summary:
+    return is_compacted and has_summary
+
+
+def refuse_if_compacted(session: OpenSession, store: Store, journal: Journal, form: str | None) -> None:
+    """Raise Refused where a summary of ours stands in a session of which its journal knows none."""
+    if has_unknown_summary(session, journal, form):
         raise Refused(
             "it has a summary that compact wrote, but its store is missing, so the summary cannot be removed",
             where=session.path,
@@ -172,3 +542,16 @@ def refuse_if_compacted(session: OpenSession, store: Store, form: str | None) ->
             remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "
             "--backup-dir. Without it the session can still be resumed.",
         )
+
+
+def _lines_in(file: BinaryIO, size: int) -> Iterator[bytes]:
+    return (raw for _, raw, _ in jsonl.pieces(file, size))
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[Piece]:
+    number, begins = 0, True
+    for raw in lines:
+        ends = raw.endswith(b"\n")
+        yield number, raw, begins and (ends or len(raw) < LINE_CAP)
+        begins = ends
+        number += ends

@@ -94,7 +94,7 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
         known = reading.read_session(session, journal, form)
         if not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
-            refuse_if_compacted(session, store, form)
+            refuse_if_compacted(session, store, journal, form)
         rewritten = known.rewritten
         originals = None
         if any(record.place for record in rewritten.values()):

@@ -23,9 +23,8 @@ from sessioncompress.core.splice import CannotSplice
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
 from sessioncompress.formats.table import detect, head_of
+from sessioncompress.operations.checkpoints import Leaving, Names
 from sessioncompress.operations.compress import refuse_in_merge
-from sessioncompress.operations.dropping import Leaving
-from sessioncompress.operations.unwinding import Names
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.reading import Known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -13,25 +13,24 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from sessioncompress import errors
-from sessioncompress.core.jsonl import Piece, parse, parse_any, pieces_of
+from sessioncompress.core.jsonl import parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import JsonPath, Kind, Line, OurKey
 from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.operations.restoring import (
+from sessioncompress.operations.restore import (
     ALREADY,
     ALREADY_BUT,
     NONE_STORED,
-    ChangedLine,
     RestoreStats,
     Restoring,
-    Since,
     joined,
-    since_runs,
+    whole_lines,
 )
-from sessioncompress.operations.show import of_another, original_of, recorded
+from sessioncompress.operations.show import recorded
+from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.store import damage
@@ -40,54 +39,6 @@ from sessioncompress.store.layout import Store, size_of
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-
-
-def whole_lines(
-    pieces: Callable[[], Iterable[Piece]],
-    form: Format,
-    swaps: Mapping[int, LineRecord],
-    originals: OriginalsReader,
-    journal: Path,
-) -> tuple[dict[int, LineRecord], set[int]]:
-    """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
-
-    A call's id that was cut in the call and its result comes back in all lines that name it, or in none. Raises Damaged
-    if an original is of another entry.
-    """
-
-    def ids(raw: bytes) -> list[str]:
-        line = reading.read_line(raw, form.reader())
-        return [*(call.id for call in line.calls), line.answers]
-
-    kept = {number: record for number, record in swaps.items() if record.place}
-    damaged: set[int] = set()
-    cut: dict[int, set[str]] = {}
-    for number, raw, whole in pieces():
-        record = kept.get(number) if whole else None
-        if record is None:
-            continue
-        try:
-            original = original_of(raw, record, originals, journal)
-        except errors.Unreadable:
-            damaged.add(number)
-            del kept[number]
-            continue
-        now, then = ids(raw), ids(original)
-        if len(now) != len(then):
-            raise of_another(journal)
-        if changed := {one for one, other in zip(now, then, strict=True) if one != other}:
-            cut[number] = changed
-    named = set[str]().union(*cut.values())
-    stuck: set[str] = set()
-    for number, raw, whole in pieces() if cut else ():
-        if whole and number not in kept:
-            stuck.update(named.intersection(ids(raw)))
-    while parted := [number for number, changed in cut.items() if changed & stuck]:
-        for number in parted:
-            stuck |= cut.pop(number)
-            del kept[number]
-    return kept, damaged
-
 
 _ANSWERED = "\n"  # no entry has it as its id
 
@@ -326,9 +277,8 @@ class ByMarkers(Restoring):
 
     def what_is_left(self) -> tuple[str, bool]:
         """Describe what of the session is not restored, by its own journal, and tell whether it is exact."""
-        swaps, missing = reading.find(self.session, self.journal)
-        since = self._since(missing)
-        number = len(swaps) + len(since.changed)
+        since = self._since()
+        number = len(since.rewritten) + len(since.changed)
         if not number:
             return not_there(since.gone), True
         damaged: set[int] = set()
@@ -336,7 +286,7 @@ class ByMarkers(Restoring):
         with suppress(errors.Damaged), damage.SalvagingReader(self.store.originals) as originals:
             form = reading.format_of(self.session, self.form)
             pieces = partial(pieces_of, self.session.reader, self.session.size)
-            _, damaged = whole_lines(pieces, form, swaps, originals, self.store.journal)
+            _, damaged = whole_lines(pieces, form, since.rewritten, originals, self.store.journal)
         lines = counted(number, "rewritten line", "rewritten lines")
         inexact = f"{lines} did not come back, or only in part: the session is not exact"
         return joined(unreadable(damaged), inexact, not_there(since.gone)), False
@@ -353,8 +303,8 @@ class ByMarkers(Restoring):
             return replace(none, exact=not (own and reading.find(self.session, journal)[0]))
         if own and size_of(store.originals) is None:
             raise damage.too_short(store.originals, 0, journal.store_size)
-        swaps, missing = reading.find(self.session, journal)
-        since = self._since(missing) if own else None
+        since = self._since() if own else None
+        swaps = since.rewritten if since else reading.find(self.session, journal)[0]
         with damage.SalvagingReader(store.originals) as originals:
             lost = None if since is None else len(since.changed)
             putback = PutBack(self.session, form, journal, originals, store.journal, swaps, lost)
@@ -367,11 +317,12 @@ class ByMarkers(Restoring):
             raise errors.Damaged(what, where=store.originals, state=errors.NOT_CHANGED, remedy=remedy)
         return replace(done, reason=joined(done.reason, not_there(since.gone if since else 0)))
 
-    def _since(self, missing: Sequence[LineRecord]) -> Since:
+    def _since(self) -> Since:
         with suppress(errors.Unreadable):
-            return since_runs(self.session, self.journal, missing, self.store.originals, self.form)
+            return since_runs(self.session, self.journal, self.store.originals, self.form)
         # Which of them were changed cannot be known.
-        return Since(tuple(ChangedLine(0, ()) for _ in missing), 0, None)
+        rewritten, missing = reading.find(self.session, self.journal)
+        return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))
 
     def _write(self, putback: PutBack, *, alone: bool) -> RestoreStats:
         with self.rewriting() as sink:

@@ -1,52 +1,66 @@
-"""Put originals back, exactly and line by line: all of them, or what one run took."""
+"""Put originals back, exactly and line by line: undo all that runs did to a session, or what one of them did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress import errors
-from sessioncompress.core import text
-from sessioncompress.core.jsonl import cut, document_of, pieces_of
+from sessioncompress.core import VERSION, text
+from sessioncompress.core.jsonl import Piece
 from sessioncompress.core.text import counted, not_there, strangers
-from sessioncompress.operations.checkpoints import (
-    before_checkpoints,
-    not_as_written,
-    out_of_document,
-    refuse_if_compacted,
-    refuse_if_rewritten,
-    with_removed,
-)
-from sessioncompress.operations.put_back import ByMarkers, whole_lines
-from sessioncompress.operations.restoring import (
-    ALREADY,
-    ALREADY_BUT,
-    WHOLE,
-    RestoreStats,
-    Restoring,
-    joined,
-    left_by,
-    since_runs,
-    was_changed,
-)
+from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.formats.base import Format
+from sessioncompress.operations.checkpoints import Before, has_unknown_summary, refuse_if_compacted
 from sessioncompress.operations.show import of_another, original_of
-from sessioncompress.operations.unwinding import Unwound
+from sessioncompress.operations.verify import ChangedLine, left_by, since_runs
 from sessioncompress.pipeline import reading, relatives
+from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
+from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import store_of
+from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import CheckpointRecord, Command, LineRecord
+from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
+
+ALREADY = "it has its original bytes already"
+ALREADY_BUT = "every line that its journal knows has its original bytes already"
+NONE_STORED = "no originals are stored"
+
+
+class RestoreStats(Struct, frozen=True, rename="camel"):
+    """What a restore did to one session, or with `dry_run` would do; sizes are bytes of the file, and of its store.
+
+    `run` is the run that was to be undone, if only one was. `changed` are the rewritten lines that another program
+    changed since, which stay as they are. `exact` is false where rewritten lines stay that are not their originals.
+    """
+
+    path: str
+    status: Status
+    reason: str = ""
+    run: str = ""
+    size_before: int = 0
+    size_after: int = 0
+    lines_restored: int = 0
+    checkpoints_removed: int = 0
+    store_size: int = 0
+    changed: tuple[ChangedLine, ...] = ()
+    exact: bool = True
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the session was changed, or with `dry_run` would be."""
+        return self.lines_restored > 0 or self.checkpoints_removed > 0
 
 
 def restore_session(
@@ -69,8 +83,8 @@ def restore_session(
     and the runs stay in place. In an older state of the session, the lines that it has come back; `reason` counts those
     that it lacks.
 
-    `run` is the name of a run, and undoes only what that run did: always if it is the newest. If later runs rewrote the
-    same lines, the whole session is restored, and `reason` says so.
+    `run` is the name of a run, and undoes only what that run did. That is always possible if it is the newest; if later
+    runs rewrote the same lines, Refused names them.
 
     `from_markers` puts back what is possible, also in a fork or a migrated file: rewritten lines as a whole, and
     elsewhere the value of each marker of ours. `originals` then names the session whose store to use, which itself may
@@ -84,8 +98,10 @@ def restore_session(
         (check if dry_run else recover)(session, store, journal.lengths, salvaging=from_markers)
         if not from_markers:
             command = Command.RESTORE_LINES if keep_checkpoints else Command.RESTORE_RUN if run else Command.RESTORE
-            how: dict[str, Any] = {"command": command, "run": run, "dry_run": dry_run}
-            return _Exactly(session, store, journal, policy, form, **how).restore()
+            return _Exactly(session, store, journal, policy, form, command=command, run=run, dry_run=dry_run).restore()
+        # Imported here because few sessions need it.
+        from sessioncompress.operations.put_back import ByMarkers
+
         markers = ByMarkers(session, store, journal, policy, form, command=Command.RESTORE_MARKERS)
         if originals is None:
             return markers.by_markers()
@@ -114,257 +130,251 @@ def put_back_since(path: Path, policy: Policy) -> str:
         return f"it is as run {run.name} left it, which was undone since: somebody put it back"
 
 
-class _Undo:
-    """Gives back lines as they were before some runs, by their numbers in the journal; None: before all."""
+class Restoring:
+    """One restore of one open session. `command` is what its record says, `run` the run to take back, if only one."""
 
     def __init__(
-        self, journal: Journal, runs: frozenset[int] | None, originals: OriginalsReader | None, where: Path
+        self,
+        session: OpenSession,
+        store: Store,
+        journal: Journal,
+        policy: Policy,
+        form: str | None,
+        *,
+        command: Command = Command.RESTORE,
+        run: str = "",
+        dry_run: bool = False,
     ) -> None:
-        self._journal, self._runs, self._originals, self._where = journal, runs, originals, where
-        self._others = frozenset(journal.standing.numbers) - (runs or frozenset())
-        self._known: dict[int, LineRecord | None] = {}
+        self.session, self.store, self.journal, self.policy, self.form = session, store, journal, policy, form
+        self.command, self.run, self.dry_run = command, run, dry_run
 
-    def before(self, raw: bytes, row: int) -> bytes | None:
-        """Return the rewritten line of a record as it was before; None where that is not known."""
-        if row not in self._known:
-            # Many lines may be identical: look their record up once.
-            self._known[row] = self._journal.placed(row) if self._runs is None else self._stood(row, self._runs)
-        record = self._known[row]
-        if record is None or record.rewritten == record.sha256:
-            return None if record is None else raw
-        if record.place is None or self._originals is None:
-            return None
-        return original_of(raw, record, self._originals, self._where)
+    def rewriting(self) -> Rewrite | DryRun:
+        """Open what takes the restored session."""
+        if self.dry_run:
+            return DryRun(self.journal.lengths)
+        commit_originals = self.policy.commit_originals
+        return Rewrite(self.session, self.store, self.journal.lengths, commit_originals=commit_originals)
 
-    def _stood(self, row: int, runs: frozenset[int]) -> LineRecord | None:
-        """Find what stood in a line before some runs; None where that is not known. One that stays became itself."""
-        journal = self._journal
-        original, stands = journal.original_of(row), bytes.fromhex(journal.line(row).rewritten)
-        makers = {journal.run_of(each) for each in journal.originals(original)}
-        was, last = stands, journal.counts[0]
-        while True:
-            rows = [each for each in journal.rewritings(was) if each < last]
-            mine = [each for each in rows if journal.run_of(each) in runs]
-            # A run may have made earlier records its own; what it wrote itself says what stood there.
-            mine = [each for each in mine if journal.written_by(each) in runs] or mine
-            if not mine:
-                break
-            record, last = journal.line(mine[-1]), mine[-1]
-            if (
-                # Identical lines can't be attributed to one run.
-                any(journal.run_of(each) in self._others for each in rows)
-                or len({journal.line(each).sha256 for each in mine}) > 1
-                # The first stores do not have what an earlier run had left.
-                or not (record.edit or makers.isdisjoint(self._others))
-            ):
-                return None
-            was = bytes.fromhex(record.sha256)
-        if was == stands and not self._stays(row, runs):
-            return None
-        return LineRecord(was.hex(), journal.place(original, was), stands.hex())
+    def commit(
+        self,
+        sink: Rewrite | DryRun,
+        changed: int,
+        reason: str = "",
+        *,
+        undoes: Sequence[str] | None,
+        forms: Iterable[LineRecord] = (),
+        taken: Sequence[CheckpointRecord] = (),
+    ) -> RestoreStats:
+        """Put what was written in the session's place. `undoes` are the runs that it takes back, None: all."""
+        stats = self.stats(Status.RESTORED if isinstance(sink, Rewrite) else Status.WOULD_RESTORE, reason)
+        if isinstance(sink, Rewrite):
+            finished, forms = sink.finish(), list(forms)
+            run = RunRecord(
+                at=text.written_time(time.time()),
+                version=VERSION,
+                policy={},
+                original_size=self.session.size,
+                compressed_size=finished.size,
+                store_size=self.journal.store_size,
+                boundary=0,
+                stats={},
+                restored=True,
+                records=(len(forms), 0),
+                session_id=self.journal.session_id,
+                digest=finished.digest,
+                command=self.command,
+                undoes=None if undoes is None else tuple(undoes),
+            )
+            written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
+            records = sealed(written, readable(run, self.store.journal))
+            size = sink.commit(records if self.journal.runs else []).size
+        else:
+            size = sink.measure().size
+        store = reading.size_of_store(self.store)
+        return replace(stats, size_after=size, lines_restored=changed, checkpoints_removed=len(taken), store_size=store)
 
-    def _stays(self, row: int, runs: frozenset[int]) -> bool:
-        """Return true if none of these runs contributed to a line that others rewrote."""
-        journal, last = self._journal, self._journal.counts[0]
-        was = bytes.fromhex(journal.line(row).rewritten)
-        while rows := [each for each in journal.rewritings(was) if each < last]:
-            if any(journal.run_of(each) in runs for each in rows):
-                # A later run rewrote it again.
-                return False
-            last = rows[-1]
-            if not (record := journal.line(last)).edit:
-                # In the first stores what came before is known by the original alone; and they recorded nothing again
-                # behind a restore.
-                makers = {journal.run_of(each) for each in journal.originals(journal.original_of(row))}
-                return makers.isdisjoint(runs) and not makers.isdisjoint(self._others)
-            was = bytes.fromhex(record.sha256)
-        return True
-
-
-def _stands_alone(session: OpenSession, journal: Journal, runs: frozenset[int], originals: Path) -> bool:
-    """Tell whether a session as it was before some runs is known to the byte, while what other runs did stays.
-
-    A checkpoint goes alone only while no other run came behind it, and no lines come back from under another one.
-    """
-    others = frozenset(journal.standing.numbers) - runs
-    newer = frozenset(number for number in others if number > min(runs))
-    if newer and journal.checkpoints_of(runs):
-        return False
-    if any(each.dropped or each.removed for each in journal.checkpoints_of(newer)):
-        return False
-    pieces = before_checkpoints(session, journal, originals) or pieces_of(session.reader, session.size)
-    # A store of checkpoints alone, or of runs that kept no originals, has no such file.
-    with OriginalsReader(originals) if journal.store_size else nullcontext() as reader:
-        undo = _Undo(journal, runs, reader, originals)
-        for _, raw, whole in pieces:
-            row = reading.row_of(raw, sha256(raw).digest(), journal) if whole else None
-            if row is not None and undo.before(raw, row) is None:
-                return False
-    return True
+    def stats(self, status: Status, reason: str) -> RestoreStats:
+        """Tell of the session as it is."""
+        size, store = self.session.size, reading.size_of_store(self.store)
+        return RestoreStats(str(self.session.path), status, reason, self.run, size, size, store_size=store)
 
 
 class _Exactly(Restoring):
     """A restore to the byte: of all that runs did to a session, or of what one of them did."""
 
-    only: frozenset[int] | None = None
-    """The runs to take back, by their numbers in the journal; None: all."""
-
     def restore(self) -> RestoreStats:
-        """Take back the run that was asked for, or all."""
-        session, journal = self.session, self.journal
+        """Undo the run that was asked for, or all."""
+        session, journal, originals = self.session, self.journal, self.store.originals
         if not journal.runs:
             reading.refuse_unless_session(session, self.form)
             relatives.refuse_if_marked(session, self.store, self.policy, self.form)
-            refuse_if_compacted(session, self.store, self.form)
+            refuse_if_compacted(session, self.store, journal, self.form)
             return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
-        whole = ""
-        if self.run:
-            wanted = journal.standing.named(self.run)
-            if not wanted:
-                known = any(each.name == self.run for each in journal.runs)
-                why = "was undone already" if known else "did not change it"
-                return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
-            if _stands_alone(session, journal, wanted, self.store.originals):
-                self.only = wanted
-            else:
-                self.command = Command.RESTORE
-                if len(wanted) < len(journal.standing.numbers):
-                    whole = f"{WHOLE}: later ones rewrote the same lines, or what was there between two is not kept"
-        takes = self.command is not Command.RESTORE_LINES
-        taking = [] if not takes else journal.checkpoints
-        if self.only is not None:
-            taking = journal.checkpoints_of(self.only)
-        if (done := self._out_of_document(taking)) is not None:
-            if self.dry_run:
-                return replace(done, reason=whole)
-            self.journal = journals.load(self.store.journal)
-            rest = self._lines([])
-            return replace(
-                rest,
-                status=Status.RESTORED,
-                reason=joined(whole, rest.reason if rest.is_restored else ""),
-                size_before=done.size_before,
-                checkpoints_removed=done.checkpoints_removed,
-            )
-        done = self._lines(taking)
-        return replace(done, reason=joined(whole, done.reason)) if done.is_restored else done
-
-    @property
-    def _undoes(self) -> Sequence[str] | None:
-        return None if self.only is None else (self.run,)
-
-    def _lines(self, taking: Sequence[CheckpointRecord]) -> RestoreStats:
-        """Put the rewritten lines back, and take out checkpoints. Raises Refused."""
-        session, store, journal = self.session, self.store, self.journal
-        found, missing = reading.find(session, journal)
-        missing = with_removed(session, journal, store.originals, missing)
-        since = since_runs(session, journal, missing, store.originals, self.form)
-        checkpoints = self._unwound(taking)
-        pieces = partial(pieces_of, session.reader, session.size) if checkpoints is None else checkpoints.pieces
+        runs = journal.standing.named(self.run) if self.run else None
+        if runs is not None and not runs:
+            known = any(each.name == self.run for each in journal.runs)
+            why = "was undone already" if known else "did not change it"
+            return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
+        taking: Sequence[CheckpointRecord] = journal.checkpoints if runs is None else journal.checkpoints_of(runs)
+        if self.command is Command.RESTORE_LINES:
+            taking = ()
+        form = reading.format_of(session, self.form) if any(not each.removed for each in taking) else None
+        since = since_runs(session, journal, originals, self.form)
+        before = Before(session, journal, originals, form, taking)
         # What stands in a checkpoint goes with it.
-        swaps = found if checkpoints is None else checkpoints.rewritten()
-        swaps.keep(self._takes)
-        parted = 0
+        found = reading.rewritten_among(before.pieces(), journal) if before.taken else since.rewritten
+        swaps = found if runs is None else self._of_runs(runs, found)
         lost = 0 if journal.keeps_all else sum(record.place is None for record in swaps.values())
+        parted = 0
         if since.changed or lost:
             # What belongs together comes back together: a call's id, in the call and in its result.
-            with OriginalsReader(store.originals) if journal.store_size else nullcontext() as originals:
-                form = reading.format_of(session, self.form)
-                kept, _ = whole_lines(pieces, form, swaps, originals, store.journal) if originals else ({}, set())
-            parted = len(swaps) - lost - len(kept)
-            swaps.rows = {number: row for number, row in swaps.rows.items() if number in kept}
+            number = len(swaps) - lost
+            with OriginalsReader(originals) if journal.store_size else nullcontext() as reader:
+                known_form = reading.format_of(session, self.form)
+                swaps = whole_lines(before.pieces, known_form, swaps, reader, self.store.journal)[0] if reader else {}
+            parted = number - len(swaps)
         has = counted(lost, "line has", "lines have")
-        without = f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else ""
-        way = "'restore --from-markers' puts back what markers in it stand for" if since.changed else ""
-        gone = not_as_written(checkpoints.altered) if checkpoints else ""
         stay = counted(parted, "line stays with them", "lines stay with them")
-        parted_ids = f"{stay}: a run cut the ids of calls in both" if parted else ""
-        inexact = joined(since.told, way, parted_ids, without, gone)
-        if inexact:
-            # The runs stay in place, for what could not be taken back of them.
-            self.command = Command.RESTORE_MARKERS
-        standing = relatives.not_in_place(session, journal, self.form)
-        marked = relatives.unknown_to(journal, standing)
-        left = (
-            relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked) if marked else []
+        inexact = joined(
+            since.told,
+            "'restore --from-markers' puts back what markers in it stand for" if since.changed else "",
+            f"{stay}: a run cut the ids of calls in both" if parted else "",
+            f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
+            before.told if before.altered else "",
         )
+        if inexact:
+            # The runs stay in place, for what could not be undone of them.
+            self.command = Command.RESTORE_MARKERS
+        changed = text.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
+        in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
+        unknown = has_unknown_summary(session, journal, self.form)
+        summary = "it has a summary that compact wrote, whose store is missing: that stays" if unknown else ""
+        copied = before.told if before.copied and not before.altered else ""
+        said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers := self._markers())
+        if not swaps and not before.taken:
+            none = ALREADY_BUT if markers or copied else ALREADY
+            none = "nothing more can be restored" if inexact else none
+            none = none if runs is None else f"nothing that the run {self.run} did is left in it"
+            stats = self.stats(Status.UNCHANGED, joined(none, said))
+            return replace(stats, changed=since.changed, exact=not inexact)
+        with OriginalsReader(originals) if swaps else nullcontext() as reader, self.rewriting() as sink:
+            for number, raw, _ in before.pieces():
+                record = swaps.get(number) if reader else None
+                sink.write(original_of(raw, record, reader, self.store.journal) if reader and record else raw)
+            undoes = None if runs is None else (self.run,)
+            done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
+        return replace(done, reason=said, changed=since.changed, exact=not inexact)
+
+    def _markers(self) -> str:
+        """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""
+        session, journal = self.session, self.journal
+        standing = relatives.not_in_place(session, journal, self.form)
+        left = marked = relatives.unknown_to(journal, standing)
+        if marked:
+            left = relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked)
         copies = text.staying(sum(each.key in journal for each in standing), "that the agent copied")
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
-        unknown = joined(copies, of_relatives, strangers(len(left)))
-        in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
-        if checkpoints and checkpoints.copied and not gone:
-            gone = "the agent copied the summary into a line of its own, which stays: the model may still read it"
-        changed = "" if inexact or since.gone else was_changed(session, since)
-        older = joined(inexact, not_there(since.gone), changed, in_merge, "" if gone in inexact else gone)
-        if not swaps and not (checkpoints and checkpoints.taken):
-            none = "nothing more can be restored" if inexact else ALREADY_BUT if unknown or gone else ALREADY
-            if self.only is not None:
-                none = f"nothing that the run {self.run} did is left in it"
-            stats = self.stats(Status.UNCHANGED, joined(none, older, unknown))
-            return replace(stats, changed=since.changed, exact=not inexact)
-        with OriginalsReader(store.originals) if swaps else nullcontext() as originals:
-            undo = originals and _Undo(journal, self.only, originals, store.journal)
-            with self.rewriting() as sink:
-                for number, raw, _ in pieces():
-                    sink.write(self._before(undo, raw, swaps.rows[number]) if undo and number in swaps else raw)
-                ended = checkpoints.ended() if checkpoints else ()
-                done = self.commit(sink, len(swaps), undoes=self._undoes, taken=ended)
-        return replace(done, reason=joined(older, unknown), changed=since.changed, exact=not inexact)
+        return joined(copies, of_relatives, strangers(len(left)))
 
-    def _unwound(self, taking: Sequence[CheckpointRecord]) -> Unwound | None:
-        """Find the checkpoints in a session of lines; None where none are to go. Raises Damaged."""
-        if not (of_lines := [each for each in taking if not each.removed]):
-            return None
-        form = reading.format_of(self.session, self.form)
-        unwound = Unwound(self.session, self.journal, self.store.originals, form, of_lines)
-        unwound.refuse_if_stuck()
-        return unwound
+    def _of_runs(self, runs: frozenset[int], found: RewrittenLines) -> Mapping[int, LineRecord]:
+        """Find what rewritten lines were before some runs. Raises Refused where other runs came after those."""
+        journal = self.journal
+        others = frozenset(journal.standing.numbers) - runs
+        newer = frozenset(number for number in others if number > min(runs))
+        why = ""
+        if newer and journal.checkpoints_of(runs):
+            why = "later runs came after its summary"
+        elif any(each.dropped or each.removed for each in journal.checkpoints_of(newer)):
+            why = "a later summary moved lines out of the session"
+        number_of = Counter(found.rows.values())
+        stood = {row: self._stood(row, runs, others, is_alone=number_of[row] == 1) for row in number_of}
+        if not why and (stuck := [number + 1 for number, row in sorted(found.rows.items()) if stood[row] is None]):
+            lines = f"line {stuck[0]:,}" if len(stuck) == 1 else f"lines {text.listed(stuck)}"
+            why = f"other runs rewrote {lines} or equal ones, too"
+        if why:
+            raise Refused(
+                f"the run {self.run} can't be undone alone: {why}",
+                where=self.session.path,
+                state=NOT_CHANGED,
+                remedy="Undo all runs with 'restore' without --run, or first the later ones, as 'restore --last' does.",
+            )
+        swaps = ((number, stood[row]) for number, row in found.rows.items())
+        return {number: record for number, record in swaps if record and record.sha256 != record.rewritten}
 
-    def _out_of_document(self, taking: Sequence[CheckpointRecord]) -> RestoreStats | None:
-        """Take the checkpoints out of a session that is one document; None where it is none, or holds none of them.
+    def _stood(self, row: int, runs: frozenset[int], others: frozenset[int], *, is_alone: bool) -> LineRecord | None:
+        """Find what stood in a line before some runs; None where that is not known. One that stays became itself."""
+        journal = self.journal
+        original, stands = journal.original_of(row), bytes.fromhex(journal.line(row).rewritten)
+        makers = [(each, journal.run_of(each)) for each in journal.originals(original)]
+        before = was = stands
+        last, is_on_top = journal.counts[0], True
+        while rows := [each for each in journal.rewritings(was) if each < last]:
+            last = rows[-1]
+            record, is_mine = journal.line(last), journal.run_of(last) in runs
+            of_rows = {journal.run_of(each) for each in rows}
+            if (
+                (is_mine and not is_on_top)
+                # Identical lines can't be attributed to one run.
+                or (not is_alone and of_rows & runs and of_rows & others)
+                # The first stores do not have what stood between two runs.
+                or (not record.edit and any(each < last and by in (others if is_mine else runs) for each, by in makers))
+            ):
+                return None
+            was = bytes.fromhex(record.sha256)
+            is_on_top = is_on_top and is_mine
+            before = was if is_on_top else before
+            if not record.edit:
+                break
+        return LineRecord(before.hex(), journal.place(original, before), stands.hex())
 
-        That is a run of its own: which of its messages are rewritten ones shows only then.
-        """
-        if not any(each.removed for each in taking):
-            return None
-        session, originals = self.session, self.store.originals
-        if (document := document_of(session.reader, session.size)) is None:
-            return None
-        new, ended = out_of_document(document.raw, taking, originals)
-        refuse_if_rewritten(session, taking, originals, new, ended)
-        if not ended:
-            return None
-        if self.dry_run:
-            return self._rehearsed(new, len(ended))
-        with self.rewriting() as sink:
-            sink.write(new)
-            # Where messages are to go back, too, the run is taken back when these are.
-            alone = next(self._rewritten(new), None) is None
-            return self.commit(sink, 0, undoes=self._undoes if alone else (), taken=ended)
 
-    def _before(self, undo: _Undo, raw: bytes, row: int) -> bytes:
-        if (before := undo.before(raw, row)) is None:
-            raise of_another(self.store.journal)
-        return before
+def whole_lines(
+    pieces: Callable[[], Iterable[Piece]],
+    form: Format,
+    swaps: Mapping[int, LineRecord],
+    originals: OriginalsReader,
+    journal: Path,
+) -> tuple[dict[int, LineRecord], set[int]]:
+    """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
 
-    def _takes(self, row: int) -> bool:
-        return self.only is None or self.journal.run_of(row) in self.only
+    A call's id that was cut in the call and its result comes back in all lines that name it, or in none. Raises Damaged
+    if an original is of another entry.
+    """
 
-    def _rewritten(self, document: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield the messages of a document that go back, each with the row of its record."""
-        known = cut(document)
-        for _, raw, _ in known.pieces() if known is not None else ():
-            row = reading.row_of(raw, sha256(raw).digest(), self.journal)
-            if row is not None and self._takes(row):
-                yield raw, row
+    def ids(raw: bytes) -> list[str]:
+        line = reading.read_line(raw, form.reader())
+        return [*(call.id for call in line.calls), line.answers]
 
-    def _rehearsed(self, document: bytes, removed: int) -> RestoreStats:
-        """Tell what a document without its checkpoints would become, with the messages that would go back."""
-        size, lines = len(document), 0
-        with OriginalsReader(self.store.originals) as originals:
-            undo = _Undo(self.journal, self.only, originals, self.store.journal)
-            for raw, row in self._rewritten(document):
-                size += len(self._before(undo, raw, row)) - len(raw)
-                lines += 1
-        stats = self.stats(Status.WOULD_RESTORE, "")
-        return replace(stats, size_after=size, lines_restored=lines, checkpoints_removed=removed)
+    kept = {number: record for number, record in swaps.items() if record.place}
+    damaged: set[int] = set()
+    cut: dict[int, set[str]] = {}
+    for number, raw, whole in pieces():
+        record = kept.get(number) if whole else None
+        if record is None:
+            continue
+        try:
+            original = original_of(raw, record, originals, journal)
+        except errors.Unreadable:
+            damaged.add(number)
+            del kept[number]
+            continue
+        now, then = ids(raw), ids(original)
+        if len(now) != len(then):
+            raise of_another(journal)
+        if changed := {one for one, other in zip(now, then, strict=True) if one != other}:
+            cut[number] = changed
+    named = set[str]().union(*cut.values())
+    stuck: set[str] = set()
+    for number, raw, whole in pieces() if cut else ():
+        if whole and number not in kept:
+            stuck.update(named.intersection(ids(raw)))
+    while parted := [number for number, changed in cut.items() if changed & stuck]:
+        for number in parted:
+            stuck |= cut.pop(number)
+            del kept[number]
+    return kept, damaged
+
+
+def joined(*reasons: str) -> str:
+    """Join what is to be said of a session; what is empty is left out."""
+    return "; ".join(filter(None, reasons))

@@ -13,8 +13,10 @@ from xxhash import xxh3_64_hexdigest
 
 from sessioncompress import errors
 from sessioncompress.compressors import KINDS
-from sessioncompress.core.jsonl import parse_any
+from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.jsonl import holds, parse_any
 from sessioncompress.core.marker import PREFIX
+from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import table
@@ -223,26 +225,30 @@ def working_folder() -> Path:
 
 
 def mentions(ref: str, journal: Path) -> bool:
-    """Search a journal's bytes for a reference without parsing. A line may be of any length."""
-    wanted, before = ref.encode(), b""
+    """Search a journal's bytes for a reference without parsing."""
     with journal.open("rb") as file:
-        while piece := file.read(1 << 20):
-            if wanted in before + piece:
-                return True
-            before = piece[1 - len(wanted) :]
-    return False
+        return holds(file, ref.encode())
 
 
 def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path | None) -> list[Shown]:
     """Find what a summary's reference names, in the session beside whose store the journal lies."""
     # Imported here: few references are a summary's.
-    from sessioncompress.operations.checkpoints import referred
+    from sessioncompress.operations.checkpoints import said_first
 
     beside = journal.parent.parent / originals_of(journal).name.removesuffix(".zst")
     path = beside if named is None or is_folder(named) else named
+    found: dict[str, Shown] = {}
     with open_session(path, writing=False) as session:
-        found = referred(ref, session, loaded, originals_of(journal))
-        return [Shown(each.record, journal, each.content) for each in found]
+        for number, said in said_first(session, loaded, originals_of(journal)):
+            for text in said.contents():
+                content = text.encode(errors="surrogatepass")
+                name = xxh3_64_hexdigest(content)
+                if name.startswith(ref) and name not in found:
+                    kind = Kind.RESULT if said.say is Say.RESULT else Kind.ARGUMENT
+                    lines = content.count(b"\n") + 1
+                    record = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
+                    found[name] = Shown(record, journal, content)
+    return list(found.values())
 
 
 def _in_handoff(ref: str, path: Path, policy: Policy) -> list[Shown]:

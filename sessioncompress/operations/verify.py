@@ -1,27 +1,184 @@
-"""Check that a session is one, and that the original of every rewritten line is there and right."""
+"""Check a session against its runs: what became of it since, and that every original is there and right."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
+from xxhash import xxh3_128
 
-from sessioncompress.core.jsonl import document_of, parse_any, pieces_of
+from sessioncompress.core import text
+from sessioncompress.core.jsonl import document_of, is_readable, parse, parse_any, pieces_of
+from sessioncompress.core.marker import PREFIX_BYTES, references
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
-from sessioncompress.operations import checkpoints
-from sessioncompress.operations.restoring import ChangedLine, since_runs, was_changed
+from sessioncompress.formats.base import Entry, Format
+from sessioncompress.formats.values import entry_of
+from sessioncompress.operations.checkpoints import before_all, refuse_if_compacted, with_removed
 from sessioncompress.operations.show import identity, of_another, recorded
-from sessioncompress.operations.unwinding import Unwound
 from sessioncompress.pipeline import reading, relatives
+from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
+from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import LineRecord, RunRecord
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+
+
+class ChangedLine(Struct, frozen=True, rename="camel"):
+    """A line that a run rewrote and another program changed since: its number, from 1, and what it refers to."""
+
+    line: int
+    refs: tuple[str, ...]
+
+
+class Since(NamedTuple):
+    """What became of a session since the runs over it.
+
+    `rewritten` are the lines that stand as a run left them, `changed` those that were changed, and `gone` counts those
+    that are there in no form. `was_changed`: it does not begin with what a run left; false where no run noted that, and
+    of a document, which its agent writes anew whenever something comes.
+    """
+
+    rewritten: RewrittenLines
+    changed: tuple[ChangedLine, ...] = ()
+    gone: int = 0
+    was_changed: bool = False
+
+    @property
+    def told(self) -> str:
+        """The words for what was changed; nothing where nothing was."""
+        return text.changed_lines(
+            [each.line for each in self.changed], [ref for each in self.changed for ref in each.refs]
+        )
+
+
+def since_runs(session: OpenSession, journal: Journal, originals: Path, form: str | None) -> Since:
+    """Find out what became of a session since its runs.
+
+    A line was changed if no run knows it, and it is of the same entry as one that is missing: by its id, or where
+    entries have none by a marker in it, or by its time. One that nobody can read may be such a line, too. Raises
+    NotASession, Refused where the store is that of another session, and Unreadable where a missing line's original
+    cannot be read.
+    """
+    rewritten, missing = reading.find(session, journal)
+    missing = with_removed(session, journal, originals, missing)
+    run, newest = left_by(session, journal), journal.runs[-1] if journal.runs else None
+    was_changed = any(each.digest for each in journal.runs) and document_of(session.reader, session.size) is None
+    if run is not None and newest is not None:
+        # It may be what an earlier run left, or what the newest one met, which was killed before the session changed.
+        was_changed &= run is not newest and session.size not in (run.compressed_size, newest.original_size)
+    # Somebody put an older state back, in which earlier lines of an entry may stand.
+    is_older = run is not None and run is not newest and run.compressed_size == session.size
+    if not missing or is_older:
+        return Since(rewritten, gone=len(missing), was_changed=was_changed)
+    known = reading.format_of(session, form)
+    name = known.named(reading.head_in(session)).id
+    if name and journal.session_ids and name not in journal.session_ids:
+        raise Refused(
+            f"the store beside it is that of another session, {text.printable(journal.session_ids[-1])}",
+            where=session.path,
+            state=NOT_CHANGED,
+            remedy="Put each session back to its own store.",
+        )
+    changed = tuple(_changed(session, _Missing(journal, missing, originals, known)))[: len(missing)]
+    return Since(rewritten, changed, len(missing) - len(changed), was_changed)
+
+
+def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
+    """Find the newest run that left what a session begins with; None without one, or where it noted nothing of it."""
+    noted = sorted((run.compressed_size, number) for number, run in enumerate(journal.runs) if run.digest)
+    found, position, newest = xxh3_128(), 0, -1
+    with session.reader() as file:
+        for size, number in noted:
+            while position < size and (data := file.read(min(size - position, BUFFER))):
+                found.update(data)
+                position += len(data)
+            if position == size and found.hexdigest() == journal.runs[number].digest:
+                newest = max(newest, number)
+    return journal.runs[newest] if newest >= 0 else None
+
+
+def _changed(session: OpenSession, missing: _Missing) -> Iterator[ChangedLine]:
+    """Find the lines that no run knows and that are of missing originals, or that nobody can read."""
+    journal = missing.journal
+    ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
+    unread: list[ChangedLine] = []
+    for number, raw, whole in pieces_of(session.reader, session.size):
+        digest = sha256(raw).digest()
+        row = reading.row_of(raw, digest, journal) if whole else None
+        if not whole or digest in ours or reading.original_in(raw, digest, row, journal) is not None:
+            continue
+        if (record := missing.of(raw)) is not None:
+            yield ChangedLine(number + 1, tuple(missing.refs(record)))
+        elif raw.strip() and _entry(raw) is None:
+            # A line that was cut off, perhaps.
+            unread.append(ChangedLine(number + 1, ()))
+    yield from unread
+
+
+class _Missing:
+    """Originals of which no line is there, by what tells that a line is one of them that was changed."""
+
+    def __init__(self, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: Format) -> None:
+        self.journal, self._form = journal, form
+        self._by_name: dict[Hashable, list[LineRecord]] = {}
+        self._by_ref: dict[str, list[LineRecord]] = {}
+        self._found: set[str] = set()
+        if kept := [record for record in missing if record.place]:
+            with closing(OriginalsReader(originals)) as reader:
+                for record in kept:
+                    assert record.place is not None
+                    name, has_id = self._name(reader.line(record.place, record.sha256))
+                    self._by_name.setdefault(name, []).append(record)
+                    for ref in () if has_id else self.refs(record):
+                        self._by_ref.setdefault(ref, []).append(record)
+
+    def refs(self, record: LineRecord) -> Sequence[str]:
+        """List what `show` prints of an original."""
+        rows = self.journal.originals(bytes.fromhex(record.sha256))
+        return list(dict.fromkeys(block.ref for row in rows for block in self.journal.blocks_of(row)))
+
+    def of(self, raw: bytes) -> LineRecord | None:
+        """Find the original of a line that no run knows: by its id, or else by a marker in it, or by its time."""
+        name, has_id = self._name(raw)
+        candidates = [self._by_name.get(name, [])] if name is not None else []
+        if not has_id and PREFIX_BYTES in raw:
+            candidates[:0] = [self._by_ref.get(ref, []) for ref in references(raw.decode(errors="replace"))]
+        for records in candidates:
+            while records:
+                record = records.pop()
+                if record.sha256 not in self._found:
+                    self._found.add(record.sha256)
+                    return record
+        return None
+
+    def _name(self, raw: bytes) -> tuple[Hashable, bool]:
+        """Name the entry in a line by its id, and say so, or by its time and calls; None where there is neither."""
+        entry = _entry(raw)
+        if entry is None:
+            return None, False
+        line = self._form.reader().line(raw, entry)
+        if line.id:
+            return line.id, True
+        times = frozenset(text for key, text in entry.items() if isinstance(text, str) and _TIME.match(text))
+        calls = tuple(call.name for call in line.calls), line.answers.partition("|")[0]
+        return ((times, calls), False) if times else (None, False)
+
+
+def _entry(raw: bytes) -> Entry | None:
+    # A message of a document has no LF.
+    return parse(raw) or (entry_of(raw, ()) if is_readable(raw) else None)
 
 
 class VerifyStats(Struct, frozen=True, rename="camel"):
@@ -71,21 +228,12 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         unknown = relatives.unknown_to_all(family, strangers)
         if unknown and not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
-        if not journal.runs:
-            checkpoints.refuse_if_compacted(session, store, form)
+        refuse_if_compacted(session, store, journal, form)
         for relative in family:
             _read_originals(relative, strangers)
-        if any(each.removed for each in journal.checkpoints) and (
-            document := document_of(session.reader, session.size)
-        ):
-            out = checkpoints.out_of_document(document.raw, journal.checkpoints, store.originals)
-            checkpoints.refuse_if_rewritten(session, journal.checkpoints, store.originals, *out)
-        rewritten, missing = reading.find(session, journal)
-        missing = checkpoints.with_removed(session, journal, store.originals, missing)
-        if any(each.dropped for each in journal.checkpoints):
-            Unwound(session, journal, store.originals, None, journal.checkpoints).refuse_if_stuck()
-        checked = _originals(session, store, journal, rewritten)
-        since = since_runs(session, journal, missing, store.originals, form)
+        before_all(session, journal, store.originals).refuse_if_stuck()
+        since = since_runs(session, journal, store.originals, form)
+        checked = _originals(session, store, journal, since.rewritten)
         damage.refuse_if_changed(store, journal)
         with suppress(Refused, OSError):
             # Where the index may not be read, it is not known to be wrong.
@@ -95,13 +243,13 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         if opaque:
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
-        lost = sum(record.place is None for record in rewritten.values())
+        lost = sum(record.place is None for record in since.rewritten.values())
         return VerifyStats(
             str(session.path),
             found,
             lines,
             len(opaque),
-            len(rewritten),
+            len(since.rewritten),
             lost,
             checked,
             journal.counts[1],
@@ -112,7 +260,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             foreign_files=len(late_links.foreign_links(session.path)) if left_over else 0,
             not_understood_at=tuple(number + 1 for number in opaque),
             changed=since.changed,
-            was_changed=bool(was_changed(session, since)),
+            was_changed=since.was_changed,
         )
 
 
@@ -121,7 +269,7 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
     return known.form.name, len(known.survey.lines), known.survey.lines.opaque()
 
 
-def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: reading.RewrittenLines) -> int:
+def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: RewrittenLines) -> int:
     """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them."""
     stands: dict[int | None, int] = {}
     for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate, islice
 from pathlib import Path
@@ -135,6 +137,8 @@ class RewrittenLines(Mapping[int, LineRecord]):
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        # Many lines may be identical: their record is looked up once.
+        self._placed = lru_cache(maxsize=1024)(journal.placed)
         self.rows: dict[int, int] = {}
         """The row of each line's record in the journal."""
 
@@ -145,12 +149,8 @@ class RewrittenLines(Mapping[int, LineRecord]):
                 self.rows[number] = row
             yield number, raw, whole
 
-    def keep(self, is_wanted: Callable[[int], bool]) -> None:
-        """Keep the lines of some records, by the records' rows."""
-        self.rows = {number: row for number, row in self.rows.items() if is_wanted(row)}
-
     def __getitem__(self, number: int) -> LineRecord:
-        return self._journal.placed(self.rows[number])
+        return self._placed(self.rows[number])
 
     def __contains__(self, number: object) -> bool:
         return number in self.rows
@@ -181,6 +181,13 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
     if newest is None and not raw.endswith(b"\n"):
         newest = journal.original(sha256(raw + b"\n").digest())
     return newest
+
+
+def rewritten_among(pieces: Iterable[Piece], journal: Journal) -> RewrittenLines:
+    """Find the rewritten lines among some pieces of a session."""
+    found = RewrittenLines(journal)
+    deque(found.watch(pieces), maxlen=0)
+    return found
 
 
 def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[LineRecord]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import tarfile
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessioncompress.errors import Refused
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.diff import diff_session
 from sessioncompress.operations.history import session_runs
@@ -70,16 +72,17 @@ def test_every_byte_comes_back(one: dict[str, Any], tmp_path: Path) -> None:
 
 @EACH
 def test_it_goes_on_in_today_s_form(one: dict[str, Any], tmp_path: Path) -> None:
-    """A run adds edits; each run is undone to what stood there, or with all others."""
+    """A run adds edits, and is undone to what stood there; one of the first version alone where that is kept."""
     path = taken_out(one, tmp_path)
     before = path.read_bytes()
     done = compress_session(path, GREEDY, force=True)
     verify_session(path)
     if done.status is Status.COMPRESSED:
-        restored = restore_session(path, run=done.run)
-        assert path.read_bytes() == before or "as a whole" in restored.reason
+        restore_session(path, run=done.run)
+        assert path.read_bytes() == before
     for run in reversed(session_runs(path)):
-        restore_session(path, run=run.run)
+        with suppress(Refused):
+            restore_session(path, run=run.run)
         verify_session(path)
     restore_session(path)
     assert is_whole(path, one) is ("without" not in one["life"])

@@ -29,8 +29,7 @@ from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats.base import Format, Head
 from sessioncompress.formats.table import TABLE, detect, head_of
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.restoring import RestoreStats
+from sessioncompress.operations.restore import RestoreStats, restore_session
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.plan import Plan, plan
 from sessioncompress.pipeline.reading import survey

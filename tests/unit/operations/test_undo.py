@@ -1,4 +1,4 @@
-"""Taking one run back: to the byte where that is known, else the whole session; what came since stays."""
+"""Taking one run back: to the byte, or refused with the lines that others rewrote; what came since stays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from sessioncompress.errors import Refused
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.history import State, history, session_runs
-from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.restoring import RestoreStats
+from sessioncompress.operations.restore import RestoreStats, restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy
@@ -84,7 +84,7 @@ def test_the_newest_run_goes_and_then_the_one_before_it(tmp_path: Path) -> None:
 def test_a_run_between_others_goes_alone(tmp_path: Path) -> None:
     path, made, before = grown(tmp_path, (EAGER, EAGER, EAGER), (ONE, TWO, THREE))
     after = path.read_bytes().splitlines()
-    assert "as a whole" not in undo(path, TWO).reason
+    undo(path, TWO)
     was, then = (each.splitlines() for each in before[1:])
     second = [number for number, line in enumerate(was) if line != then[number]]
     now = path.read_bytes().splitlines()
@@ -167,13 +167,28 @@ def test_an_undo_that_left_a_changed_line_takes_no_other_run_with_it(tmp_path: P
     assert states(path) == {ONE: State.IN_PLACE, TWO: State.PARTLY}
 
 
-def test_where_a_later_run_rewrote_the_lines_again_all_comes_back(tmp_path: Path) -> None:
+def test_where_a_later_run_rewrote_the_lines_again_they_are_named(tmp_path: Path) -> None:
     """What the older of the two took cannot go alone."""
-    path, made, _ = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
+    path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
+    now = path.read_bytes()
+    again = [
+        number for number, (one, other) in enumerate(zip(split(before[1]), split(now), strict=True), 1) if one != other
+    ]
     append(path, turn(made))
-    assert "restored as a whole" in undo(path, ONE).reason
+    named = refused(path, ONE)
+    assert any(str(number) in named for number in again)
+    assert path.read_bytes().startswith(now)
+    assert set(states(path).values()) == {State.IN_PLACE}
+    undo(path, TWO)
+    undo(path, ONE)
     assert path.read_bytes() == made.bytes()
-    assert set(states(path).values()) == {State.RESTORED}
+
+
+def refused(path: Path, run: str) -> str:
+    """Undo a run that others came after; return the numbers of the lines that the error names."""
+    with pytest.raises(Refused, match="can't be undone alone") as caught:
+        restore_session(path, run=run)
+    return str(caught.value).partition("other runs rewrote")[2]
 
 
 def test_what_was_taken_back_and_rewritten_again_is_of_the_new_run(tmp_path: Path) -> None:
@@ -238,7 +253,10 @@ def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_
         file.writelines(split(LONG["codex"](14))[len(lines) :])
     grown_by = path.read_bytes()[sum(map(len, now)) :]
     compress(path, run_id=TWO)
-    assert "as a whole" in undo(path, TWO).reason
+    now = split(path.read_bytes())
+    (twice,) = {line for line in now if sha256(line).hexdigest() in bare and now.count(line) > 1}
+    assert str(now.index(twice) + 1) in refused(path, TWO)
+    restore_session(path)
     assert path.read_bytes() == data + grown_by
 
 
@@ -272,7 +290,7 @@ def test_a_summary_and_what_was_compressed_with_it_go_together(name: str, drop: 
         now.lines_restored,
         now.checkpoints_removed,
     )
-    assert path.read_bytes() == (original if "as a whole" in now.reason else before)
+    assert path.read_bytes() == before
     restore_session(path)
     assert path.read_bytes() == original
 
@@ -299,7 +317,9 @@ def test_a_summary_under_a_later_run_does_not_go_alone(tmp_path: Path) -> None:
     original = path.read_bytes()
     assert compact_session(path, SMALL, run_id=ONE).is_compacted
     compress(path, SMALL, run_id=TWO)
-    assert "restored as a whole" in undo(path, ONE).reason
+    assert refused(path, ONE) == ""
+    undo(path, TWO)
+    undo(path, ONE)
     assert path.read_bytes() == original
 
 
