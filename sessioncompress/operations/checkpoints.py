@@ -139,7 +139,7 @@ class Names:
     """Names a session's lines as the records of checkpoints do: by the SHA-256 of each, and of what it was before."""
 
     def __init__(self, journal: Journal, originals: Path) -> None:
-        self._journal, self._originals = journal, originals
+        self._journal, self._originals = journal, OriginalsReader(originals)
         known = (zip(each.originals, each.lines, strict=False) for each in journal.checkpoints)
         self._as_written = {original: line for pairs in known for original, line in pairs}
 
@@ -162,21 +162,20 @@ class Names:
     def _whole(self, raw: bytes) -> str:
         # A line that sets messages comes in several parts.
         parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(b'{"$set"') else []
-        if len(parts) <= 1 or not self._journal.store_size:
+        if len(parts) <= 1:
             return sha256(raw).hexdigest()
-        whole = sha256()
-        with OriginalsReader(self._originals) as reader:
-            for _, part, _ in parts:
-                whole.update(self._original(part, reader))
-        return whole.hexdigest()
+        with self._originals:
+            return sha256(b"".join(_first(part, self._journal, self._originals) for _, part, _ in parts)).hexdigest()
 
-    def _original(self, part: bytes, reader: OriginalsReader) -> bytes:
-        row = row_of(part, sha256(part).digest(), self._journal)
-        record = None if row is None else self._journal.placed(row)
-        if record is None or record.place is None:
-            return part
-        original = reader.line(record.place, record.sha256)
-        return original if part.endswith(b"\n") else original.removesuffix(b"\n")
+
+def _first(raw: bytes, journal: Journal, originals: OriginalsReader) -> bytes:
+    """Return a line as its agent wrote it, where a run rewrote it and kept that. A message may have no LF now."""
+    row = row_of(raw, sha256(raw).digest(), journal)
+    record = None if row is None else journal.placed(row)
+    if record is None or record.place is None:
+        return raw
+    original = originals.line(record.place, record.sha256)
+    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
 
 
 class Before:
@@ -349,7 +348,7 @@ class Before:
     def _over(self, records: Iterable[CheckpointRecord], there: list[bool] | None = None) -> Iterator[bytes]:
         """Yield the lines of the session without these checkpoints; note of which lines of ours all are `there`."""
         with ExitStack() as opened:
-            reader = opened.enter_context(OriginalsReader(self._originals)) if self._journal.store_size else None
+            reader = opened.enter_context(OriginalsReader(self._originals))
             file: BinaryIO = opened.enter_context(self._session.reader())
             lines = _lines_in(file, self._session.size)
             for number, group in enumerate(self._groups(records)):
@@ -363,7 +362,7 @@ class Before:
                     file.seek(0)
                     lines = _lines_in(file, size)
                 hanging = _Hanging(self._form, self._journal, reader, self._rehung)
-                if group[0].dropped and reader is not None:
+                if group[0].dropped:
                     lines = self._with_dropped(lines, group[0], reader, hanging)
                 else:
                     lines = self._without(lines, group, hanging, [] if there is None else there)
@@ -419,7 +418,7 @@ class _Hanging:
     """
 
     def __init__(
-        self, form: Format | None, journal: Journal, reader: OriginalsReader | None, rehung_originals: set[str]
+        self, form: Format | None, journal: Journal, reader: OriginalsReader, rehung_originals: set[str]
     ) -> None:
         self._form, self._journal, self._reader, self._rehung = form, journal, reader, rehung_originals
         self._parents: dict[str, str] = {}
@@ -443,11 +442,10 @@ class _Hanging:
         parent = entry.get(key) if entry is not None else None
         if entry is None or not isinstance(parent, str) or parent not in self._parents:
             return raw
-        digest = sha256(raw).digest()
-        if (original := self._original(digest)) is not None:
+        if (original := _first(raw, self._journal, self._reader)) is not raw:
             # The journal knows a line that was rewritten by its bytes alone.
             raw, entry = original, jsonl.parse(original) or entry
-            digest = sha256(raw).digest()
+        digest = sha256(raw).digest()
         if self._journal.original(digest) is not None:
             self._rehung.add(digest.hex())
         seen: set[str] = set()
@@ -462,13 +460,6 @@ class _Hanging:
         except CannotSplice:
             return raw
         return raw[:start] + new + raw[end:]
-
-    def _original(self, digest: bytes) -> bytes | None:
-        row = self._journal.rewriting(digest)
-        record = None if row is None else self._journal.placed(row)
-        if self._reader is None or record is None or record.place is None:
-            return None
-        return self._reader.line(record.place, record.sha256)
 
 
 def before_all(session: OpenSession, journal: Journal, originals: Path) -> Before:
@@ -503,15 +494,10 @@ def with_removed(
 def said_first(session: OpenSession, journal: Journal, originals: Path) -> Iterator[tuple[int, Said]]:
     """Yield what was said in a session, as its lines were at first, each with the number of its line."""
     reader = reading.format_of(session).reader()
-    with ExitStack() as opened:
-        kept = opened.enter_context(OriginalsReader(originals)) if journal.counts[0] and journal.store_size else None
+    with OriginalsReader(originals) as kept:
         for number, raw, whole in before_all(session, journal, originals).pieces():
-            if not whole:
-                continue
-            row = row_of(raw, sha256(raw).digest(), journal)
-            if kept is not None and row is not None and (place := (record := journal.placed(row)).place):
-                raw = kept.line(place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
-            yield from ((number, said) for said in reader.said(jsonl.parse(raw) or {}))
+            entry = jsonl.parse(_first(raw, journal, kept)) if whole else None
+            yield from ((number, said) for said in reader.said(entry or {}))
 
 
 def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from contextlib import ExitStack
 from typing import NamedTuple
 
 from sessioncompress.checkpoints import merge
@@ -147,10 +146,7 @@ def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -
     """Yield what was said in lines, in the order in which they stand there; of those `asked` only what may ask."""
     reader, rewritten = session.form.reader(), session.known.rewritten
     too_long = -1
-    with ExitStack() as entered:
-        originals = None
-        if rewritten.rows and session.known.journal.store_size:
-            originals = entered.enter_context(OriginalsReader(session.store.originals))
+    with OriginalsReader(session.store.originals) as originals:
         for number, raw, whole in jsonl.pieces_of(session.session.reader, session.session.size):
             if number not in wanted and not (number in asked and reader.may_prompt(raw)):
                 continue
@@ -160,6 +156,6 @@ def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -
                     yield number, Said(Say.PROMPT, f"({size}, too long to read)")
                 too_long = number
                 continue
-            if originals is not None and number in rewritten and (record := rewritten[number]).place:
+            if number in rewritten and (record := rewritten[number]).place:
                 raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
             yield from ((number, each) for each in reader.said(jsonl.parse(raw) or {}))

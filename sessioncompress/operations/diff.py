@@ -95,10 +95,7 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
         if not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
             refuse_if_compacted(session, store, journal, form)
-        rewritten = known.rewritten
-        originals = None
-        if any(record.place for record in rewritten.values()):
-            originals = opened.enter_context(OriginalsReader(store.originals))
+        originals = opened.enter_context(OriginalsReader(store.originals))
         summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
         yield Diff(bool(journal.runs), summaries, _messages(session, journal, known, originals, store.journal))
 
@@ -113,7 +110,7 @@ def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
 
 
 def _messages(
-    session: OpenSession, journal: Journal, known: reading.Known, originals: OriginalsReader | None, where: Path
+    session: OpenSession, journal: Journal, known: reading.Known, originals: OriginalsReader, where: Path
 ) -> Iterator[Lessened]:
     lines, live = known.survey.lines, known.survey.shape.live
     starts = turns_on(lines, live)
@@ -124,9 +121,7 @@ def _messages(
         if not whole or number not in known.rewritten:
             continue
         record, entry = known.rewritten[number], parse_any(raw) or {}
-        original = None
-        if originals is not None and record.place is not None:
-            original = parse_any(original_of(raw, record, originals, where))
+        original = parse_any(original_of(raw, record, originals, where)) if record.place is not None else None
         if (blocks := again.get(record.sha256)) is None:
             rows = journal.originals(bytes.fromhex(record.sha256))
             blocks = _by_place(block for row in rows for block in journal.blocks_of(row))

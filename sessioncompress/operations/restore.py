@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from msgspec import Struct
@@ -229,9 +228,9 @@ class _Exactly(Restoring):
         if since.changed or lost:
             # What belongs together comes back together: a call's id, in the call and in its result.
             number = len(swaps) - lost
-            with OriginalsReader(originals) if journal.store_size else nullcontext() as reader:
+            with OriginalsReader(originals) as reader:
                 known_form = reading.format_of(session, self.form)
-                swaps = whole_lines(before.pieces, known_form, swaps, reader, self.store.journal)[0] if reader else {}
+                swaps, _ = whole_lines(before.pieces, known_form, swaps, reader, self.store.journal)
             parted = number - len(swaps)
         has = counted(lost, "line has", "lines have")
         stay = counted(parted, "line stays with them", "lines stay with them")
@@ -257,10 +256,10 @@ class _Exactly(Restoring):
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
             stats = self.stats(Status.UNCHANGED, joined(none, said))
             return replace(stats, changed=since.changed, exact=not inexact)
-        with OriginalsReader(originals) if swaps else nullcontext() as reader, self.rewriting() as sink:
+        with OriginalsReader(originals) as reader, self.rewriting() as sink:
             for number, raw, _ in before.pieces():
-                record = swaps.get(number) if reader else None
-                sink.write(original_of(raw, record, reader, self.store.journal) if reader and record else raw)
+                record = swaps.get(number)
+                sink.write(original_of(raw, record, reader, self.store.journal) if record else raw)
             undoes = None if runs is None else (self.run,)
             done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
         return replace(done, reason=said, changed=since.changed, exact=not inexact)

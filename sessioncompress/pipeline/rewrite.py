@@ -35,6 +35,7 @@ from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.plan import Plan, counts
 from sessioncompress.store.journal import Journal
+from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Applied:
         journal: Journal,
         sink: Rewrite | DryRun,
         where: str,
-        original: Callable[[LineRecord], Entry | None],
+        originals: OriginalsReader,
     ) -> None:
         self._view = view
         self._plan = plan
@@ -168,7 +169,7 @@ class Applied:
         self._keeps = view.policy.keep_backup
         self._refer = self._references.refer if self._keeps else lambda _: None
         self._has_records = journal.counts[0] > 0
-        self._original = original
+        self._kept = originals
         self._originals: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line, by the line's number."""
         self._made: dict[tuple[bytes, bytes], LineRecord | None] = {}
@@ -251,7 +252,10 @@ class Applied:
             self.again = True
             return
         before = None if row is None else self._recorded(was, rewritten)
-        records = self._blocks(number, new, self._original(known) if known and known.place else None)
+        first = None
+        if known and known.place:
+            first = parse_any(self._kept.line(known.place, known.sha256))
+        records = self._blocks(number, new, first)
         blocks = [record.encode() for record in records]
         if any(len(block) > LONGEST_RECORD for block in blocks):
             raise CannotSplice("a name in it is too long for the journal")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
 from sessioncompress.core.model import JsonPath
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline import check, reading, summary, triage
 from sessioncompress.pipeline.plan import Plan, in_question, plan
 from sessioncompress.pipeline.previews import names_of_results
@@ -31,7 +30,7 @@ from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, LineRecord, RunRecord, readable, sealed
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, RunRecord, readable, sealed
 
 
 def judge(
@@ -140,7 +139,6 @@ class Run:
         self._each = characters_per_token(self._known.newest.model)
         """The characters of a token."""
         self._ours = Ours((self._journal,))
-        self._originals: OriginalsReader | None = None
         self._strangers = self._strange_calls = 0
         """The texts, and the arguments of calls, with markers that are older than the journal."""
         if not self._journal.runs and any(block.marked for line in self._known.survey.lines for block in line.blocks):
@@ -166,7 +164,7 @@ class Run:
         begun = int(time.time() * 1000)
         least = 1 if self._asked.force else max(policy.min_saved_kb * text.KB, 1)
         indexes: Mapping[tuple[int, JsonPath], Index] = {}
-        with ExitStack() as self._open:
+        with OriginalsReader(self._store.originals) as originals:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
                 planned = plan(view, known.rewritten.rows, left_alone)
@@ -184,7 +182,7 @@ class Run:
                     sink = Rewrite(self._session, self._store, lengths, commit_originals=commit_originals)
                     stream = known.copied(planned)
                 with sink:
-                    applied = Applied(view, planned, known.rewritten, self._journal, sink, self._where, self._original)
+                    applied = Applied(view, planned, known.rewritten, self._journal, sink, self._where, originals)
                     applied.run(stream)
                     left_alone |= applied.left_alone
                     if applied.again:
@@ -202,14 +200,6 @@ class Run:
                         left_alone |= restless
                         continue
                     return self._commit(attempt, sink)
-
-    def _original(self, record: LineRecord) -> Entry | None:
-        """Read the original of a line that an earlier run rewrote."""
-        if record.place is None:
-            return None
-        if self._originals is None:
-            self._originals = self._open.enter_context(OriginalsReader(self._store.originals))
-        return jsonl.parse_any(self._originals.line(record.place, record.sha256))
 
     def _measured(self, view: View, planned: Plan, applied: Applied, finished: Finished) -> _Attempt:
         read = self._known.survey

@@ -122,19 +122,13 @@ class OriginalsPacker:
 class OriginalsReader:
     """Reads lines back from an originals file. Sizes that the file or a record declare are never trusted.
 
-    Opening raises Unreadable if there is no such file. The frames read last are held: lines are read in the order of
-    the session, in which those that several runs kept, each in frames of its own, take turns.
+    The file is opened for the first line that is read: a journal may name none. The frames read last are held: lines
+    are read in the order of the session, in which those that several runs kept, each in frames of its own, take turns.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with failing(path):
-            try:
-                self._fd = open_file(path)
-            except FileNotFoundError as error:
-                what = "the originals that the journal lists are missing"
-                remedy = "Put a copy of this file back from a backup. Without one they are lost."
-                raise Unreadable(what, where=path, state=NOT_CHANGED, remedy=remedy) from error
+        self._fd = -1
         self._held: dict[int, tuple[bytes, int]] = {}
         """What a frame holds and where the next one begins, by where it begins; the one asked for last is last."""
         self._size = 0
@@ -177,10 +171,20 @@ class OriginalsReader:
                 content, _ = self._held.pop(next(iter(self._held)))
                 self._size -= len(content) + _BESIDE
             with failing(self._path):
+                if self._fd < 0:
+                    self._fd = self._opened()
                 found = self._decode(start, place)
             self._size += len(found[0]) + _BESIDE
         self._held[start] = found
         return found
+
+    def _opened(self) -> int:
+        try:
+            return open_file(self._path)
+        except FileNotFoundError as error:
+            what = "the originals that the journal lists are missing"
+            remedy = "Put a copy of this file back from a backup. Without one they are lost."
+            raise Unreadable(what, where=self._path, state=NOT_CHANGED, remedy=remedy) from error
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
         content = bytearray()

@@ -8,14 +8,35 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from sessioncompress.errors import Refused
+from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.policy.model import PRESETS, Policy
+from sessioncompress.store.layout import store_in
+from tests.support.long import FEW, LONG
 from tests.support.runs import compress, fixture, split, write
 
 MARKED = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0, turn_threshold_before_compress=0)
 UNMARKED = replace(MARKED, tool_call_max_bytes=1 << 30, tool_result_max_bytes=1 << 30, eliminate_redundancy=False)
 """Takes only what leaves no marker: thinking, and copies for the screen."""
+
+
+@pytest.mark.parametrize("name", ["gemini document", "pi", "codex"])
+def test_a_summary_that_came_without_its_store_is_no_part_of_a_new_one(tmp_path: Path, name: str) -> None:
+    """A clone has it, say; a run begins another store, and what left for the summary is in no store here."""
+    path = write(tmp_path, LONG[name](8))
+    assert compact_session(path, FEW).is_compacted
+    shutil.rmtree(store_in(path).folder)
+    for use in (verify_session, restore_session):
+        with pytest.raises(Refused, match="its store is missing"):
+            use(path)
+    left = path.read_bytes()
+    compress(path, MARKED)
+    with pytest.raises(Refused, match="its store is missing"):
+        verify_session(path)
+    assert "it has a summary that compact wrote, whose store is missing: that stays" in restore_session(path).reason
+    assert path.read_bytes() == left
 
 
 @pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "omp.jsonl", "claude-code.jsonl"])

@@ -70,14 +70,18 @@ def test_of_many_the_folder_is_named_and_what_else_that_hits(
     )
 
 
-def test_several_sessions_that_come_back_as_a_whole_are_told_of(tmp_path: Path) -> None:
-    """What was there between their runs is not kept, and their short lines have no room to say so."""
+def test_a_run_under_later_ones_is_refused_and_the_newest_one_first_all_go(tmp_path: Path) -> None:
+    """Where others rewrote its lines it cannot go alone."""
     path = put(tmp_path, "a")[0]
     first = session_runs(path)[0].run
     run("compress", "-q", "--min-size", "0", "--preset", "archive", "--keep-turns", "0", tmp_path)
-    done = run("restore", "--run", first, tmp_path)
-    whole = "1 session was restored as a whole, with what other runs did; -v says which\n"
-    assert whole in done.stderr
+    left = path.read_bytes()
+    done = invoke("restore", "--run", first, tmp_path)
+    assert (done.exit_code, path.read_bytes()) == (4, left)
+    assert "can't be undone alone: other runs rewrote line" in " ".join(done.stderr.split())
+    run("restore", "--last", tmp_path)
+    assert path.read_bytes() != left
+    run("restore", "--run", first, tmp_path)
     assert path.read_bytes() == fixture("pi-anthropic.jsonl")
 
 
