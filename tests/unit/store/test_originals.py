@@ -120,10 +120,10 @@ def test_an_error_of_the_disk_ends_the_packing() -> None:
 def test_missing_and_linked_files_are_refused(tmp_path: Path) -> None:
     """There is no way from the store to a file elsewhere."""
     with pytest.raises(Unreadable, match=r"originals that the journal lists are missing.* from a backup"):
-        OriginalsReader(tmp_path / "none.zst")
+        OriginalsReader(tmp_path / "none.zst").line(Place(0, 0, 9), "")
     (tmp_path / "link.zst").symlink_to("/etc/hostname")
     with pytest.raises(IsALink):
-        OriginalsReader(tmp_path / "link.zst")
+        OriginalsReader(tmp_path / "link.zst").line(Place(0, 0, 9), "")
 
 
 def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_bombs_are_damage(tmp_path: Path) -> None:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     """As by the strict reader."""
     with pytest.raises(Unreadable):
-        SalvagingReader(tmp_path / "none.zst")
+        SalvagingReader(tmp_path / "none.zst").line(Place(0, 0, 9), "")
 
 
 def test_readable_lines(tmp_path: Path) -> None:
