@@ -304,7 +304,6 @@ class _Exactly(Restoring):
         """Find what stood in a line before some runs; None where that is not known. One that stays became itself."""
         journal = self.journal
         original, stands = journal.original_of(row), bytes.fromhex(journal.line(row).rewritten)
-        makers = [(each, journal.run_of(each)) for each in journal.originals(original)]
         before = was = stands
         last, is_on_top = journal.counts[0], True
         while rows := [each for each in journal.rewritings(was) if each < last]:
@@ -316,7 +315,7 @@ class _Exactly(Restoring):
                 # Identical lines can't be attributed to one run.
                 or (not is_alone and of_rows & runs and of_rows & others)
                 # The first stores do not have what stood between two runs.
-                or (not record.edit and any(each < last and by in (others if is_mine else runs) for each, by in makers))
+                or (not record.edit and self._has_row_before(last, original, others if is_mine else runs))
             ):
                 return None
             was = bytes.fromhex(record.sha256)
@@ -325,6 +324,11 @@ class _Exactly(Restoring):
             if not record.edit:
                 break
         return LineRecord(before.hex(), journal.place(original, before), stands.hex())
+
+    def _has_row_before(self, row: int, original: bytes, runs: frozenset[int]) -> bool:
+        """Tell whether one of these runs rewrote a line of the same original before a record says so of another."""
+        journal = self.journal
+        return any(each < row and journal.run_of(each) in runs for each in journal.originals(original))
 
 
 def whole_lines(

@@ -640,17 +640,17 @@ MUTANTS = (
         _COMPACT,
     ),
     Mutant(
-        "a document that was written anew is not refused",
+        "a summary in a document that was written anew counts as gone",
         "operations/checkpoints.py",
-        "if HEAD.encode() in left and len(ended) < len(standing):",
+        "if _HEAD in raw and len(self.taken) < len(standing):",
         "if False:",
         _COMPACT,
     ),
     Mutant(
         "a summary without its store is not refused",
         "operations/checkpoints.py",
-        "if is_compacted and has_summary:",
-        "if False:",
+        "return is_compacted and has_summary",
+        "return False",
         _COMPACT,
     ),
     Mutant(
@@ -662,14 +662,14 @@ MUTANTS = (
     ),
     Mutant(
         "an LF of ours stays",
-        "operations/unwinding.py",
+        "operations/checkpoints.py",
         'before.removesuffix(b"\\n") if ends and unended else before',
         "before",
         ("tests/unit/operations/test_compact.py",),
     ),
     Mutant(
         "what hangs on a checkpoint stays there",
-        "operations/unwinding.py",
+        "operations/checkpoints.py",
         "                yield hanging.rehung(before)\n            before, ends = raw, False",
         "                yield before\n            before, ends = raw, False",
         _COMPACT,
@@ -677,15 +677,15 @@ MUTANTS = (
     Mutant(
         "an edit is undone to what the agent wrote",
         "operations/restore.py",
-        "was = bytes.fromhex(record.sha256)\n        if",
-        "was = original\n        if",
+        "            was = bytes.fromhex(record.sha256)\n",
+        "            was = original\n",
         _UNDO,
     ),
     Mutant(
         "a run goes alone from under another that rewrote its lines",
         "operations/restore.py",
-        "if was == stands and not self._stays(row, runs):",
-        "if False:",
+        "(is_mine and not is_on_top)",
+        "False",
         _UNDO,
     ),
     Mutant(
@@ -718,9 +718,9 @@ MUTANTS = (
     ),
     Mutant(
         "an older summary loses a line with a newer one",
-        "operations/unwinding.py",
-        "if self._of_others[name]:",
-        "if False:",
+        "operations/checkpoints.py",
+        "if ours and not any(others[name] for name in ours):",
+        "if ours:",
         _UNDO,
     ),
     Mutant(
@@ -732,7 +732,7 @@ MUTANTS = (
     ),
     Mutant(
         "what repeats rewritten messages stays",
-        "operations/unwinding.py",
+        "operations/checkpoints.py",
         "return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})",
         "return frozenset(names)",
         _COMPACT,
@@ -810,7 +810,7 @@ MUTANTS = (
     # What tells an older state from damage, and where originals may be read.
     Mutant(
         "a changed line is passed over",
-        "operations/restoring.py",
+        "operations/verify.py",
         "if (record := missing.of(raw)) is not None:",
         "if (record := missing.of(raw)) is None and record is not None:",
         ("tests/unit/operations/test_restore.py",),
