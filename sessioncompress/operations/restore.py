@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -222,7 +221,7 @@ class _Exactly(Restoring):
         before = Before(session, journal, originals, form, taking)
         # What stands in a checkpoint goes with it.
         found = reading.rewritten_among(before.pieces(), journal) if before.taken else since.rewritten
-        swaps = found if runs is None else self._of_runs(runs, found)
+        swaps = found if runs is None else self._of_runs(runs, found, was_changed=since.was_changed)
         lost = 0 if journal.keeps_all else sum(record.place is None for record in swaps.values())
         parted = 0
         if since.changed or lost:
@@ -275,7 +274,7 @@ class _Exactly(Restoring):
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         return joined(copies, of_relatives, strangers(len(left)))
 
-    def _of_runs(self, runs: frozenset[int], found: RewrittenLines) -> Mapping[int, LineRecord]:
+    def _of_runs(self, runs: frozenset[int], found: RewrittenLines, *, was_changed: bool) -> Mapping[int, LineRecord]:
         """Find what rewritten lines were before some runs. Raises Refused where other runs came after those."""
         journal = self.journal
         others = frozenset(journal.standing.numbers) - runs
@@ -285,9 +284,20 @@ class _Exactly(Restoring):
             why = "later runs came after its summary"
         elif any(each.dropped or each.removed for each in journal.checkpoints_of(newer)):
             why = "a later summary moved lines out of the session"
-        number_of = Counter(found.rows.values())
-        stood = {row: self._stood(row, runs, others, is_alone=number_of[row] == 1) for row in number_of}
-        if not why and (stuck := [number + 1 for number, row in sorted(found.rows.items()) if stood[row] is None]):
+        stood: dict[int, LineRecord | None] = {}
+        numbers: dict[int, set[int]] = {}
+        for number, row in found.rows.items():
+            numbers.setdefault(row, set()).add(number)
+        for row, equal in numbers.items():
+            made = journal.rewritings(bytes.fromhex(journal.line(row).rewritten))
+            mine = [each for each in made if journal.run_of(each) in runs]
+            at, by = equal, row
+            if len(equal) > 1 and mine and any(journal.run_of(each) in others for each in made):
+                # Which of identical lines a run rewrote the records of its values say.
+                at, by = {block.line for each in mine for block in journal.blocks_of(each)}, mine[-1]
+            is_known = bool(at) and at <= equal and (at == equal or not was_changed)
+            stood |= dict.fromkeys(at if is_known else equal, self._stood(by, runs, others) if is_known else None)
+        if not why and (stuck := [number + 1 for number in sorted(stood) if stood[number] is None]):
             lines = f"line {stuck[0]:,}" if len(stuck) == 1 else f"lines {text.listed(stuck)}"
             why = f"other runs rewrote {lines} or equal ones, too"
         if why:
@@ -297,33 +307,27 @@ class _Exactly(Restoring):
                 state=NOT_CHANGED,
                 remedy="Undo all runs with 'restore' without --run, or first the later ones, as 'restore --last' does.",
             )
-        swaps = ((number, stood[row]) for number, row in found.rows.items())
-        return {number: record for number, record in swaps if record and record.sha256 != record.rewritten}
+        return {number: record for number, record in stood.items() if record and record.sha256 != record.rewritten}
 
-    def _stood(self, row: int, runs: frozenset[int], others: frozenset[int], *, is_alone: bool) -> LineRecord | None:
-        """Find what stood in a line before some runs; None where that is not known. One that stays became itself."""
+    def _stood(self, row: int, runs: frozenset[int], others: frozenset[int]) -> LineRecord | None:
+        """Find what stood before some runs where a record says what is there now; None where that is not known.
+
+        Of a line that none of them rewrote it is the line itself.
+        """
         journal = self.journal
-        original, stands = journal.original_of(row), bytes.fromhex(journal.line(row).rewritten)
-        before = was = stands
-        last, is_on_top = journal.counts[0], True
-        while rows := [each for each in journal.rewritings(was) if each < last]:
-            last = rows[-1]
-            record, is_mine = journal.line(last), journal.run_of(last) in runs
-            of_rows = {journal.run_of(each) for each in rows}
-            if (
-                (is_mine and not is_on_top)
-                # Identical lines can't be attributed to one run.
-                or (not is_alone and of_rows & runs and of_rows & others)
-                # The first stores do not have what stood between two runs.
-                or (not record.edit and self._has_row_before(last, original, others if is_mine else runs))
-            ):
+        original, stands = journal.original_of(row), journal.line(row).rewritten
+        before, at, is_on_top = stands, row, True
+        while at >= 0:
+            record, is_mine = journal.line(at), journal.run_of(at) in runs
+            # The first stores do not have what stood between two runs.
+            is_unknown = not record.edit and self._has_row_before(at, original, others if is_mine else runs)
+            if is_unknown or (is_mine and not is_on_top):
                 return None
-            was = bytes.fromhex(record.sha256)
             is_on_top = is_on_top and is_mine
-            before = was if is_on_top else before
-            if not record.edit:
-                break
-        return LineRecord(before.hex(), journal.place(original, before), stands.hex())
+            before = record.sha256 if is_on_top else before
+            earlier = (each for each in journal.rewritings(bytes.fromhex(record.sha256)) if each < at)
+            at = max(earlier, default=-1) if record.edit else -1
+        return LineRecord(before, journal.place(original, bytes.fromhex(before)), stands)
 
     def _has_row_before(self, row: int, original: bytes, runs: frozenset[int]) -> bool:
         """Tell whether one of these runs rewrote a line of the same original before a record says so of another."""

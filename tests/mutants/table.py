@@ -677,15 +677,15 @@ MUTANTS = (
     Mutant(
         "an edit is undone to what the agent wrote",
         "operations/restore.py",
-        "            was = bytes.fromhex(record.sha256)\n",
-        "            was = original\n",
+        "before = record.sha256 if is_on_top else before",
+        "before = original.hex() if is_on_top else before",
         _UNDO,
     ),
     Mutant(
         "a run goes alone from under another that rewrote its lines",
         "operations/restore.py",
-        "(is_mine and not is_on_top)",
-        "False",
+        "if is_unknown or (is_mine and not is_on_top):",
+        "if is_unknown:",
         _UNDO,
     ),
     Mutant(
