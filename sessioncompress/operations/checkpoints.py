@@ -295,12 +295,15 @@ class Before:
             names = self._names.of(raw)
             there |= names & traces
             foreign = foreign or (_HEAD in raw and not names & ours)
-        self.altered = [
-            each
-            for each in gone
-            # Without any of the lines that left for it, the session is no older state either.
-            if foreign or there.intersection(each.lines) or (each.dropped and not self._has(each, any))
-        ]
+        is_older = False
+        for each in known if gone else ():
+            stands = each.lines in taken or (bool(each.dropped) and self._has(each, any))
+            # Without any of the lines that left for it, the session is no older state either; one that is from before
+            # an older checkpoint, or still has that, may not have had them yet.
+            is_lost = bool(each.dropped) and not (stands or is_older)
+            if each in gone and (foreign or there.intersection(each.lines) or is_lost):
+                self.altered.append(each)
+            is_older = is_older or stands
 
     def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
         """Count the lines of older checkpoints that are equal to a checkpoint's, as Codex CLI's are that end alike.

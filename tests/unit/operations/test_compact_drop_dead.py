@@ -401,6 +401,23 @@ def test_an_older_state_has_its_lines_still(name: str, tmp_path: Path) -> None:
 
 
 @EACH_OF_LINES
+def test_a_state_from_before_the_lines_came_that_left_for_a_later_summary_is_an_older_one(
+    name: str, tmp_path: Path
+) -> None:
+    """It lacks all of them, and the later summary; it may have an earlier one, or what left for that."""
+    path = write(tmp_path, LONG[name](8))
+    drop(path, SMALL)
+    states = {LONG[name](8): LONG[name](8), path.read_bytes(): LONG[name](8)}
+    grown(path, name)
+    assert drop(path, SMALL).is_compacted
+    for state, original in states.items():
+        path.write_bytes(state)
+        verify_session(path)
+        restore_session(path)
+        assert path.read_bytes() == original
+
+
+@EACH_OF_LINES
 @pytest.mark.parametrize("dropping", [(True, False), (False, False), (True, True), (False, True)])
 @pytest.mark.parametrize("run", ["", "20261125-130000-0002"])
 def test_a_checkpoint_that_is_gone_has_no_line_of_the_next(
