@@ -321,7 +321,7 @@ class ByMarkers(Restoring):
         with suppress(errors.Unreadable):
             return since_runs(self.session, self.journal, self.store.originals, self.form)
         # Which of them were changed cannot be known.
-        rewritten, missing = reading.find(self.session, self.journal)
+        rewritten, missing, _ = reading.find(self.session, self.journal)
         return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))
 
     def _write(self, putback: PutBack, *, alone: bool) -> RestoreStats:

@@ -17,7 +17,7 @@ from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.checkpoints import Before, has_unknown_summary, refuse_if_compacted
 from sessioncompress.operations.show import of_another, original_of
-from sessioncompress.operations.verify import ChangedLine, left_by, since_runs
+from sessioncompress.operations.verify import ChangedLine, Since, left_by, since_runs
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.summary import Status
@@ -248,7 +248,9 @@ class _Exactly(Restoring):
         unknown = has_unknown_summary(session, journal, self.form)
         summary = "it has a summary that compact wrote, whose store is missing: that stays" if unknown else ""
         copied = before.told if before.copied and not before.altered else ""
-        said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers := self._markers())
+        said = joined(
+            inexact, not_there(since.gone), changed, in_merge, copied, summary, markers := self._markers(since)
+        )
         if not swaps and not before.taken:
             none = ALREADY_BUT if markers or copied else ALREADY
             none = "nothing more can be restored" if inexact else none
@@ -263,9 +265,11 @@ class _Exactly(Restoring):
             done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
         return replace(done, reason=said, changed=since.changed, exact=not inexact)
 
-    def _markers(self) -> str:
+    def _markers(self, since: Since) -> str:
         """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""
         session, journal = self.session, self.journal
+        if not since.is_marked:
+            return ""
         standing = relatives.not_in_place(session, journal, self.form)
         left = marked = relatives.unknown_to(journal, standing)
         if marked:

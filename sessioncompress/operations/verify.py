@@ -47,13 +47,15 @@ class Since(NamedTuple):
 
     `rewritten` are the lines that stand as a run left them, `changed` those that were changed, and `gone` counts those
     that are there in no form. `was_changed`: it does not begin with what a run left; false where no run noted that, and
-    of a document, which its agent writes anew whenever something comes.
+    of a document, which its agent writes anew whenever something comes. `is_marked` is false where no line but those
+    that a run rewrote holds a marker.
     """
 
     rewritten: RewrittenLines
     changed: tuple[ChangedLine, ...] = ()
     gone: int = 0
     was_changed: bool = False
+    is_marked: bool = True
 
     @property
     def told(self) -> str:
@@ -71,7 +73,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     NotASession, Refused where the store is that of another session, and Unreadable where a missing line's original
     cannot be read.
     """
-    rewritten, missing = reading.find(session, journal)
+    rewritten, missing, is_marked = reading.find(session, journal)
     missing = with_removed(session, journal, originals, missing)
     run, newest = left_by(session, journal), journal.runs[-1] if journal.runs else None
     was_changed = any(each.digest for each in journal.runs) and document_of(session.reader, session.size) is None
@@ -81,7 +83,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     # Somebody put an older state back, in which earlier lines of an entry may stand.
     is_older = run is not None and run is not newest and run.compressed_size == session.size
     if not missing or is_older:
-        return Since(rewritten, gone=len(missing), was_changed=was_changed)
+        return Since(rewritten, gone=len(missing), was_changed=was_changed, is_marked=is_marked)
     known = reading.format_of(session, form)
     name = known.named(reading.head_in(session)).id
     if name and journal.session_ids and name not in journal.session_ids:
@@ -92,7 +94,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
             remedy="Put each session back to its own store.",
         )
     changed = tuple(_changed(session, _Missing(journal, missing, originals, known)))[: len(missing)]
-    return Since(rewritten, changed, len(missing) - len(changed), was_changed)
+    return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked)
 
 
 def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:

@@ -19,6 +19,7 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 from sessioncompress.core import jsonl
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import PLAIN, Answer, Facts, Line, Role
 from sessioncompress.core.pointers import Pointers
 from sessioncompress.errors import NOT_CHANGED, IsALink, NotASession, Refused, failing
@@ -190,10 +191,21 @@ def rewritten_among(pieces: Iterable[Piece], journal: Journal) -> RewrittenLines
     return found
 
 
-def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[LineRecord]]:
+class Found(NamedTuple):
+    """What a journal knows of a session: its rewritten lines, and the originals of which no line is there in any form.
+
+    `is_marked` is false where no line that the journal does not know holds a marker.
+    """
+
+    rewritten: RewrittenLines
+    missing: list[LineRecord]
+    is_marked: bool
+
+
+def find(session: OpenSession, journal: Journal) -> Found:
     """Find a session's rewritten lines, and a record for each original that stands there in no known form."""
-    found, there = RewrittenLines(journal), set[bytes]()
-    for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if journal.counts[0] else ():
+    found, there, marked = RewrittenLines(journal), set[bytes](), False
+    for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
         if not whole:
             continue
         digest = sha256(raw).digest()
@@ -203,8 +215,11 @@ def find(session: OpenSession, journal: Journal) -> tuple[RewrittenLines, list[L
         newest = original_in(raw, digest, row, journal)
         if newest is not None:
             there.add(journal.original_of(newest))
+        else:
+            marked = marked or PREFIX_BYTES in raw
     # What a restore took back counts again where somebody put the rewritten session back.
-    return found, journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
+    missing = journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
+    return Found(found, missing, marked)
 
 
 def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, bytes]]:

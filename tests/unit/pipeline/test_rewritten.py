@@ -59,7 +59,7 @@ def looked_for(path: Path, data: bytes, known: Journal) -> tuple[list[int], list
     """Return which lines are found, and of what original lines are missing."""
     path.write_bytes(data)
     with open_session(path, writing=False) as session:
-        found, missing = find(session, known)
+        found, missing, _ = find(session, known)
     return list(found), [record.sha256 for record in missing]
 
 
