@@ -23,6 +23,7 @@ from sessioncompress.operations import conversation, goals, log, user_commands
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.conversation import Latest
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.history import written_by
 from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
@@ -31,7 +32,6 @@ from sessioncompress.pipeline.relatives import markers_of
 from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summarized, noted, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
-from sessioncompress.store.runs import written_by
 
 _GOAL_NOT_WRITTEN = (
     "the goal was not written, since the session was compacted before: run 'sessioncompress restore' on it, then "

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.operations import log
+from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
@@ -21,7 +22,6 @@ from sessioncompress.store.layout import Store, has_leftovers, store_at, store_o
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import Command
 from sessioncompress.store.recover import check, recover
-from sessioncompress.store.runs import written_by
 
 TOLD_AGAIN = "done by a worker that ended before it reported: tokens and blocks are not counted"
 """The reason of a session that this run wrote already."""
@@ -76,7 +76,7 @@ def _told_again(stats: CompressionStats, path: Path, policy: Policy, run_id: str
     if done is None:
         return stats
     before = stats.original_size + done.saved
-    found = {"original_size": before, "store_added": done.added, "run": run_id}
+    found = {"original_size": before, "store_added": done.saved - done.saved_on_disk, "run": run_id}
     return replace(stats, status=Status.COMPRESSED, reason=TOLD_AGAIN, **found)
 
 

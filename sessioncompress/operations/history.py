@@ -5,16 +5,22 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sessioncompress.errors import failing
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.layout import store_of
-from sessioncompress.store.runs import read_runs
+from sessioncompress.store import records
+from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.journal import Standing
+from sessioncompress.store.layout import last_line, store_of
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.records import Command, RunRecord
 
 
 class State(StrEnum):
@@ -52,18 +58,63 @@ class RunStats(Struct, frozen=True, rename="camel"):
 def session_runs(path: Path | str, policy: Policy = BALANCED) -> list[SessionRun]:
     """List the runs over a session that its journal knows, the oldest first. Raises SessionCompressError."""
     path = Path(path)
-    return [
-        SessionRun(
-            str(path),
-            run.name,
-            run.at,
-            run.command,
-            State.RESTORED if run.restored else State.PARTLY if run.touched else State.IN_PLACE,
-            run.saved,
-            run.saved - run.added - run.found,
-        )
-        for run in read_runs(store_of(path.parent.resolve() / path.name, policy).journal)
-    ]
+    return read_runs(store_of(path.parent.resolve() / path.name, policy).journal, str(path))
+
+
+def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
+    """List the runs over the session at `path` by its journal, the oldest first; other records are not read.
+
+    A run that died before the session was put in place is none. What it added to the store counts for the next run that
+    is in place, as does what was added by restores and by runs that were taken back: it is on the disk still, and that
+    run need not add it again. What is no record of a run is passed over: `verify` tells if the journal is whole. Raises
+    SessionCompressError where the system fails.
+    """
+    runs: list[tuple[RunRecord, int]] = []
+    standing = Standing()
+    before = size = 0
+    with failing(journal):
+        refuse_linked(journal)
+        try:
+            fd = open_file(journal)
+        except FileNotFoundError:
+            return []
+        with open(fd, "rb", buffering=1 << 20) as file:
+            for raw in records.raw_records(file):
+                size += len(raw)
+                if records.may_be_run(raw):
+                    with suppress(ValueError, KeyError, TypeError):
+                        run = records.decode(raw)
+                        if isinstance(run, RunRecord):
+                            standing.add(len(runs), run)
+                            runs.append((run, run.store_size + size - before))
+                            before = run.store_size + size
+    found = []
+    waiting = 0
+    """The bytes in the store for which no run that is in place accounts yet."""
+    for number, (run, added) in enumerate(runs):
+        waiting += added
+        if run.is_restore or number in standing.dead:
+            continue
+        command = run.command or (Command.COMPACT if run.writes_checkpoint else Command.COMPRESS)
+        saved = run.original_size - run.compressed_size
+        state, in_store = State.RESTORED, added
+        if number in standing:
+            state = State.PARTLY if standing.touched(number) else State.IN_PLACE
+            in_store, waiting = waiting, 0
+        found.append(SessionRun(path, run.name, run.at, command, state, saved, saved - in_store))
+    return found
+
+
+def written_by(name: str, command: Command, journal: Path) -> SessionRun | None:
+    """Find what the newest run over a session did to it, if it was of that name, and by that command.
+
+    Whoever has to ask was given the work of a process that died when it had written and not yet told.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = records.decode(last_line(journal))
+        if isinstance(newest, RunRecord) and (newest.id, newest.command) == (name, command):
+            return read_runs(journal)[-1]
+    return None
 
 
 def runs_of(found: Found, policy: Policy) -> list[SessionRun]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,7 +36,7 @@ from sessioncompress.pipeline.check import broken
 from sessioncompress.pipeline.plan import Plan, counts
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord, PendingRecords
+from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
 
 if TYPE_CHECKING:
     from sessioncompress.store.commit import DryRun, Rewrite
@@ -168,33 +168,22 @@ class Applied:
         self._where = where
         self._keeps = view.policy.keep_backup
         self._refer = self._references.refer if self._keeps else lambda _: None
-        self._has_records = journal.counts[0] > 0
         self._kept = originals
         self._originals: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line, by the line's number."""
-        self._made: dict[tuple[bytes, bytes], LineRecord | None] = {}
-        """What _recorded() found."""
-        self._claimed: set[int] = set()
-        """The rows of records of earlier runs that say what this one does."""
-        self._asked: set[tuple[bytes, bytes]] = set()
-        """The changes for which they were looked for: many lines may be equal, and each of them has a row."""
         self.lines = Lines(view.lines)
         self.ours = Ours(view.ours.recorded)
-        self.changed: list[int] = []
-        self.records = PendingRecords()
+        self.changed: dict[int, list[bytes]] = {}
+        """The record of each changed line's edit and those of its blocks, by the line's number."""
         self.left_alone: set[int] = set()
         self.again = False
         self.counts = dict.fromkeys(Kind, 0)
         self.redundancies = 0
         self.removed = 0
 
-    @property
-    def claimed(self) -> tuple[tuple[int, int], ...]:
-        """The records of earlier runs that say what this one does, as ranges of a first row and a number of rows."""
-        rows = sorted(self._claimed)
-        firsts = [row for at, row in enumerate(rows) if not at or rows[at - 1] != row - 1]
-        ends = [row for at, row in enumerate(rows) if at + 1 == len(rows) or rows[at + 1] != row + 1]
-        return tuple((first, end - first + 1) for first, end in zip(firsts, ends, strict=True))
+    def encoded(self) -> Iterator[bytes]:
+        """Yield the records of the changed lines."""
+        return chain.from_iterable(self.changed.values())
 
     def run(self, stream: Iterable[Piece]) -> None:
         """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed.
@@ -240,65 +229,35 @@ class Applied:
     def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
         """Note a rewritten line: its records, what it was unless an earlier run kept that, and what it is now."""
         was, rewritten = sha256(raw).digest(), sha256(new.raw).digest()
-        known = self._known.get(number) if self._has_records else None
+        known = self._known.get(number)
         if known and known.rewritten != was.hex():
             # A message that had a line of its own when a run rewrote it.
             raw += b"\n"
             was = bytes.fromhex(known.rewritten)
         original = bytes.fromhex(known.sha256) if known else was
-        row = self._journal.rewriting(rewritten) if self._has_records else None
+        row = self._journal.rewriting(rewritten)
         if row is not None and self._journal.original_of(row) != original:
             self.left_alone.add(number)
             self.again = True
             return
-        before = None if row is None else self._recorded(was, rewritten)
         first = None
         if known and known.place:
             first = parse_any(self._kept.line(known.place, known.sha256))
-        records = self._blocks(number, new, first)
-        blocks = [record.encode() for record in records]
-        if any(len(block) > LONGEST_RECORD for block in blocks):
+        blocks = self._blocks(number, new, first)
+        records = [block.encode() for block in blocks]
+        if any(len(record) > LONGEST_RECORD for record in records):
             raise CannotSplice("a name in it is too long for the journal")
-        for record in records:
-            for key in record.identities():
+        for block in blocks:
+            for key in block.identities():
                 self.ours.add(key)
-        is_new = before is None or (self._keeps and before.place is None) or before.rewritten in self._there
-        if is_new:
-            place = self._journal.place(original, was) if self._has_records else None
-            if self._keeps and place is None:
-                place = self._sink.keep(raw)
-            self.records.add(number, was, rewritten, place, b"".join(blocks))
+        place = self._journal.place(original, was)
+        if self._keeps and place is None:
+            place = self._sink.keep(raw)
+        edit = LineRecord(was.hex(), place, rewritten.hex(), edit=True)
+        self.changed[number] = [edit.encode(), *records]
         self._originals[number] = original
-        if self._has_records:
-            self._claim(original, rewritten)
         self.lines[number] = self._line(number, new)
-        self.changed.append(number)
         self._count(new.replacements)
-
-    def _recorded(self, was: bytes, rewritten: bytes) -> LineRecord | None:
-        """Find the newest record of a change that an earlier run made as well; many lines may be equal."""
-        if (was, rewritten) not in self._made:
-            records = map(self._journal.line, reversed(self._journal.rewritings(rewritten)))
-            self._made[was, rewritten] = next((each for each in records if each.sha256 == was.hex()), None)
-        return self._made[was, rewritten]
-
-    @cached_property
-    def _there(self) -> frozenset[str]:
-        """The SHA-256 of the rewritten lines that stood in the session before."""
-        return frozenset(each.rewritten for each in self._known.values())
-
-    def _claim(self, original: bytes, rewritten: bytes) -> None:
-        """Make a change of this run what earlier ones made of a line, where none stands there as they left it.
-
-        A restore took that back, or somebody who put the originals back by other means, of which no record tells.
-        """
-        if (original, rewritten) in self._asked:
-            return
-        self._asked.add((original, rewritten))
-        for row in self._journal.originals(original):
-            was = self._journal.line(row).rewritten
-            if was not in self._there and (self._journal.stands(row) or was == rewritten.hex()):
-                self._claimed.add(row)
 
     def _line(self, number: int, rewritten: Rewritten) -> Line:
         """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.

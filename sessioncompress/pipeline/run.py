@@ -30,7 +30,7 @@ from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, RunRecord, readable, sealed
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, RunRecord, decode, readable, sealed
 
 
 def judge(
@@ -67,7 +67,8 @@ def not_due(
         from sessioncompress.pipeline.budget import Action
 
         # What a checkpoint stands for can go, though what the model reads is little then.
-        due = force or known.journal.ends_with_checkpoint
+        follows_checkpoint = known.journal.has_checkpoint and known.journal.runs[-1].writes_checkpoint
+        due = force or follows_checkpoint
         waits = budget is not None and budget.decision == Action.NONE and not due
         return (Status.SKIPPED, f"{budget.reason} (rule {budget.rule})") if budget and waits else None
     before = summary.noted(known.journal.runs[-1], summary.TURNS) if known.journal.runs else 0
@@ -220,17 +221,16 @@ class Run:
                 "removedBytes": applied.removed,
             }
             | ({UNKNOWN_IN_CALLS: self._strange_calls} if self._strange_calls else {}),
-            records=(len(applied.records), applied.records.blocks),
+            records=(len(applied.changed), sum(len(records) - 1 for records in applied.changed.values())),
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
             modified=self._session.stat.st_mtime_ns,
             digest="0" * 32,
             id=self._asked.run_id,
             command=Command.COMPRESS,
-            again=applied.claimed,
         )
         run = readable(run, self._store.journal)
-        journal_size = applied.records.size + sum(map(len, sealed((), run)))
+        journal_size = sum(map(len, sealed(applied.encoded(), run)))
         added = finished.originals_size - self._journal.store_size + journal_size
         gain = self._session.size - finished.size - added
         return _Attempt(view, planned, applied, finished, run, added, gain)
@@ -238,7 +238,7 @@ class Run:
     def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun, left_alone: set[int]) -> set[int]:
         """Check the new session's structure; find the lines that a second run over it would change."""
         view, applied, read = attempt.view, attempt.applied, self._known.survey
-        check.check(read.lines, applied.lines, view.standing, applied.changed, self._where, view.is_free)
+        check.check(read.lines, applied.lines, view.standing, list(applied.changed), self._where, view.is_free)
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
@@ -247,8 +247,11 @@ class Run:
             return set()
         # A plan may offer again what turned out to bear no change: only lines of which something would come count.
         made = Journal()
-        for record in applied.records.of(second):
-            made.add(record)
+        for number in second:
+            for raw in applied.changed.get(number, ()):
+                record = decode(raw)
+                assert not isinstance(record, RunRecord)
+                made.add(record)
         view = replace(view, ours=Ours((self._journal, made)))
         restless = set()
         for number, raw, _ in jsonl.pieces_of(sink.reader, found.size):
@@ -289,7 +292,7 @@ class Run:
         )
         if isinstance(sink, DryRun):
             return stats
-        committed = sink.commit(sealed(applied.records.encode(), run))
+        committed = sink.commit(sealed(applied.encoded(), run))
         return replace(stats, compressed_size=committed.size, run=run.name)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
@@ -331,4 +334,6 @@ class Run:
 
     def _newer(self, in_calls: int) -> int:
         """Count the markers in calls that came after the journal was begun."""
-        return max(in_calls - (self._strange_calls or self._journal.unknown_in_calls), 0)
+        runs = self._journal.runs
+        before = summary.noted(runs[0], UNKNOWN_IN_CALLS) if runs else self._strange_calls
+        return max(in_calls - before, 0)

@@ -10,6 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from hashlib import sha256
+from heapq import heappop, heappush
+from itertools import repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,8 +22,7 @@ from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, Place
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunRecord
-from sessioncompress.store.runs import Makers, Standing, may_be_run, writes_checkpoint
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, Dropped, LineRecord, RunRecord
 
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
@@ -54,6 +56,78 @@ class _Rows:
             row = self._before.get(row)
 
 
+class Standing:
+    """The runs of a journal that no restore took back, by their numbers.
+
+    No record is compared with all before it: a stranger's journal may have any number of them.
+    """
+
+    def __init__(self) -> None:
+        self.dead: set[int] = set()
+        """The runs that died before the session was put in place."""
+        self._last: RunRecord | None = None
+        self._in_place: dict[int, None] = {}
+        self._named: dict[str, list[int]] = {}
+        self._rewriting: list[int] = []
+        """The runs that wrote no checkpoint. Here, as by their names, those that went since may stand too."""
+        self._partly: set[int] = set()
+        """Those of which a restore of them alone left a part."""
+        self._touched = 0
+        """The number below which each run that is in place was taken back in part."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The runs in place, the oldest first."""
+        return tuple(self._in_place)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._in_place
+
+    def named(self, name: str) -> frozenset[int]:
+        """Find the runs in place that a user calls so: a command may have written a session more than once."""
+        return frozenset(filter(self._in_place.__contains__, self._named.get(name, ())))
+
+    def touched(self, number: int) -> bool:
+        """Tell whether a restore took back a part of a run that is in place."""
+        return (number < self._touched or number in self._partly) and number in self
+
+    def add(self, number: int, run: RunRecord) -> None:
+        """Take the next record."""
+        if self._last is not None and _is_made_anew(self._last, run):
+            self.dead.add(number - 1)
+            self._in_place.pop(number - 1, None)
+        self._last = run
+        if not run.is_restore:
+            self._in_place[number] = None
+            self._named.setdefault(run.name, []).append(number)
+            if not run.writes_checkpoint:
+                self._rewriting.append(number)
+        elif run.command == Command.RESTORE_MARKERS and run.undoes:
+            for name in run.undoes:
+                self._partly.update(self._named.get(name, ()))
+        elif run.command == Command.RESTORE_MARKERS:
+            self._touched = number
+        elif run.undoes is not None:
+            for name in run.undoes:
+                self._end(self._named.pop(name, []))
+        elif run.command == Command.RESTORE_LINES:
+            self._end(self._rewriting)
+        else:
+            self._in_place.clear()
+            self._named.clear()
+            self._rewriting.clear()
+
+    def _end(self, numbers: list[int]) -> None:
+        while numbers:
+            self._in_place.pop(numbers.pop(), None)
+
+
+def _is_made_anew(run: RunRecord, follows: RunRecord) -> bool:
+    """Return true if the next run met the session as this one had, and did the same: this one died before the swap."""
+    as_it_was = run.modified == follows.modified > 0 or run.id == follows.id != ""
+    return as_it_was and run.original_size == follows.original_size and run.command == follows.command
+
+
 class Journal:
     """All committed records. `size` is the journal's committed length, `store_size` the originals'.
 
@@ -71,17 +145,12 @@ class Journal:
         """The newest record of each, by its lines."""
         self._dropped: list[Dropped] = []
         """Those of the checkpoint whose record comes behind them."""
-        self._lines: list[tuple[bytes, bytes, Place | None]] = []
-        """Of each line record the SHA-256 of what the line was and of what it became: in bytes it takes half."""
-        self._edits = bytearray()
-        """Whether each of them is an edit."""
+        self._lines: list[tuple[bytes, bytes, Place | None, bool]] = []
+        """The fields of each line record, with the SHA-256 in bytes: they take half."""
         self._blocks: list[BlockRecord] = []
         self._owners = array("I")
-        self._ended = (0, 0)
-        """How many line and block records the runs added."""
-        self._makers = Makers()
-        self._ends = array("I")
-        """At how many line records each run ended."""
+        self._ends = [(0, 0)]
+        """The number of line and of block records at the beginning, and at each run's end."""
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self.standing = Standing()
@@ -89,8 +158,8 @@ class Journal:
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
         if isinstance(record, LineRecord):
-            self._lines.append((bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten), record.place))
-            self._edits.append(record.edit)
+            was, now = bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten)
+            self._lines.append((was, now, record.place, record.edit))
         elif isinstance(record, Dropped):
             self._dropped.append(record)
         elif isinstance(record, CheckpointRecord):
@@ -109,7 +178,7 @@ class Journal:
             self._checkpoints[record.lines] = record._replace(dropped=dropped)
             self._made_by[record.lines] = len(self.runs)
             self._dropped.clear()
-        elif len(self._lines) == self._ended[0]:
+        elif len(self._lines) == self._ends[-1][0]:
             raise ValueError("a block without its line")
         else:
             self._blocks.append(record)
@@ -139,13 +208,13 @@ class Journal:
     def kept(self) -> Sequence[int]:
         """The line records whose originals are kept, in the order in which these are stored."""
         lines = enumerate(self._lines)
-        places = ((place.frame * FRAME_BYTES + place.offset, row) for row, (*_, place) in lines if place)
+        places = ((place.frame * FRAME_BYTES + place.offset, row) for row, (_, _, place, _) in lines if place)
         return array("I", [row for _, row in sorted(places)])
 
     @property
     def keeps_all(self) -> bool:
         """Whether what each line was is kept."""
-        return all(place for *_, place in self._lines)
+        return all(place for _, _, place, _ in self._lines)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -154,8 +223,8 @@ class Journal:
 
     def line(self, row: int) -> LineRecord:
         """Read a line record."""
-        was, rewritten, place = self._lines[row]
-        return LineRecord(was.hex(), place, rewritten.hex(), bool(self._edits[row]))
+        was, rewritten, place, is_edit = self._lines[row]
+        return LineRecord(was.hex(), place, rewritten.hex(), is_edit)
 
     def block(self, row: int) -> tuple[LineRecord, BlockRecord]:
         """Read a block record, with that of the original in which it stood: see placed()."""
@@ -172,7 +241,7 @@ class Journal:
         # Only earlier records count, so that no chain has an end that is its beginning.
         made: dict[bytes, bytes] = {}
         firsts: list[bytes] = []
-        for (was, now, _), is_edit in zip(self._lines, self._edits, strict=True):
+        for was, now, _, is_edit in self._lines:
             firsts.append(made.get(was, was) if is_edit else was)
             made[now] = firsts[-1]
         return firsts
@@ -183,7 +252,7 @@ class Journal:
 
     @cached_property
     def _rewritten(self) -> _Rows:
-        return _Rows((row, rewritten) for row, (_, rewritten, _) in enumerate(self._lines))
+        return _Rows((row, rewritten) for row, (_, rewritten, _, _) in enumerate(self._lines))
 
     @cached_property
     def _replacements(self) -> _Rows:
@@ -218,7 +287,7 @@ class Journal:
         A run that kept nothing may come before or behind one that did.
         """
         rows = (self._lines[row] for row in self._originals.all(original))
-        return next((place for each, _, place in rows if each == was and place), None)
+        return next((place for each, _, place, _ in rows if each == was and place), None)
 
     def placed(self, row: int) -> LineRecord:
         """Return the record of a line as if its original had become at once what the line record says."""
@@ -262,11 +331,6 @@ class Journal:
         return layout.Lengths(self.store_size, self.size)
 
     @property
-    def unknown_in_calls(self) -> int:
-        """The arguments of calls that held a marker when the journal was begun."""
-        return int(self.runs[0].stats.get(records.UNKNOWN_IN_CALLS, 0)) if self.runs else 0
-
-    @property
     def session_id(self) -> str:
         """The session's id in its newest run; empty where no run noted one."""
         return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
@@ -276,13 +340,30 @@ class Journal:
         """All ids that runs noted: another session may have lain at the path before this one."""
         return tuple(dict.fromkeys(run.session_id for run in self.runs if run.session_id))
 
+    @cached_property
+    def _makers(self) -> Sequence[int]:
+        """The number of the run that made each line record, or of the newest that named it in `again`."""
+        makers = array("I")
+        named: list[tuple[int, int, int]] = []
+        for number, (run, (end, _)) in enumerate(zip(self.runs, self._ends[1:], strict=True)):
+            named += [(first, min(first + size, len(makers)), number) for first, size in run.again]
+            makers.extend(repeat(number, end - len(makers)))
+        # A stranger's runs may all name all rows: each row looks only at the ranges that begin or end there.
+        named.sort(reverse=True)
+        newest: list[tuple[int, int]] = []
+        for row in range(len(makers)) if named else ():
+            while named and named[-1][0] <= row:
+                _, end, number = named.pop()
+                heappush(newest, (-number, end))
+            while newest and newest[0][1] <= row:
+                heappop(newest)
+            if newest:
+                makers[row] = -newest[0][0]
+        return makers
+
     def run_of(self, row: int) -> int:
         """Find the number of the run whose change a line record tells of."""
-        return self._makers.of(row) if row < self._ended[0] else len(self.runs)
-
-    def written_by(self, row: int) -> int:
-        """Find the number of the run that wrote a line record, whatever run made it its own since."""
-        return bisect_right(self._ends, row)
+        return self._makers[row]
 
     def stands(self, row: int) -> bool:
         """Tell whether no restore took back the run whose change a line record tells of."""
@@ -306,38 +387,28 @@ class Journal:
         """Whether a checkpoint was written that no restore took out."""
         return any(not each.ended for each in self.checkpoints)
 
-    @property
-    def ends_with_checkpoint(self) -> bool:
-        """Whether the last run wrote a checkpoint, which rewrites no line."""
-        last = self.runs[-1] if self.has_checkpoint else None
-        return last is not None and last.records == (0, 0) and not (last.again or last.restored)
-
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.
 
         Raises ValueError where it does not go on from the run before it, or did not write the records that are there.
         """
         grown = run.store_size - self.store_size
-        frames = {place.frame for *_, place in self._lines[self._ended[0] :] if place}
+        lines, blocks = self._ends[-1]
+        frames = {place.frame for _, _, place, _ in self._lines[lines:] if place}
         # A merge may have put behind a run what another one wrote that began where this one did.
         elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
         if elsewhere and not self.broken:
             raise ValueError("its run does not continue from the run before it")
-        added = (len(self._lines) - self._ended[0], len(self._blocks) - self._ended[1])
+        added = (len(self._lines) - lines, len(self._blocks) - blocks)
         if run.records is not None and run.records != added:
             written = f"its run wrote {run.records[0]} line and {run.records[1]} block records"
             raise ValueError(f"{written}, but {added[0]} and {added[1]} are there")
-        if len(self.runs) > 1 and not writes_checkpoint(self.runs[-1]):
+        if len(self.runs) > 1 and not self.runs[-1].writes_checkpoint:
             # What these, the first and the last run say of themselves is asked for; of any other only what it added.
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
-        number = len(self.runs)
-        self.standing.add(number, run)
-        for first, size in run.again:
-            self._makers.claim(first, min(first + size, self._ended[0]), number)
-        self._makers.claim(self._ended[0], self.counts[0], number)
+        self.standing.add(len(self.runs), run)
         self.runs.append(run)
-        self._ends.append(self.counts[0])
-        self._ended = self.counts
+        self._ends.append(self.counts)
         self.store_size = run.store_size
 
 
@@ -365,12 +436,12 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     position = committed = 0
     for raw in records.raw_records(file):
         position += len(raw)
-        if may_be_run(raw) and raw.endswith(b"\n"):
+        if records.may_be_run(raw) and raw.endswith(b"\n"):
             committed = position
         if end is not None and position >= end:
             break
     journal = Journal()
-    seals = records.Seals()
+    seal = sha256()
     file.seek(0)
     for number, raw in enumerate(records.raw_records(file), 1):
         if journal.size + len(raw) > committed:
@@ -379,12 +450,16 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
         try:
             record = records.decode(raw)
             if isinstance(record, RunRecord):
-                seals.run(raw, number, record)
-                journal.broken = seals.broken
+                body, written = records.unsealed(raw)
+                seal.update(body)
+                # A run of version 0.1.0 has no seal, which says nothing. One that counts its records was sealed.
+                if written != seal.hexdigest().encode() and (written or record.records is not None):
+                    journal.broken = journal.broken or number
+                seal = sha256()
                 journal.end_run(record)
             else:
                 journal.add(record)
-                seals.record(raw)
+                seal.update(raw)
         except (ValueError, KeyError, TypeError) as error:
             is_conflict = raw.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"))
             why = "git left a conflict marker there" if is_conflict else str(error)[:_MOST_SAID]

@@ -14,7 +14,7 @@ A block record belongs to the edit or line before it, and dropped ones to the ch
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
@@ -144,10 +144,11 @@ class RunRecord(NamedTuple):
     `modified` is the session's modification time, in nanoseconds since 1970; a run that restored has none. `digest` is
     the XXH3-128 of the session as the run left it, in hex; the first ones noted none.
 
-    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here.
-    `again` are the rows of line records that say what it did, too, in ranges of a first row and a number: a restore had
-    taken back the run that wrote them. A run that restored says in `undoes` the names of the runs that it took back;
-    None where all.
+    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here. A
+    run that restored says in `undoes` the names of the runs that it took back; None where all.
+
+    `again` is only read. The first runs did not repeat a line record that an earlier run had written: they named its
+    row there, in ranges of a first row and a number.
     """
 
     at: str
@@ -175,12 +176,21 @@ class RunRecord(NamedTuple):
         digits = "".join(filter("0123456789".__contains__, self.at[:20]))
         return self.id or f"{digits[:8]}-{digits[8:14]}"
 
+    @property
+    def is_restore(self) -> bool:
+        """Return true if the run took others back."""
+        # Behind a restore a checkpoint's record has `restored`, too. It counts what the session holds, a restore not.
+        return self.command.startswith(Command.RESTORE) if self.command else self.restored and not self.stats
+
+    @property
+    def writes_checkpoint(self) -> bool:
+        """Return true if the run wrote a checkpoint, and rewrote no line."""
+        return self.command in (Command.COMPACT, Command.BRANCH) if self.command else self.records == (0, 0)
+
     def encode(self) -> bytes:
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
         record: dict[str, Any] = {"type": "run", "at": self.at}
         record |= {key: value for key, value in (("id", self.id), ("command", self.command)) if value}
-        if self.again:
-            record["again"] = self.again
         if self.undoes is not None:
             record["undoes"] = self.undoes
         record |= {"version": self.version, "policy": dict(self.policy)}
@@ -273,6 +283,15 @@ class CheckpointRecord(NamedTuple):
 
 
 Record = LineRecord | BlockRecord | Dropped | CheckpointRecord | RunRecord
+
+
+_IS_RUN = re.compile(rb'"type": ?"run"')
+"""Also as other programs write JSON: whoever mended a journal by hand may have used one."""
+
+
+def may_be_run(raw: bytes) -> bool:
+    """Tell whether a record can be that of a run, without decoding it."""
+    return _IS_RUN.search(raw) is not None
 
 
 def raw_records(file: BinaryIO) -> Iterator[Bytes]:
@@ -416,9 +435,6 @@ def _hex(value: Any, digits: int = 0) -> str:
 
 @lru_cache(maxsize=1024)
 def _pointer(path: JsonPath) -> str:
-    pointer = "/".join(["", *map(str, path)])
-    if pointer.count("/") == len(path) and "~" not in pointer:
-        return pointer
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
@@ -448,59 +464,7 @@ def sealed(records: Iterable[bytes], run: RunRecord) -> Iterator[bytes]:
     yield body + _FIELD + seal.hexdigest().encode() + _END
 
 
-class Seals:
-    """Checks the seals of a journal while it is read. `broken` is the number of the first run's line where one fails.
-
-    A run of version 0.1.0 has no seal at all, which says nothing.
-    """
-
-    def __init__(self) -> None:
-        self._seal = sha256()
-        self.broken = 0
-
-    def record(self, raw: bytes) -> None:
-        """Take the next line or block record."""
-        self._seal.update(raw)
-
-    def run(self, raw: bytes, number: int, run: RunRecord) -> None:
-        """Take the record of the run that ends here. One that counts its records was written with a seal."""
-        body, field, seal = raw.rpartition(_FIELD)
-        self._seal.update(body)
-        holds = seal == self._seal.hexdigest().encode() + _END
-        if not holds and (field or run.records is not None):
-            self.broken = self.broken or number
-        self._seal = sha256()
-
-
-class PendingRecords:
-    """The line and block records of a run under way, in the order in which their lines are added.
-
-    `size` counts their bytes, `blocks` the block records.
-    """
-
-    def __init__(self) -> None:
-        self._lines: dict[int, Bytes] = {}
-        """Of each line, by its number, its records as the journal takes them."""
-        self.size = 0
-        self.blocks = 0
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def add(self, number: int, was: Bytes, rewritten: Bytes, place: Place | None, blocks: Bytes) -> None:
-        """Add a rewritten line with its block records; `place` is None where no originals are kept."""
-        raw = LineRecord(was.hex(), place, rewritten.hex(), edit=True).encode() + blocks
-        self._lines[number] = raw
-        self.size += len(raw)
-        self.blocks += blocks.count(b"\n")
-
-    def encode(self) -> Iterator[Bytes]:
-        """Yield the records, those of a line at once."""
-        return iter(self._lines.values())
-
-    def of(self, numbers: Container[int]) -> Iterator[LineRecord | BlockRecord]:
-        """Yield the records of some lines."""
-        for number, raw in self._lines.items():
-            for each in raw.splitlines(keepends=True) if number in numbers else ():
-                if isinstance(record := decode(each), LineRecord | BlockRecord):
-                    yield record
+def unsealed(raw: bytes) -> tuple[bytes, bytes]:
+    """Part a run's record into the bytes that its seal covers and the seal, in hex; both are empty without a seal."""
+    body, _, seal = raw.rpartition(_FIELD)
+    return body, seal.removesuffix(_END) if body else b""

@@ -15,6 +15,7 @@ from sessioncompress.core import marker
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.policy.model import Policy
+from sessioncompress.store.layout import store_in
 from tests.support.runs import EAGER, GREEDY, compress, fixture, split, units
 
 PREFIX = marker.PREFIX_BYTES
@@ -201,17 +202,19 @@ def test_an_agent_writes_its_file_anew_with_more_or_fewer_of_them(tmp_path: Path
 
 
 def test_put_back_and_rewritten_once_more(tmp_path: Path) -> None:
-    """The second time all of them have their records."""
+    """Each time all of them get their records, and none its original once more."""
     path, was = tmp_path / "session.jsonl", chat(*"aaaabbbbccdd")
     now = compressed(path, was)
-    for _ in range(2):
+    store = store_in(path)
+    originals, records = store.originals.read_bytes(), store.journal.read_bytes().count(b'{"type":"edit"')
+    for times in (2, 3):
         restore_session(path)
         assert path.read_bytes() == was
         assert verify_session(path).lines_not_there == 0
-        records = (tmp_path / ".sessioncompress" / "session.refs.jsonl").read_bytes().count(b'{"type":"edit"')
         assert compressed(path, was) == now
         assert verify_session(path).lines_not_there == 0
-        assert (tmp_path / ".sessioncompress" / "session.refs.jsonl").read_bytes().count(b'{"type":"edit"') == records
+        assert store.originals.read_bytes() == originals
+        assert store.journal.read_bytes().count(b'{"type":"edit"') == times * records
 
 
 def test_a_result_that_stands_in_two_lines_is_named_at_its_place_in_each(tmp_path: Path) -> None:

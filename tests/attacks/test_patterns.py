@@ -342,7 +342,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "pipeline.reading.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.folder._OURS": ("*\n!/a.zst\n", "*\n!/aaaa", "*\n!/\\*.zst", "*\n", "!/a.refs.jsonl\n", "\\"),
     "store.folder._SPECIAL": ("*", "a", "\\"),
-    "store.runs._IS_RUN": ('"type":', '"type": ', '"type":"run'),
+    "store.records._IS_RUN": ('"type":', '"type": ', '"type":"run'),
     "store.records._ID": ("0", "20260101-000000-", "-"),
     "store.records._NAME": ("0", "20260101-000000-", "-"),
     "store.records._COMMAND": ("a", " ", "-"),

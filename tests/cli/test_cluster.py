@@ -29,10 +29,10 @@ from sessioncompress.operations import cluster
 from sessioncompress.operations.batch import Task
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import TOLD_AGAIN, compress_session
+from sessioncompress.operations.history import read_runs
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS
-from sessioncompress.store.runs import read_runs
 from tests.bench.generate import generate
 from tests.cli.test_cli import run
 from tests.support.runs import but_undo, noted

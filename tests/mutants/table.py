@@ -600,7 +600,7 @@ MUTANTS = (
     Mutant(
         "what a checkpoint stands for waits",
         "pipeline/run.py",
-        "due = force or known.journal.ends_with_checkpoint",
+        "due = force or follows_checkpoint",
         "due = force",
         _DUE,
     ),
@@ -698,22 +698,22 @@ MUTANTS = (
     Mutant(
         "what is rewritten again stays a run's that was taken back",
         "pipeline/rewrite.py",
-        "self._claimed.add(row)",
+        "self.changed[number] = [edit.encode(), *records]",
+        "self.changed[number] = [edit.encode(), *records] if row is None else []",
+        _UNDO,
+    ),
+    Mutant(
+        "an original that is kept is kept again",
+        "pipeline/rewrite.py",
+        "if self._keeps and place is None:",
+        "if self._keeps:",
+        _UNDO,
+    ),
+    Mutant(
+        "a run that died is in place",
+        "store/journal.py",
+        "self._in_place.pop(number - 1, None)",
         "pass",
-        _UNDO,
-    ),
-    Mutant(
-        "a run makes its own what stands there as another one left it",
-        "pipeline/rewrite.py",
-        "if was not in self._there and (self._journal.stands(row)",
-        "if (self._journal.stands(row)",
-        _UNDO,
-    ),
-    Mutant(
-        "an equal line of which no block is known is not recorded",
-        "pipeline/rewrite.py",
-        " or before.rewritten in self._there",
-        "",
         _UNDO,
     ),
     Mutant(
@@ -980,7 +980,7 @@ MUTANTS = (
     Mutant(
         "a block is written that cannot be read",
         "pipeline/rewrite.py",
-        "if any(len(block) > LONGEST_RECORD for block in blocks):",
+        "if any(len(record) > LONGEST_RECORD for record in records):",
         "if False:",
         _NAMES,
     ),
@@ -1131,7 +1131,7 @@ MUTANTS = (
     Mutant(
         "what was said since a checkpoint is not counted behind compress",
         "store/journal.py",
-        "if len(self.runs) > 1 and not writes_checkpoint(self.runs[-1]):",
+        "if len(self.runs) > 1 and not self.runs[-1].writes_checkpoint:",
         "if len(self.runs) > 1:",
         ("tests/properties/test_compact_again.py",),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from hashlib import sha256
 from itertools import pairwise
@@ -221,19 +222,51 @@ def test_what_was_taken_back_and_not_rewritten_again_is_not_missed(markers: bool
 
 @pytest.mark.parametrize("first", [EAGER, LEAST], ids=["the same", "less"])
 @pytest.mark.parametrize("markers", [False, True], ids=["by hand", "by their markers"])
-def test_what_came_back_by_other_means_and_was_rewritten_again_is_of_the_new_run(
+def test_what_came_back_by_other_means_and_was_rewritten_again_comes_back(
     first: Policy, markers: bool, tmp_path: Path
 ) -> None:
-    """No record tells that what the first run did is gone, or that all of it is."""
+    """No record tells that what the first run did is gone: where both wrote the same line, all comes back."""
     path, made, _ = grown(tmp_path, (first,), (ONE,))
     if markers:
         restore_session(path, first, from_markers=True)
     else:
         path.write_bytes(made.bytes())
     compress(path, EAGER, run_id=TWO)
-    assert restore_session(path, run=ONE).reason == f"nothing that the run {ONE} did is left in it"
-    assert undo(path, TWO).reason == ""
+    verify_session(path)
+    assert "as a whole" in undo(path, TWO).reason
     assert path.read_bytes() == made.bytes()
+
+
+def test_a_run_that_died_before_the_session_was_put_in_place_is_not_undone(tmp_path: Path) -> None:
+    """Its records are there, and those of the run that did the same after it."""
+    path, _, before = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
+    after = path.read_bytes()
+    keep_time = path.stat().st_mtime_ns
+    path.write_bytes(before[1])
+    os.utime(path, ns=(keep_time, keep_time))
+    compress(path, EAGER, run_id=THREE)
+    assert path.read_bytes() == after
+    assert states(path) == {ONE: State.IN_PLACE, THREE: State.IN_PLACE}
+    assert undo(path, THREE).reason == ""
+    assert path.read_bytes() == before[1]
+
+
+@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "codex.jsonl", "gemini.json"])
+def test_what_was_taken_back_is_recorded_again_and_its_originals_are_not(name: str, tmp_path: Path) -> None:
+    """Each run tells itself what it rewrote."""
+    path = write(tmp_path, fixture(name))
+    store = store_in(path)
+    compress(path, EAGER, run_id=ONE)
+    originals, lines, blocks = store.originals.read_bytes(), *journals.load(store.journal).counts
+    undo(path, ONE)
+    compress(path, EAGER, run_id=TWO)
+    assert store.originals.read_bytes() == originals
+    journal = journals.load(store.journal)
+    assert journal.counts == (2 * lines, 2 * blocks)
+    assert [journal.run_of(row) for row in range(2 * lines)] == [0] * lines + [2] * lines
+    assert not any(run.again for run in journal.runs)
+    restore_session(path)
+    assert path.read_bytes() == fixture(name)
 
 
 def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_it(tmp_path: Path) -> None:

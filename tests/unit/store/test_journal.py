@@ -319,7 +319,56 @@ def test_of_the_runs_in_between_only_what_they_added_is_kept() -> None:
     assert [run.stats.get("turns") for run in journal.runs] == [0, None, None, 3]
     assert [bool(run.policy) for run in journal.runs] == [True, False, False, True]
     assert [run.store_size for run in journal.runs] == [RUN.store_size] * 4
-    assert journal.unknown_in_calls == 1
+    assert journal.runs[0].stats["unknownMarkersInCalls"] == 1
+
+
+def naming(*again: tuple[int, int]) -> bytes:
+    """Write the record of a run of the first form: it names rows of records that earlier runs had written."""
+    record = json.loads(RUN._replace(store_size=0).encode())
+    return json.dumps(record | {"again": again}).encode() + b"\n"
+
+
+def line(number: int) -> bytes:
+    """Write a line record without a place."""
+    return LineRecord(f"{number:064x}", None, f"{number + (1 << 200):064x}").encode()
+
+
+@pytest.mark.parametrize(
+    ("runs", "makers"),
+    [
+        ([(2, []), (1, [])], [0, 0, 1]),
+        ([(3, []), (1, [(0, 1), (2, 1)])], [1, 0, 1, 1]),
+        ([(3, []), (0, [(0, 3)]), (0, [(1, 1)])], [1, 2, 1]),
+        ([(3, []), (0, [(1, 1)]), (0, [(0, 3)])], [2, 2, 2]),
+        ([(2, []), (2, [(1, 2)]), (0, [(2, 1), (0, 1)])], [2, 1, 2, 1]),
+        # A stranger's: rows that are not there, none, and the same ones twice.
+        ([(1, [(0, 99)]), (2, [(0, 0), (7, 1), (0, 1 << 60), (0, 1)])], [1, 1, 1]),
+    ],
+)
+def test_a_row_is_of_the_newest_run_that_names_it(
+    runs: list[tuple[int, list[tuple[int, int]]]], makers: list[int]
+) -> None:
+    """Runs of version 1.0 did not repeat what an earlier run had recorded."""
+    data = b""
+    for number, (lines, again) in enumerate(runs):
+        data += b"".join(line(10 * number + each) for each in range(lines)) + naming(*again)
+    journal = parsed(data)
+    assert [journal.run_of(row) for row in range(journal.counts[0])] == makers
+    assert all(map(journal.stands, range(journal.counts[0])))
+
+
+def test_the_time_grows_with_the_rows_that_runs_name() -> None:
+    """A stranger's runs may all name all rows, in any number of ranges."""
+
+    def spent(number: int) -> float:
+        ranges = [(each % 2, number) for each in range(number // 50)]
+        data = b"".join(map(line, range(number))) + naming() + naming(*ranges) * 50
+        journal = parsed(data)
+        begun = time.process_time()
+        assert {journal.run_of(row) for row in range(number)} == {50}
+        return time.process_time() - begun
+
+    assert spent(16_000) < max(spent(2_000), 0.005) * 20
 
 
 def of_checkpoints(number: int) -> bytes:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sessioncompress.operations.history import read_runs
+from sessioncompress.store.journal import Standing
 from sessioncompress.store.records import Command, RunRecord
-from sessioncompress.store.runs import Standing, read_runs
 
 MANY = 10_000
 SECONDS = 2.0
@@ -105,7 +106,7 @@ def test_a_run_that_died_before_the_session_changed_is_none(
     journal = tmp_path / "journal"
     journal.write_bytes(b"".join(each.encode() for each in runs))
     found = read_runs(journal)
-    assert [each.name for each in found] == [*map(named, told)]
+    assert [each.run for each in found] == [*map(named, told)]
     assert {each.saved for each in found} == {40}
     if not any(each.command == Command.RESTORE for each in runs):
-        assert sum(each.added for each in found) == 10 + journal.stat().st_size
+        assert sum(each.saved - each.saved_on_disk for each in found) == 10 + journal.stat().st_size
