@@ -18,7 +18,6 @@ from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_on
 from sessioncompress.operations.stores import stored
 from sessioncompress.operations.wording import at_stake, links_kept, status_of
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.pipeline.summary import to_json
 
 SCHEMA = "sessioncompress.clean/1"
@@ -127,9 +126,8 @@ def clean(
     for each in holdings:
         options.tell_of_two_stores(each.session, each.policy)
     files = [*unread, *(Found(path, named=True) for path in by_session)]
-    kin = Kin()
     done = output.told(
-        batch.each(files, lambda each: clean_one(by_session[each.path], kin, dry_run=dry_run)),
+        batch.each(files, lambda each: clean_one(by_session[each.path], dry_run=dry_run)),
         lambda stats: None if chosen.as_json else click.echo(line(stats, dry_run=dry_run)),
     )
     if chosen.as_json:

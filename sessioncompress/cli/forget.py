@@ -18,7 +18,6 @@ from sessioncompress.operations import batch
 from sessioncompress.operations.forget import ForgetStats, forget_session
 from sessioncompress.operations.wording import at_stake, links_kept, status_of
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.pipeline.summary import to_json
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store.layout import FOLDER
@@ -63,7 +62,7 @@ class _Forgetting:
     """Looks at sessions, asks, and deletes their stores; `ended` says by path what became of each."""
 
     def __init__(self, chosen: Chosen, policies: Policies) -> None:
-        self._chosen, self._policies, self._kin = chosen, policies, Kin()
+        self._chosen, self._policies = chosen, policies
         self._is_sure = chosen.yes and not chosen.dry_run
         self.ended: dict[str, str] = {}
 
@@ -82,11 +81,11 @@ class _Forgetting:
         return output.both(left, output.told(batch.each(going.values(), self._delete), self._say_deleted))
 
     def _look_or_delete(self, found: Found) -> ForgetStats:
-        stats = forget_session(found.path, self._policies.of(found.path), dry_run=True, kin=self._kin)
+        stats = forget_session(found.path, self._policies.of(found.path), dry_run=True)
         return self._delete(found) if stats.bytes_deleted and self._is_sure else stats
 
     def _delete(self, found: Found) -> ForgetStats:
-        return forget_session(found.path, self._policies.of(found.path), kin=self._kin)
+        return forget_session(found.path, self._policies.of(found.path))
 
     def _say(self, stats: ForgetStats) -> None:
         if not stats.bytes_deleted:

@@ -162,6 +162,9 @@ def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
 
 _MOST_REFS = 8
 """References that a text names; `--json` has all."""
+ALREADY = "it has its original bytes already"
+ALREADY_BUT = "every line that its journal knows has its original bytes already"
+NONE_STORED = "no originals are stored"
 CHANGED_SINCE = "it was changed since the last run, otherwise than by appending"
 
 
@@ -261,3 +264,8 @@ CHARACTERS_PER_TOKEN = 4
 def estimate(characters: int, each: float = CHARACTERS_PER_TOKEN) -> int:
     """Estimate the tokens of so many characters, rounded up; a token has so many of them `each`."""
     return ceil(characters / each)
+
+
+def joined(*reasons: str) -> str:
+    """Join what is to be said of a session; what is empty is left out."""
+    return "; ".join(filter(None, reasons))

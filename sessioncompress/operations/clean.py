@@ -21,7 +21,6 @@ from sessioncompress.operations import stores
 from sessioncompress.operations.forget import ForgetStats, forget_gone, forget_open
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, git, recover
 from sessioncompress.store import journal as journals
@@ -241,7 +240,7 @@ def _undated(holding: Holding) -> Holding:
     return holding._replace(cause=Cause.UNKNOWN, reason=reason)
 
 
-def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None:
+def clean_one(holding: Holding, *, dry_run: bool) -> CleanStats | None:
     """Carry out a decision, or with `dry_run` find out what it would delete; None if there is nothing to report.
 
     The store is read again before it is deleted. Raises SessionCompressError, with the store as it was, if it is
@@ -259,7 +258,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
             holding = holding if dry_run else _again(holding)
             cost = None
             if holding.deletes:
-                cost = forget_open(session, holding.store, holding.policy, kin, dry_run=dry_run)
+                cost = forget_open(session, holding.store, holding.policy, dry_run=dry_run)
         stats = _stats_of(holding, cost)
         if done is None:
             return stats
@@ -273,7 +272,7 @@ def clean_one(holding: Holding, kin: Kin, *, dry_run: bool) -> CleanStats | None
             # Another clean-up was faster.
             return None
     if holding.deletes:
-        return _stats_of(holding, forget_gone(holding.session, holding.policy, kin, dry_run=dry_run))
+        return _stats_of(holding, forget_gone(holding.session, holding.policy, dry_run=dry_run))
     return _clean_missing(holding, dry_run=dry_run)
 
 

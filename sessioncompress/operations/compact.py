@@ -28,7 +28,7 @@ from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
 from sessioncompress.operations.summarizer import Told, is_used, or_extract
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
-from sessioncompress.pipeline.relatives import markers_of
+from sessioncompress.pipeline.relatives import strangers_of
 from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summarized, noted, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
@@ -280,7 +280,7 @@ class _Compaction:
         session = self._session
         if session.known.journal.runs or not any(block.marked for line in session.read.lines for block in line.blocks):
             return 0
-        return markers_of(session.session, session.form.name).texts
+        return len(strangers_of(session.session, session.known.journal, session.form.name))
 
     def _why_this_cut(self) -> str:
         """Say where a goal has cut, since nobody has, or what was compacted just now is cut again; empty elsewhere."""

@@ -18,7 +18,6 @@ from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.relatives import (
-    Kin,
     State,
     Stranger,
     may_know,
@@ -59,34 +58,32 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     referring: tuple[str, ...] = ()
 
 
-def forget_session(
-    path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False, kin: Kin | None = None
-) -> ForgetStats:
+def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False) -> ForgetStats:
     """Delete a session's store; with `dry_run` only tell what would be lost.
 
     The session itself stays as it is, with markers whose originals are gone. An unreadable journal is deleted too. The
-    session need not exist if it has a store. `kin` caches what is known of folders: give one to the calls for many
-    sessions. Raises SessionCompressError, among them NotASession for a file that is no session and has no store.
+    session need not exist if it has a store. Raises SessionCompressError, among them NotASession for a file that is no
+    session and has no store.
     """
-    path, kin = Path(path), kin or Kin()
+    path = Path(path)
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return forget_gone(path, policy, kin, dry_run=dry_run)
+        return forget_gone(path, policy, dry_run=dry_run)
     except OSError as error:
         raise failed(error, path) from error
     with reading.opened(path, writing=not dry_run) as session:
         store = store_of(session.path, policy)
         journal = _journal(store)
-        done = forget_open(session, store, policy, kin, dry_run=dry_run)
+        done = forget_open(session, store, policy, dry_run=dry_run)
         if not (done.bytes_deleted or done.links_kept):
             reading.refuse_unless_session(session)
         # Where the journal cannot be read, nothing tells whose the markers are.
-        unknown = unknown_to(journal, strangers_of(session, journals.Journal())) if journal else []
+        unknown = unknown_to(strangers_of(session, journals.Journal()), journal) if journal else []
         return replace(done, markers=len(unknown))
 
 
-def forget_open(session: OpenSession, store: Store, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
+def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
     """Forget a session that is open, and locked unless this is a dry run."""
     journal = _journal(store)
     stored = _stored(store, journal)
@@ -95,7 +92,7 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, kin: Kin, *,
     if stored:
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
-        refer = _referring(session.path, store, journal, policy, kin)
+        refer = _referring(session.path, store, journal, policy)
         refer += _referring_in_packs(session, journal)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
@@ -111,7 +108,7 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, kin: Kin, *,
     return replace(stats, links_kept=len(kept))
 
 
-def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) -> ForgetStats:
+def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
     """Delete an orphaned store, except for late links that may still be needed. Raises SessionCompressError."""
     path = path.parent.resolve() / path.name
     store = store_of(path, policy)
@@ -131,7 +128,7 @@ def forget_gone(path: Path, policy: Policy, kin: Kin, *, dry_run: bool = False) 
     journal = _journal(store)
     dropped = _dropped(journal)
     number = len(_stored(store, journal)) + dropped
-    refer = _referring(path, store, journal, policy, kin) if number else ()
+    refer = _referring(path, store, journal, policy) if number else ()
     if not dry_run:
         folder.refuse_linked_folder(store.work)
         with failing(path, state=""):
@@ -161,13 +158,11 @@ def _journal(store: Store) -> journals.Journal | None:
         return None
 
 
-def _referring(
-    session: Path, store: Store, journal: journals.Journal | None, policy: Policy, kin: Kin
-) -> tuple[str, ...]:
+def _referring(session: Path, store: Store, journal: journals.Journal | None, policy: Policy) -> tuple[str, ...]:
     ids = set(journal.session_ids) if journal else set()
     with suppress(SessionCompressError):
         ids.add(reading.whose(session)[1].id)
-    return tuple(referring(session, ids, store, journal, policy, kin))
+    return tuple(referring(session, ids, store, journal, policy))
 
 
 def _referring_in_packs(session: OpenSession, journal: journals.Journal | None) -> tuple[str, ...]:
@@ -196,7 +191,8 @@ def _marked_in_packs(
 
     def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:
         with open_session(copy, writing=False) as session:
-            return place.name, strangers_of(session, journals.load(store_in(copy).journal))
+            own = journals.load(store_in(copy).journal)
+            return place.name, unknown_to(strangers_of(session, own), own)
 
     among = [each for each in _packed(folder, states) if each.entry.title == title]
     return [outcome.result for outcome in each_packed(among, left) if outcome.result is not None]

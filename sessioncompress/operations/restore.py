@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sessioncompress import errors
 from sessioncompress.core import VERSION, text
-from sessioncompress.core.jsonl import Piece
-from sessioncompress.core.text import counted, not_there, strangers
+from sessioncompress.core.text import counted, joined, not_there, strangers
 from sessioncompress.errors import NOT_CHANGED, Refused
-from sessioncompress.formats.base import Format
 from sessioncompress.operations.checkpoints import Before, has_unknown_summary, refuse_if_compacted
-from sessioncompress.operations.show import of_another, original_of
+from sessioncompress.operations.show import original_of
 from sessioncompress.operations.verify import ChangedLine, Since, left_by, since_runs
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
@@ -30,10 +27,6 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
-
-ALREADY = "it has its original bytes already"
-ALREADY_BUT = "every line that its journal knows has its original bytes already"
-NONE_STORED = "no originals are stored"
 
 
 class RestoreStats(Struct, frozen=True, rename="camel"):
@@ -97,22 +90,11 @@ def restore_session(
         if not from_markers:
             command = Command.RESTORE_LINES if keep_checkpoints else Command.RESTORE_RUN if run else Command.RESTORE
             return _Exactly(session, store, journal, policy, form, command=command, run=run, dry_run=dry_run).restore()
-        # Imported here because few sessions need it.
-        from sessioncompress.operations.put_back import ByMarkers
+        # Imported here, as below, because few sessions need it.
+        from sessioncompress.operations.markers import restore_by_markers
 
-        markers = ByMarkers(session, store, journal, policy, form, command=Command.RESTORE_MARKERS)
-        if originals is None:
-            return markers.by_markers()
-        other = store_of(originals.absolute(), policy)
-        known = journals.load(other.journal)
-        if not known.runs:
-            raise errors.UsageError(
-                f"{originals}, named by --originals, has no store: there is no journal {other.journal}",
-                state=errors.NOT_CHANGED,
-                remedy="Name the session, or its old path if it was moved. If it had a backup folder, name that with "
-                "--backup-dir.",
-            )
-        return markers.from_store(other, known)
+        work = Restoring(session, store, journal, policy, form, command=Command.RESTORE_MARKERS)
+        return restore_by_markers(work, originals)
 
 
 def put_back_since(path: Path, policy: Policy) -> str:
@@ -226,6 +208,8 @@ class _Exactly(Restoring):
         parted = 0
         if since.changed or lost:
             # What belongs together comes back together: a call's id, in the call and in its result.
+            from sessioncompress.operations.markers import whole_lines
+
             number = len(swaps) - lost
             with OriginalsReader(originals) as reader:
                 known_form = reading.format_of(session, self.form)
@@ -252,7 +236,7 @@ class _Exactly(Restoring):
             inexact, not_there(since.gone), changed, in_merge, copied, summary, markers := self._markers(since)
         )
         if not swaps and not before.taken:
-            none = ALREADY_BUT if markers or copied else ALREADY
+            none = text.ALREADY_BUT if markers or copied else text.ALREADY
             none = "nothing more can be restored" if inexact else none
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
             stats = self.stats(Status.UNCHANGED, joined(none, said))
@@ -270,10 +254,10 @@ class _Exactly(Restoring):
         session, journal = self.session, self.journal
         if not since.is_marked:
             return ""
-        standing = relatives.not_in_place(session, journal, self.form)
-        left = marked = relatives.unknown_to(journal, standing)
-        if marked:
-            left = relatives.unknown_to_all(relatives.relatives_of(session, self.policy, self.form), marked)
+        standing = relatives.strangers_of(session, journal, self.form)
+        marked = relatives.unknown_to(standing, journal)
+        family = relatives.relatives_of(session, self.policy, self.form) if marked else []
+        left = relatives.unknown_to(marked, *(each.journal for each in family))
         copies = text.staying(sum(each.key in journal for each in standing), "that the agent copied")
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         return joined(copies, of_relatives, strangers(len(left)))
@@ -337,55 +321,3 @@ class _Exactly(Restoring):
         """Tell whether one of these runs rewrote a line of the same original before a record says so of another."""
         journal = self.journal
         return any(each < row and journal.run_of(each) in runs for each in journal.originals(original))
-
-
-def whole_lines(
-    pieces: Callable[[], Iterable[Piece]],
-    form: Format,
-    swaps: Mapping[int, LineRecord],
-    originals: OriginalsReader,
-    journal: Path,
-) -> tuple[dict[int, LineRecord], set[int]]:
-    """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
-
-    A call's id that was cut in the call and its result comes back in all lines that name it, or in none. Raises Damaged
-    if an original is of another entry.
-    """
-
-    def ids(raw: bytes) -> list[str]:
-        line = reading.read_line(raw, form.reader())
-        return [*(call.id for call in line.calls), line.answers]
-
-    kept = {number: record for number, record in swaps.items() if record.place}
-    damaged: set[int] = set()
-    cut: dict[int, set[str]] = {}
-    for number, raw, whole in pieces():
-        record = kept.get(number) if whole else None
-        if record is None:
-            continue
-        try:
-            original = original_of(raw, record, originals, journal)
-        except errors.Unreadable:
-            damaged.add(number)
-            del kept[number]
-            continue
-        now, then = ids(raw), ids(original)
-        if len(now) != len(then):
-            raise of_another(journal)
-        if changed := {one for one, other in zip(now, then, strict=True) if one != other}:
-            cut[number] = changed
-    named = set[str]().union(*cut.values())
-    stuck: set[str] = set()
-    for number, raw, whole in pieces() if cut else ():
-        if whole and number not in kept:
-            stuck.update(named.intersection(ids(raw)))
-    while parted := [number for number, changed in cut.items() if changed & stuck]:
-        for number in parted:
-            stuck |= cut.pop(number)
-            del kept[number]
-    return kept, damaged
-
-
-def joined(*reasons: str) -> str:
-    """Join what is to be said of a session; what is empty is left out."""
-    return "; ".join(filter(None, reasons))

@@ -225,9 +225,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         journal = journals.load(store.journal)
         left_over = recover.check(session, store, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
-        strangers = relatives.strangers_of(session, journal, form)
+        strangers = relatives.unknown_to(relatives.strangers_of(session, journal, form), journal)
         family = relatives.relatives_of(session, policy, form) if strangers else []
-        unknown = relatives.unknown_to_all(family, strangers)
+        unknown = relatives.unknown_to(strangers, *(each.journal for each in family))
         if unknown and not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
         refuse_if_compacted(session, store, journal, form)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from sessioncompress.core.jsonl import parse, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
-from sessioncompress.core.model import Block, Kind, OurKey
+from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
@@ -36,12 +36,51 @@ from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16
 """Relatives of one session that are looked at: each may name others."""
-_MOST_FILES = 1 << 14
-"""Files of which a command knows what they say as long as they are the same: a folder may have thousands."""
 _HEADER_SECONDS = 1.0
 """How long a command takes the headers of a folder's sessions for what they are."""
 
 State: TypeAlias = tuple[int, int, int, int] | None
+_Read = TypeVar("_Read")
+
+
+def state_of(path: Path) -> State:
+    """What tells a file from what it was before it changed; None if there is none."""
+    with suppress(OSError):
+        there = path.lstat()
+        return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+    return None
+
+
+def _once(most: int) -> Callable[[Callable[..., _Read]], Callable[..., _Read]]:
+    """Make a function that reads files read them again only when one has changed."""
+
+    def remembering(read: Callable[..., _Read]) -> Callable[..., _Read]:
+        known = lru_cache(maxsize=most)(lambda paths, _: read(*paths))
+        return lambda *paths: known(paths, tuple(map(state_of, paths)))
+
+    return remembering
+
+
+@_once(1 << 14)
+def name_of(path: Path) -> Name:
+    """Read what the header of a file says, if it may be a session."""
+    with suppress(SessionCompressError):
+        return reading.whose(path)[1] if any(handed([path])) else Name()
+    return Name()
+
+
+@_once(1 << 14)
+def _noted_id(journal: Path) -> str:
+    """Read the id that the newest run noted; empty if the journal does not end with a whole record of one."""
+    with suppress(OSError, ValueError, KeyError, TypeError, SessionCompressError):
+        refuse_linked(journal)
+        run = decode(last_line(journal))
+        return run.session_id if isinstance(run, RunRecord) else ""
+    return ""
+
+
+_journal = _once(2 * _MOST)(journals.load)
+"""Many sessions may have the same relatives."""
 
 
 class Relative(NamedTuple):
@@ -62,8 +101,9 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     """
     head = reading.head_in(session)
     name = reading.format_of(session, form, head).named(head)
-    stores = (stored(path, policy) for path in named_by(name, session.path, policy) if path != session.path)
-    return [each for each in stores if each.journal.runs]
+    paths = [path for path in _named_by(name, session.path, policy) if path != session.path]
+    found = [Relative(path, store, _journal(store.journal)) for path in paths for store in [store_at(path, policy)]]
+    return [each for each in found if each.journal.runs]
 
 
 def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack, Entry]]:
@@ -84,109 +124,31 @@ def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack
     return found
 
 
-def named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
+def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
     """Find the sessions that the header of a session names, and the headers of those, nearest first.
 
     The session itself may be among them: another one of its folder with the same header has the same relatives.
     """
-    names = [name]
-    found: dict[Path, None] = {}
+    # Near are the session's folder, and if it is one of an agent's all folders in which that one keeps sessions.
+    roots = [root for root in map(_real, table.agent_roots()) if session.is_relative_to(root)]
+    folders = (each for each in map(_real, table.agent_folders()) if any(map(each.is_relative_to, roots)))
+    near = [*dict.fromkeys([session.parent, *(folders if roots else ())])]
+    names, found = [name], dict[Path, None]()
     for each in names:
-        for path in _named(each, session, policy):
+        for path in _named(each, near, policy):
             if path not in found and len(found) <= _MOST:
                 found[path] = None
-                if (other := name_of(path)) not in names:
-                    names.append(other)
+                names += {name_of(path)}.difference(names)
     return list(found)
 
 
-class _Headers:
-    """What the headers of the sessions in a folder said at one moment, to be found by what they say."""
-
-    def __init__(self, folder: Path) -> None:
-        self.since = time.monotonic()
-        self.state = state_of(folder)
-        self.ids: dict[Path, str] = {}
-        self.with_id: defaultdict[str, list[Path]] = defaultdict(list)
-        self.of_file: defaultdict[str, list[Path]] = defaultdict(list)
-        with suppress(OSError):
-            for path in map(folder.joinpath, os.listdir(folder)):
-                name = name_of(path)
-                self.ids[path] = name.id
-                self.with_id[name.id].append(path)
-                for parent in name.parents:
-                    self.with_id[parent].append(path)
-                    self.of_file[_last_of(parent)].append(path)
-
-
-class Kin:
-    """Who in a folder goes on from whom, for a command that asks it of each session there.
-
-    The headers are read once and not for each session; again where a file came or went, or after a second: a user may
-    have been asked meanwhile, and an agent that has just begun a session may not have written its header before.
-    """
-
-    def __init__(self) -> None:
-        self._folders: dict[Path, _Headers] = {}
-
-    def of(self, session: Path, ids: Collection[str]) -> list[Path]:
-        """Find the sessions in a session's folder that have one of its ids, or name it as a parent, or one of those.
-
-        A fork in another folder is not looked for: that would be the whole disk.
-        """
-        folder = session.parent
-        headers = self._folders.get(folder)
-        if headers is None or time.monotonic() - headers.since >= _HEADER_SECONDS or headers.state != state_of(folder):
-            headers = self._folders[folder] = _Headers(folder)
-        found = {session}
-        known, called = list(set(ids) - {""}), [session.name]
-        asked = set(known)
-        while known or called:
-            more = headers.with_id.get(known.pop(), ()) if known else headers.of_file.get(called.pop(), ())
-            for path in more:
-                if path not in found:
-                    found.add(path)
-                    called.append(path.name)
-                    if (own := headers.ids[path]) and own not in asked:
-                        asked.add(own)
-                        known.append(own)
-        return sorted(found - {session})
-
-
-def state_of(path: Path) -> State:
-    """What tells a file from what it was before it changed; None if there is none."""
-    with suppress(OSError):
-        there = path.lstat()
-        return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
-    return None
-
-
-def name_of(path: Path) -> Name:
-    """Read what the header of a file says, if it may be a session; of a file that was not changed it is known."""
-    return _header(path, state_of(path))
-
-
-@lru_cache(maxsize=_MOST_FILES)
-def _header(path: Path, state: State) -> Name:
-    if state is not None and any(handed([path])):
-        with suppress(SessionCompressError):
-            return reading.whose(path)[1]
-    return Name()
-
-
-def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
+def _named(name: Name, near: Sequence[Path], policy: Policy) -> Iterator[Path]:
     """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
-    # Near are the session's folder, and if it is one of an agent's all folders in which that one keeps sessions.
-    roots = [Path(os.path.realpath(root)) for root in table.agent_roots()]
-    around = [root for root in roots if session.is_relative_to(root)]
-    folders = (Path(os.path.realpath(folder)) for folder in table.agent_folders()) if around else ()
-    near = dict.fromkeys([session.parent, *(folder for folder in folders if any(map(folder.is_relative_to, around)))])
-    for parent in name.parents:
-        # A parent is named by its file or by its id.
-        if not {"/", "\\"}.isdisjoint(parent) and "\0" not in parent:
-            path = Path(os.path.realpath(parent))
-            # Both may have been moved or cloned since.
-            yield path if path.parent in near else session.parent / _last_of(parent)
+    # A parent is named by its file or by its id.
+    for parent in [each for each in name.parents if not {"/", "\\"}.isdisjoint(each) and "\0" not in each]:
+        path = _real(parent)
+        # Both may have been moved or cloned since.
+        yield path if path.parent in near else near[0] / _last_of(parent)
     ids = {name.id, *name.parents} - {""}
     for folder in near if ids else ():
         there = store_at(folder / "session.jsonl", policy)
@@ -194,47 +156,48 @@ def _named(name: Name, session: Path, policy: Policy) -> Iterator[Path]:
         with suppress(OSError):
             names = sorted(os.listdir(there.folder))
         for file, owner in owners(there, (each for each in names if each.endswith(JOURNAL))):
-            journal = there.folder / file
             # In other folders only what ends with an id is opened.
-            opened = folder == session.parent or Path(owner).stem.endswith(tuple(ids))
-            if opened and _noted_id(journal, state_of(journal)) in ids:
+            is_likely = folder == near[0] or Path(owner).stem.endswith(tuple(ids))
+            if is_likely and _noted_id(there.folder / file) in ids:
                 yield folder / owner
+
+
+def _real(path: str | Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _last_of(parent: str) -> str:
     return parent.replace("\\", "/").rpartition("/")[2]
 
 
-@lru_cache(maxsize=_MOST_FILES)
-def _noted_id(journal: Path, state: State) -> str:
-    """Read the id that the newest run noted; empty if the journal does not end with a whole record of one."""
-    del state
-    with suppress(OSError, ValueError, KeyError, TypeError, SessionCompressError):
-        refuse_linked(journal)
-        run = decode(last_line(journal))
-        return run.session_id if isinstance(run, RunRecord) else ""
-    return ""
+def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
+    """Find the sessions in a session's folder that have one of its ids, or name it as a parent, or one of those.
+
+    A fork in another folder is not looked for: that would be the whole disk.
+    """
+    # The headers are read once for many sessions; again where a file came or went, or after a second: a user may have
+    # been asked meanwhile, and an agent that has just begun a session may not have written its header before.
+    named = _by_name(session.parent, state_of(session.parent), time.monotonic() // _HEADER_SECONDS)
+    found, asked, waiting = {session}, {""}, [session.name, *ids]
+    while waiting:
+        key = waiting.pop()
+        more = set() if key in asked else named.get(key, set()) - found
+        asked.add(key)
+        found |= more
+        waiting += [each for path in more for each in (path.name, name_of(path).id)]
+    return sorted(found - {session})
 
 
-def stored(path: Path, policy: Policy) -> Relative:
-    """Find a session's store. Raises what reading the journal raises."""
-    store = store_at(path, policy)
-    return Relative(path, store, _journal(store.journal, state_of(store.journal)))
-
-
-@lru_cache(maxsize=2 * _MOST)
-def _journal(path: Path, state: State) -> Journal:
-    """Read a journal: many sessions may have the same relatives."""
-    del state
-    return journals.load(path)
-
-
-class Markers(NamedTuple):
-    """In how many texts of a session a marker stands as we write it; how many in calls, and how many name nothing."""
-
-    texts: int = 0
-    in_calls: int = 0
-    nameless: int = 0
+@lru_cache(maxsize=1)
+def _by_name(folder: Path, *_: object) -> Mapping[str, set[Path]]:
+    """Find the sessions in a folder by their ids, and by the ids and the files of their parents."""
+    named = defaultdict[str, set[Path]](set)
+    with suppress(OSError):
+        for path in map(folder.joinpath, os.listdir(folder)):
+            name = name_of(path)
+            for key in (name.id, *map(_last_of, name.parents)):
+                named[key].add(path)
+    return named
 
 
 class Stranger(NamedTuple):
@@ -244,19 +207,7 @@ class Stranger(NamedTuple):
     key: OurKey
 
 
-def markers_of(session: OpenSession, form: str | None = None) -> Markers:
-    """Count a session's markers; none in what is no session. `form` names its format where it is known."""
-    found = [(block.kind, references(text)) for block, text in _marked(session, form)]
-    kinds = [kind for kind, _ in found]
-    return Markers(len(found), kinds.count(Kind.ARGUMENT), sum(not named for _, named in found))
-
-
 def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
-    """Find the texts with a marker as we write it that names what the session's own journal does not know."""
-    return unknown_to(journal, not_in_place(session, journal, form))
-
-
-def not_in_place(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
     """Find the texts with a marker as we write it in lines that the session's own journal does not know.
 
     What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
@@ -264,27 +215,36 @@ def not_in_place(session: OpenSession, journal: Journal, form: str | None = None
     of such a text: they are counted, and no command fails for them. Not even where a text cannot be read: then none
     is counted, since an exact restore and a check go by digests alone. A session without a journal has strangers alone.
     """
+    found = []
     try:
-        return [
-            Stranger(next(iter(references(text)), ""), (block.digest, block.kind, block.call))
-            for block, text in _marked(session, form, journal)
-            if not journal.runs or (references(text) and adds_up(text))
-        ]
-    except (ValueError, TypeError, LookupError, RecursionError):
+        reader = reading.format_of(session, form).reader()
+        for _, raw, whole in pieces_of(session.reader, session.size):
+            digest = sha256(raw).digest() if whole and PREFIX_BYTES in raw else b""
+            is_known = not digest or journal.rewriting(digest) is not None or journal.original(digest) is not None
+            entry = {} if is_known else parse(raw) or {}
+            for block in reader.line(raw, entry).blocks if entry else ():
+                text = value_at(entry, block.path) if block.marked else ""
+                named = references(text)
+                is_ours = stands_in(text, in_arguments=block.kind is Kind.ARGUMENT)
+                if is_ours and (not journal.runs or (named and adds_up(text))):
+                    found.append(Stranger(next(iter(named), ""), (block.digest, block.kind, block.call)))
+    except (Refused, ValueError, TypeError, LookupError, RecursionError):
         return []
+    return found
 
 
-def unknown_to(journal: Journal, strangers: Sequence[Stranger]) -> list[Stranger]:
-    """Keep those of the texts that a journal does not know, by what they name or by what they are."""
-    known = {xxh3[:FEWEST_DIGITS] for _, xxh3 in journal.references} if strangers else set()
-    return [each for each in strangers if each.reference[:FEWEST_DIGITS] not in known and each.key not in journal]
-
-
-def unknown_to_all(relatives: Iterable[Relative], strangers: Sequence[Stranger]) -> list[Stranger]:
-    """Keep those of the texts that no journal of a session's relatives knows."""
-    for each in relatives:
-        strangers = unknown_to(each.journal, strangers)
+def unknown_to(strangers: Sequence[Stranger], *known_by: Journal) -> list[Stranger]:
+    """Keep those of the texts that no journal knows, by what they name or by what they are."""
+    for journal in known_by if strangers else ():
+        known = {xxh3[:FEWEST_DIGITS] for _, xxh3 in journal.references}
+        rest = (each for each in strangers if each.key not in journal)
+        strangers = [each for each in rest if each.reference[:FEWEST_DIGITS] not in known]
     return list(strangers)
+
+
+def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
+    """Tell whether a journal, None if it cannot be read, may know one of the texts."""
+    return bool(strangers) and (journal is None or len(unknown_to(strangers, journal)) < len(strangers))
 
 
 def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> None:
@@ -293,28 +253,27 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     if not strangers:
         return
     relatives = [each for each in relatives_of(session, policy, form) if may_know(each.journal, strangers)]
-    unknown = unknown_to_all(relatives, strangers)
-    known, nameless = len(strangers) - len(unknown), sum(not each.reference for each in unknown)
+    unknown = unknown_to(strangers, *(each.journal for each in relatives))
+    nameless = sum(not each.reference for each in unknown)
     # The error begins with the whole path: the rest names what lies beside the session without it.
-    again, here = "'sessioncompress restore --from-markers", session.path.parent
-    files = f"{_seen_from(here, store.journal)} and {store.originals.name}"
+    again, here = "'sessioncompress restore --from-markers", f"{session.path.parent}/"
+    files = f"{store.journal} and {store.originals.name}".removeprefix(here)
     why = "its originals were not committed or copied with it, or it was renamed without them, or they were deleted"
     ways = []
-    if known:
+    if relatives:
         why = "it is a fork, copy or continuation of another session, or was renamed"
-        lie = f"The originals of {f'{known:,}' if unknown else 'all'} are in the store of "
-        lie += " and of ".join(_seen_from(here, each.session) for each in relatives)
-        ways.append(f"{lie}: {again}' with its path puts them back.")
+        known = f"{len(strangers) - len(unknown):,}" if unknown else "all"
+        places = " and of ".join(str(each.session).removeprefix(here) for each in relatives)
+        ways.append(f"The originals of {known} are in the store of {places}: {again}' with its path puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
             ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
     for pack, entry in packed_kin(session, form) if nameless < len(unknown) else ():
         place = pack.place(entry)
         why = "the session that it is a fork, copy or continuation of is packed"
         back = f"'sessioncompress unpack {quote(str(place))}' brings it back with its originals"
-        is_here = place == session.path
-        ways.append(f"{f'Move this one away; {back}' if is_here else f'{back}; then run this again'}.")
+        ways.append(f"Move this one away; {back}." if place == session.path else f"{back}; then run this again.")
     if nameless < len(unknown):
-        who = "another session has the others" if known else "the session it was, or is a copy of, still has them"
+        who = "another session has the others" if relatives else "the session it was, or is a copy of, still has them"
         ways.append(
             f"If {who}, {again} --originals OTHER PATH' puts them back; OTHER is the path of that session. If its two "
             f"files are elsewhere, put them here as {files}, or name their folder with --backup-dir. What 'clean' or "
@@ -333,62 +292,29 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     )
 
 
-def _seen_from(folder: Path, path: Path) -> str:
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
-
-
-def referring(
-    session: Path, ids: Collection[str], store: Store, journal: Journal | None, policy: Policy, kin: Kin
-) -> list[str]:
+def referring(session: Path, ids: Collection[str], store: Store, journal: Journal | None, policy: Policy) -> list[str]:
     """Name the sessions in a session's folder with markers that its originals alone can expand.
 
     `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
     """
-    relatives = cache(lambda name: named_by(name, session, policy))
+    relatives = cache(lambda name: _named_by(name, session, policy))
     found = []
-    for path in kin.of(session, ids):
-        own = store_at(path, policy).journal
-        left = _nameable(path, state_of(path), own, state_of(own))
+    for path in kin_of(session, ids):
+        left = _nameable(path, store_at(path, policy).journal)
         # Relatives are looked for only where they count.
         for relative in relatives(name_of(path)) if may_know(journal, left) else ():
-            if relative != path and store_at(relative, policy) != store:
+            if relative != path and (other := store_at(relative, policy)) != store:
                 with suppress(SessionCompressError):
-                    left = unknown_to(stored(relative, policy).journal, left)
-            if not left:
-                break
+                    left = unknown_to(left, _journal(other.journal))
         if may_know(journal, left):
             found.append(path.name)
     return found
 
 
-@lru_cache(maxsize=1 << 10)
-def _nameable(kin: Path, state: State, own: Path, of_own: State) -> Sequence[Stranger]:
-    """Find the texts of a session with a marker that names what its own journal does not know; read once."""
-    del state, of_own
-    with suppress(SessionCompressError), open_session(kin, writing=False) as session:
-        return [each for each in strangers_of(session, journals.load(own)) if each.reference]
+@_once(1 << 10)
+def _nameable(path: Path, journal: Path) -> list[Stranger]:
+    """Find the texts of a session with a marker that names what its own journal does not know."""
+    with suppress(SessionCompressError), open_session(path, writing=False) as session:
+        own = journals.load(journal)
+        return [each for each in unknown_to(strangers_of(session, own), own) if each.reference]
     return []
-
-
-def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
-    """Tell whether a journal, None if it cannot be read, may know one of the texts."""
-    return bool(strangers) and (journal is None or len(unknown_to(journal, strangers)) < len(strangers))
-
-
-def _marked(session: OpenSession, form: str | None, journal: Journal | None = None) -> Iterator[tuple[Block, str]]:
-    """Yield the texts in which a marker stands as we write it, but for lines that a journal knows; with the blocks."""
-    try:
-        reader = reading.format_of(session, form).reader()
-    except Refused:
-        return
-    for _, raw, whole in pieces_of(session.reader, session.size):
-        if not whole or PREFIX_BYTES not in raw:
-            continue
-        digest = sha256(raw).digest()
-        if journal and (journal.rewriting(digest) is not None or journal.original(digest) is not None):
-            continue
-        entry = parse(raw)
-        for block in reader.line(raw, entry).blocks if entry is not None else ():
-            text = value_at(entry or {}, block.path) if block.marked else ""
-            if stands_in(text, in_arguments=block.kind is Kind.ARGUMENT):
-                yield block, text

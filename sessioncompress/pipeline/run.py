@@ -14,7 +14,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.compressors.names import Index
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
-from sessioncompress.core.model import JsonPath
+from sessioncompress.core.model import JsonPath, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.pipeline import check, reading, summary, triage
@@ -144,9 +144,10 @@ class Run:
         """The texts, and the arguments of calls, with markers that are older than the journal."""
         if not self._journal.runs and any(block.marked for line in self._known.survey.lines for block in line.blocks):
             # Imported here because few sessions hold any.
-            from sessioncompress.pipeline.relatives import markers_of
+            from sessioncompress.pipeline.relatives import strangers_of
 
-            self._strangers, self._strange_calls, _ = markers_of(self._session, self._asked.form)
+            found = strangers_of(self._session, self._journal, self._asked.form)
+            self._strangers, self._strange_calls = len(found), sum(each.key[1] is Kind.ARGUMENT for each in found)
 
     def left_alone(self, status: Status, reason: str) -> CompressionStats:
         """Count a session in which nothing is due."""

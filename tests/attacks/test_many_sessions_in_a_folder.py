@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from sessioncompress.cli.main import main
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import relatives
-from sessioncompress.pipeline.relatives import Kin, name_of
+from sessioncompress.pipeline.relatives import kin_of, name_of
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import compress, write
@@ -55,6 +55,7 @@ def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", listdir)
+        patch.setattr(relatives, "_HEADER_SECONDS", 3600.0)
         run(*arguments)
     return found
 
@@ -123,14 +124,13 @@ def test_headers_are_looked_at_once_a_command(tmp_path: Path, monkeypatch: pytes
 def test_a_fork_that_comes_while_a_command_runs_is_seen(tmp_path: Path) -> None:
     """A folder in which a file came or went is looked at anew at once."""
     folder = many(tmp_path / "many", 1)
-    kin = Kin()
     path = folder / "session.jsonl"
     own = name_of(path).id
-    assert kin.of(path, {own}) == []
+    assert kin_of(path, {own}) == []
     fork = folder / "fork.jsonl"
     shutil.copy2(path, fork)
     os.utime(folder, ns=(0, os.stat(folder).st_mtime_ns + 1))
-    assert kin.of(path, {own}) == [fork]
+    assert kin_of(path, {own}) == [fork]
 
 
 def test_a_header_that_is_written_late_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,12 +139,11 @@ def test_a_header_that_is_written_late_is_seen(tmp_path: Path, monkeypatch: pyte
     path = folder / "session.jsonl"
     fork = folder / "fork.jsonl"
     fork.touch()
-    kin = Kin()
     own = name_of(path).id
-    assert kin.of(path, {own}) == []
+    assert kin_of(path, {own}) == []
     fork.write_bytes(path.read_bytes())
-    monkeypatch.setattr(relatives, "_HEADER_SECONDS", 0.0)
-    assert kin.of(path, {own}) == [fork]
+    monkeypatch.setattr(relatives, "_HEADER_SECONDS", 1e-9)
+    assert kin_of(path, {own}) == [fork]
 
 
 def test_kin_of_kin_are_found(tmp_path: Path) -> None:
@@ -154,5 +153,5 @@ def test_kin_of_kin_are_found(tmp_path: Path) -> None:
     PiSession(seed="second", header={"parentSession": str(path)}).opening().write(second)
     PiSession(seed="third", header={"parentSession": f"/elsewhere/{second.name}"}).opening().write(third)
     PiSession(seed="other").opening().write(tmp_path / "other.jsonl")
-    assert Kin().of(path, set()) == [second, third]
-    assert Kin().of(third, set()) == []
+    assert kin_of(path, set()) == [second, third]
+    assert kin_of(third, set()) == []

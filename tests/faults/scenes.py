@@ -24,7 +24,6 @@ from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stores import sessions_of, stored
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.policy.model import Compact
 from sessioncompress.store import commit, originals
 from sessioncompress.store.layout import store_in
@@ -119,7 +118,7 @@ def _with_a_gone_one(folder: Path, size: Size) -> Path:
 def _clean(path: Path) -> None:
     gone = [each.path for each in sessions_of(path.parent, lambda _: EAGER) if not os.path.lexists(each.path)]
     for each in plan_clean(stored([path.parent, *gone], lambda _: EAGER), lambda _: EAGER, Limits())[0]:
-        clean_one(each, Kin(), dry_run=False)
+        clean_one(each, dry_run=False)
 
 
 def _is_clean(path: Path) -> bool:

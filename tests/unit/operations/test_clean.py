@@ -21,7 +21,6 @@ from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_on
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stores import stored
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.relatives import Kin
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, HOMES, compress, snapshot, write
@@ -57,7 +56,7 @@ def clean(
 ) -> dict[str, CleanStats | None]:
     """Clean up under the paths; return what became of each session by its name."""
     holdings, _ = plan_clean(stored(paths, lambda _: policy), lambda _: policy, limits)
-    return {each.session.name: clean_one(each, Kin(), dry_run=dry_run) for each in holdings}
+    return {each.session.name: clean_one(each, dry_run=dry_run) for each in holdings}
 
 
 def run(*arguments: str | Path) -> Any:
@@ -440,7 +439,7 @@ def test_what_came_back_meanwhile_stays(folder: Path) -> None:
     ((decision,), _) = plan_clean([Found(path, named=True)], lambda _: EAGER, NOTHING)
     assert decision.deletes
     write(folder, copy)
-    found = clean_one(decision, Kin(), dry_run=False)
+    found = clean_one(decision, dry_run=False)
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.BACK)
     assert store_in(path).originals.exists()
@@ -459,7 +458,7 @@ def test_a_run_meanwhile_keeps_what_was_to_go_by_age(aged: Path) -> None:
         with path.open("ab") as file:
             file.write(session(PiSession(seed=str(limits))).bytes().split(b"\n", 1)[1])
         compress(path)
-        done = clean_one(planned[path], Kin(), dry_run=False)
+        done = clean_one(planned[path], dry_run=False)
         assert done is not None
         assert (done.deleted, done.cause, done.bytes_deleted) == (False, Cause.CHANGED, 0)
         assert store_in(path).originals.exists()
@@ -475,7 +474,7 @@ def test_a_run_on_a_gone_one_meanwhile(folder: Path) -> None:
     write(folder, copy + session(PiSession(seed="more")).bytes().split(b"\n", 1)[1])
     compress(path)
     path.unlink()
-    found = clean_one(decision, Kin(), dry_run=False)
+    found = clean_one(decision, dry_run=False)
     assert found is not None
     assert (found.deleted, found.cause) == (False, Cause.CHANGED)
     assert store_in(path).originals.exists()
@@ -599,7 +598,7 @@ def test_another_clean_up_was_faster(folder: Path) -> None:
     lose(folder / "session.jsonl")
     ((decision,), _) = plan_clean([Found(folder / "session.jsonl", named=True)], lambda _: EAGER, NOTHING)
     clean(folder / "session.jsonl")
-    assert clean_one(decision, Kin(), dry_run=False) is None
+    assert clean_one(decision, dry_run=False) is None
     assert list(folder.iterdir()) == []
 
 

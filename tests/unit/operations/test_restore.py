@@ -521,6 +521,27 @@ def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> N
     assert not store_in(fork).journal.exists()
 
 
+def test_what_a_session_and_its_fork_rewrote_one_after_the_other_comes_back_at_once(tmp_path: Path) -> None:
+    """The fork's store has what the parent's run left, and the parent's store has what stood there before."""
+    made = session()
+    path = compressed(tmp_path, made)
+    before = made.lines()
+    header = {**json.loads(before[0]), "id": "fork", "parentSession": str(path)}
+    first = json.dumps(header).encode() + b"\n"
+    was = split(path.read_bytes())
+    fork = write(tmp_path, b"".join([first, *was[1:]]), "fork.jsonl")
+    session(made)
+    made.compaction("All done.", made.ids[-1])
+    append(fork, turn(made))
+    compress(fork)
+    now = split(fork.read_bytes())
+    assert any(len({*each}) == 3 for each in zip(now[1 : len(was)], was[1:], before[1:], strict=True))
+    stats = restore_session(fork, from_markers=True)
+    assert stats.exact
+    assert f"from the originals of {path}" in stats.reason
+    assert split(fork.read_bytes()) == [first, *made.lines()[1:]]
+
+
 @pytest.mark.parametrize("named", ["nope.jsonl", ".", "plain.jsonl"])
 def test_originals_of_a_session_that_has_none_are_refused(tmp_path: Path, named: str) -> None:
     """Nothing is put back without a word; a session that is gone is no error where its originals lie there."""

@@ -1,0 +1,343 @@
+"""Restore what can be restored of a session that cannot be exact: whole lines, and elsewhere the values of markers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import cache, lru_cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from sessioncompress import errors
+from sessioncompress.core import text
+from sessioncompress.core.jsonl import Piece, parse, parse_any, pieces_of
+from sessioncompress.core.marker import PREFIX_BYTES
+from sessioncompress.core.model import JsonPath, Kind, Line, OurKey
+from sessioncompress.core.references import content_of
+from sessioncompress.core.splice import CannotSplice, splice
+from sessioncompress.core.text import counted, joined, not_there, strangers, unreadable
+from sessioncompress.formats.base import Entry, Format
+from sessioncompress.operations.show import of_another, original_of, recorded
+from sessioncompress.operations.verify import ChangedLine, Since, since_runs
+from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.relatives import Relative, refuse_if_marked, relatives_of, strangers_of, unknown_to
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import Policy
+from sessioncompress.store import damage
+from sessioncompress.store import journal as journals
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import size_of, store_of
+from sessioncompress.store.lock import OpenSession
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import LineRecord
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.restore import RestoreStats, Restoring
+
+_ANSWERED, _UNREAD = "\n", "\n\n"  # no entry has them as its id
+
+
+def whole_lines(
+    pieces: Callable[[], Iterable[Piece]],
+    form: Format,
+    swaps: Mapping[int, LineRecord],
+    originals: OriginalsReader,
+    journal: Path,
+) -> tuple[dict[int, LineRecord], set[int]]:
+    """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
+
+    A call's id that was cut in the call and its result comes back in all lines that name it, or in none. Raises Damaged
+    if an original is of another entry.
+    """
+
+    def ids(raw: bytes) -> list[str]:
+        line = reading.read_line(raw, form.reader())
+        return [*(call.id for call in line.calls), line.answers]
+
+    kept = {number: record for number, record in swaps.items() if record.place}
+    damaged: set[int] = set()
+    cut: dict[int, set[str]] = {}
+    for number, raw, whole in pieces():
+        record = kept.get(number) if whole else None
+        if record is None:
+            continue
+        try:
+            original = original_of(raw, record, originals, journal)
+        except errors.Unreadable:
+            damaged.add(number)
+            del kept[number]
+            continue
+        now, then = ids(raw), ids(original)
+        if len(now) != len(then):
+            raise of_another(journal)
+        if changed := {one for one, other in zip(now, then, strict=True) if one != other}:
+            cut[number] = changed
+    named = set[str]().union(*cut.values())
+    stuck: set[str] = set()
+    for number, raw, whole in pieces() if cut else ():
+        if whole and number not in kept:
+            stuck.update(named.intersection(ids(raw)))
+    while parted := [number for number, changed in cut.items() if changed & stuck]:
+        for number in parted:
+            stuck |= cut.pop(number)
+            del kept[number]
+    return kept, damaged
+
+
+class _Source:
+    """A store that gives originals: those of `whole` lines, and of markers. `unread` are lines that it should give."""
+
+    def __init__(self, of: Relative, form: Format, stream: Callable[[], Iterable[Piece]], opened: ExitStack) -> None:
+        if size_of(of.store.originals) is None:
+            raise damage.too_short(of.store.originals, 0, of.journal.store_size)
+        self.of, self.journal, self.where, self._form = of, of.journal, of.store.journal, form
+        self.originals = opened.enter_context(damage.SalvagingReader(of.store.originals))
+        # One line may have many marked values, and one text may stand for many values.
+        self._original = lru_cache(maxsize=2)(self._read)
+        self._replaced = cache(self._by_entry)
+        swaps = reading.RewrittenLines(self.journal)
+        deque(swaps.watch(stream()), maxlen=0)
+        self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.where)
+
+    def value(self, row: int) -> tuple[Kind, Any]:
+        """Read the original of a block record. Raises Damaged."""
+        line, block = self.journal.block(row)
+        return block.kind, recorded(self._original(line)[0], block, self.where)
+
+    def candidates(self, line: Line, key: OurKey) -> _Candidates:
+        """Find what a marker in a line may stand for. Raises Damaged."""
+        # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
+        # before a migration there may have been none.
+        ids = [_UNREAD, *(["", line.facts.copy_of or line.id] if line.id else [None])]
+        if any(call.name == key[2] for call in line.calls):
+            # Gemini CLI also moves a result from the message that answers a call into the one that makes it.
+            ids.append(_ANSWERED)
+        return {content: at for each in ids for content, at in self._replaced(key).get(each, {}).items()}
+
+    def _by_entry(self, key: OurKey) -> Mapping[str | None, _Candidates]:
+        """Find what a text replaced, by the ids of the entries. Under None is what it replaced in any entry."""
+        found = defaultdict[str | None, _Candidates](dict)
+        for row in self.journal.replaced(key):
+            line, block = self.journal.block(row)
+            if line.place is None:
+                continue
+            try:
+                original, ids = self._original(line)
+            except errors.Unreadable:
+                found[_UNREAD][block.xxh3, b""] = self, None
+                continue
+            content = content_of(recorded(original, block, self.where), block.kind)
+            for each in (*ids, None):
+                found[each].setdefault((block.xxh3, sha256(content).digest()), (self, row))
+        return found
+
+    def _read(self, record: LineRecord) -> tuple[Entry | None, tuple[str, ...]]:
+        assert record.place is not None
+        raw = self.originals.line(record.place, record.sha256)
+        line = reading.read_line(raw, self._form.reader())
+        # An agent copies results to and fro between an entry and the one that it makes of them.
+        answers = (_ANSWERED,) if (line.answers or line.facts.several) and not line.calls else ()
+        return parse_any(raw), (line.facts.copy_of or line.id, *answers)
+
+
+_Candidates = dict[tuple[str, bytes], tuple[_Source, int | None]]
+"""Contents by XXH3-64 and SHA-256: each with a source and the row of a block, which is None if it can't be read."""
+
+
+class _Restored:
+    """A session with what stores give back: each gets what the one before gave, in which it may know lines, too."""
+
+    def __init__(self, session: OpenSession, form: Format) -> None:
+        self._pieces, self._form = partial(pieces_of, session.reader, session.size), form
+        self.sources: list[_Source] = []
+        self.lines: dict[int, bytes] = {}
+        """The lines that changed, by their numbers; those in which values came back with their new SHA-256."""
+        self.given = Counter[_Source]()
+        self.lacking = self.unclear = 0
+        """The markers for which there is no original, and those for which there are several."""
+
+    def ask(self, stores: Iterable[Relative], opened: ExitStack) -> None:
+        """Find out what stores give back. Raises Damaged."""
+        for each in stores:
+            if each.journal.kept:
+                self.sources.append(_Source(each, self._form, self._stream, opened))
+        deque(self.written(), maxlen=0)
+
+    def _stream(self) -> Iterator[Piece]:
+        """Yield the session with the whole lines that come back."""
+        for number, raw, is_whole in self._pieces():
+            new = raw
+            for source in self.sources:
+                if record := source.whole.get(number):
+                    new = original_of(new, record, source.originals, source.where)
+            yield number, new, is_whole
+
+    def written(self) -> Iterator[bytes]:
+        """Yield every line as it is to be. Raises Damaged."""
+        for number, raw, is_whole in self._stream():
+            givers = [each for each in self.sources if number in each.whole]
+            new, others = raw, set[_Source]()
+            if is_whole and PREFIX_BYTES in raw:
+                new, others = self._with_values(number, raw, givers)
+            if givers or others:
+                self.lines[number] = sha256(new).digest() if others else b""
+                self.given.update({*givers, *others})
+            yield new
+
+    def _with_values(self, number: int, raw: bytes, givers: Sequence[_Source]) -> tuple[bytes, set[_Source]]:
+        """Put the originals of markers back into a line. What a store gave back is content for that one."""
+        later = self.sources[self.sources.index(givers[-1]) + 1 :] if givers else self.sources
+        line = reading.read_line(raw, self._form.reader(), ended=False)
+        values: dict[JsonPath, Any] = {}
+        others = set()
+        for block in line.blocks:
+            if not block.marked:
+                continue
+            key = block.digest, block.kind, block.call
+            found = {content: at for each in reversed(later) for content, at in each.candidates(line, key).items()}
+            known = [(source, row) for source, row in found.values() if row is not None]
+            if len(known) == 1 and len({xxh3 for xxh3, _ in found}) == 1:
+                ((source, row),) = known
+                kind, value = source.value(row)
+                # An image's marker is the text of the part that stands in its place: the whole part comes back.
+                values[block.path[:-1] if kind is Kind.IMAGE else block.path] = value
+                others.add(source)
+                continue
+            self.lacking += 1
+            self.unclear += len(known) > 1
+            for source in {source for source, row in found.values() if row is None}:
+                source.unread.add(number)
+        with suppress(CannotSplice):
+            return splice(raw, parse(raw), values)[0] if values else raw, others
+        return raw, set()
+
+    @property
+    def unreadable(self) -> set[int]:
+        """The lines of which nothing came back, since no store can read them."""
+        return set[int]().union(*(each.unread for each in self.sources)) - self.lines.keys()
+
+    def failed(self, own: Relative) -> Iterator[errors.Damaged]:
+        """Make the errors for the stores in which nothing can be read."""
+        for each in self.sources:
+            if each.unread and not self.given[each]:
+                remedy = damage.put_back(each.of.store.originals, each.journal.store_size)
+                yield errors.Damaged(
+                    f"nothing can be put back: {unreadable(each.unread)}",
+                    where=each.of.store.originals,
+                    state=errors.NOT_CHANGED,
+                    remedy=f"{remedy} Without one {damage.FORGET}" if each.of is own else remedy,
+                )
+
+    def stays(self) -> str:
+        """Describe the lines and the markers that can't be restored."""
+        one, several = "marker that could stand", "markers that could stand"
+        stay = f"for more than one original {'stays' if self.unclear == 1 else 'stay'}"
+        unclear = f"{counted(self.unclear, one, several)} {stay}" if self.unclear else ""
+        return joined(unreadable(self.unreadable), unclear)
+
+    def inexact(self, ours: Mapping[int, LineRecord], since: Since) -> str:
+        """Describe the rewritten lines that did not come back, or only in part; empty if all did."""
+        known, lines = len(ours) + len(since.changed), {*ours, *(each.line - 1 for each in since.changed)}
+        came = self.lines.keys() if -1 in lines else self.lines.keys() & lines
+        gone, never = max(known - len(came), 0), sum(record.place is None for record in ours.values())
+        values = [digest for digest in self.lines.values() if digest]
+        in_part = sum(all(each.journal.original(digest) is None for each in self.sources) for digest in values)
+        parts = [f"{gone:,} did not come back"] if gone else []
+        parts += [f"{in_part:,} came back in part"] if in_part else []
+        why = [f"{never:,} had no original"] if never else []
+        if in_part or gone > never + len(self.unreadable):
+            why.append("thinking and mirrors leave no marker")
+        of = f"of {known:,} rewritten lines " if known else ""
+        told = f"{of}{' and '.join(parts)}{f' ({joined(*why)})' if why else ''}: the session is not exact"
+        return told if parts else ""
+
+    def forms(self, ours: Mapping[int, LineRecord], journal: Journal) -> list[LineRecord]:
+        """Make records of its own rewritten lines that came back in part; not if another line may look the same."""
+        forms = defaultdict[bytes, set[LineRecord]](set)
+        for number in self.lines.keys() & ours.keys():
+            if (digest := self.lines[number]) and ours[number].place:
+                forms[digest].add(ours[number]._replace(rewritten=digest.hex()))
+        return [record for digest, (record, *more) in forms.items() if not more and journal.rewriting(digest) is None]
+
+
+def restore_by_markers(work: Restoring, originals: Path | None) -> RestoreStats:
+    """Restore what the session's own store and those of its relatives have; or what that of `originals` has.
+
+    Raises UsageError if that one has no store.
+    """
+    session, store, journal = work.session, work.store, work.journal
+    form = reading.format_of(session, work.form)
+    own = Relative(session.path, store, journal)
+    first = own if originals is None else _named(originals, work.policy)
+    is_own = bool(journal.runs) and first.store == store
+    since = _since(work)
+    ours: Mapping[int, LineRecord] = since.rewritten if is_own else {}
+    marked = unknown_to(strangers_of(session, journal, work.form), journal) if first is own else []
+    asked, family, failed = [first], list[Relative](), list[errors.Damaged]()
+    has_family = first is own
+    while True:
+        with ExitStack() as opened:
+            back = _Restored(session, form)
+            try:
+                back.ask(asked, opened)
+                if has_family and (failed or back.lacking or back.unreadable):
+                    has_family = False
+                    family = relatives_of(session, work.policy, work.form)
+                    asked += family
+                    if family:
+                        continue
+            except errors.Damaged as error:
+                if error.where in {each.where for each in failed}:
+                    raise
+                # It does not keep other stores from giving back.
+                failed.append(error)
+                asked = [each for each in asked if Path(error.where or "") not in each.store]
+                continue
+            left = unknown_to(marked, *(each.journal for each in family))
+            if not is_own and marked and len(left) == len(marked) and not failed:
+                refuse_if_marked(session, store, work.policy, work.form)
+            failed += back.failed(own)
+            stays, inexact = back.stays(), back.inexact(ours, since)
+            notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(store.originals)]
+            rest = joined(not_there(since.gone), *notes, strangers(len(left)))
+            if back.lines:
+                given = [(counted(number, "line", "lines"), each.of) for each, number in back.given.items()]
+                told = [f"{lines} from the originals of {of.session}" for lines, of in given if of in family]
+                reason = joined(*told, stays, inexact, rest)
+                with work.rewriting() as sink:
+                    for line in back.written():
+                        sink.write(line)
+                    done = work.commit(sink, len(back.lines), reason, undoes=(), forms=back.forms(ours, journal))
+            elif failed:
+                raise failed[0]
+            else:
+                nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
+                if is_own and not (stays or inexact):
+                    nothing = text.ALREADY_BUT if left else text.ALREADY
+                done = work.stats(Status.UNCHANGED, joined(nothing if back.sources else text.NONE_STORED, stays, rest))
+            return replace(done, exact=not (stays or inexact))
+
+
+def _named(originals: Path, policy: Policy) -> Relative:
+    store = store_of(originals.absolute(), policy)
+    journal = journals.load(store.journal)
+    if not journal.runs:
+        raise errors.UsageError(
+            f"{originals}, named by --originals, has no store: there is no journal {store.journal}",
+            state=errors.NOT_CHANGED,
+            remedy="Name the session, or its old path if it was moved. If it had a backup folder, name that with "
+            "--backup-dir.",
+        )
+    return Relative(originals, store, journal)
+
+
+def _since(work: Restoring) -> Since:
+    with suppress(errors.Unreadable):
+        return since_runs(work.session, work.journal, work.store.originals, work.form)
+    # Which lines were changed can't be known.
+    rewritten, missing, _ = reading.find(work.session, work.journal)
+    return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))
