@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
+from typing import Any, NamedTuple
 
 from sessioncompress import errors
 from sessioncompress.core import text
@@ -24,19 +22,16 @@ from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.show import of_another, original_of, recorded
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.relatives import Relative, refuse_if_marked, relatives_of, strangers_of, unknown_to
-from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import damage
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import size_of, store_of
+from sessioncompress.store.layout import Store, size_of, store_of
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
-
-if TYPE_CHECKING:
-    from sessioncompress.operations.restore import RestoreStats, Restoring
 
 _ANSWERED, _UNREAD = "\n", "\n\n"  # no entry has them as its id
 
@@ -99,8 +94,7 @@ class _Source:
         # One line may have many marked values, and one text may stand for many values.
         self._original = lru_cache(maxsize=2)(self._read)
         self._replaced = cache(self._by_entry)
-        swaps = reading.RewrittenLines(self.journal)
-        deque(swaps.watch(stream()), maxlen=0)
+        swaps = reading.rewritten_among(stream(), self.journal)
         self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.where)
 
     def value(self, row: int) -> tuple[Kind, Any]:
@@ -264,19 +258,35 @@ class _Restored:
         return [record for digest, (record, *more) in forms.items() if not more and journal.rewriting(digest) is None]
 
 
-def restore_by_markers(work: Restoring, originals: Path | None) -> RestoreStats:
-    """Restore what the session's own store and those of its relatives have; or what that of `originals` has.
+class Back(NamedTuple):
+    """What comes back: the lines of the session with it, how many of them changed, and what is to be said of the rest.
+
+    `forms` are records of rewritten lines that came back in part.
+    """
+
+    lines: Iterable[bytes]
+    restored: int
+    reason: str
+    is_exact: bool
+    forms: Sequence[LineRecord] = ()
+
+
+@contextmanager
+def by_markers(
+    session: OpenSession, store: Store, journal: Journal, policy: Policy, form_name: str | None, originals: Path | None
+) -> Iterator[Back]:
+    """Find what the session's own store and those of its relatives have; or what that of `originals` has.
 
     Raises UsageError if that one has no store.
     """
-    session, store, journal = work.session, work.store, work.journal
-    form = reading.format_of(session, work.form)
+    form = reading.format_of(session, form_name)
     own = Relative(session.path, store, journal)
-    first = own if originals is None else _named(originals, work.policy)
-    is_own = bool(journal.runs) and first.store == store
-    since = _since(work)
-    ours: Mapping[int, LineRecord] = since.rewritten if is_own else {}
-    marked = unknown_to(strangers_of(session, journal, work.form), journal) if first is own else []
+    first = own if originals is None else _named(originals, policy)
+    since = Since(RewrittenLines(journal))
+    if is_own := bool(journal.runs) and first.store == store:
+        since = _since(session, store, journal, form_name)
+    ours = since.rewritten
+    marked = unknown_to(strangers_of(session, journal, form_name), journal) if first is own else []
     asked, family, failed = [first], list[Relative](), list[errors.Damaged]()
     has_family = first is own
     while True:
@@ -286,7 +296,7 @@ def restore_by_markers(work: Restoring, originals: Path | None) -> RestoreStats:
                 back.ask(asked, opened)
                 if has_family and (failed or back.lacking or back.unreadable):
                     has_family = False
-                    family = relatives_of(session, work.policy, work.form)
+                    family = relatives_of(session, policy, form_name)
                     asked += family
                     if family:
                         continue
@@ -299,27 +309,25 @@ def restore_by_markers(work: Restoring, originals: Path | None) -> RestoreStats:
                 continue
             left = unknown_to(marked, *(each.journal for each in family))
             if not is_own and marked and len(left) == len(marked) and not failed:
-                refuse_if_marked(session, store, work.policy, work.form)
+                refuse_if_marked(session, store, policy, form_name)
             failed += back.failed(own)
             stays, inexact = back.stays(), back.inexact(ours, since)
             notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(store.originals)]
             rest = joined(not_there(since.gone), *notes, strangers(len(left)))
+            is_exact = not (stays or inexact)
             if back.lines:
                 given = [(counted(number, "line", "lines"), each.of) for each, number in back.given.items()]
                 told = [f"{lines} from the originals of {of.session}" for lines, of in given if of in family]
                 reason = joined(*told, stays, inexact, rest)
-                with work.rewriting() as sink:
-                    for line in back.written():
-                        sink.write(line)
-                    done = work.commit(sink, len(back.lines), reason, undoes=(), forms=back.forms(ours, journal))
-            elif failed:
+                yield Back(back.written(), len(back.lines), reason, is_exact, back.forms(ours, journal))
+                return
+            if failed:
                 raise failed[0]
-            else:
-                nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
-                if is_own and not (stays or inexact):
-                    nothing = text.ALREADY_BUT if left else text.ALREADY
-                done = work.stats(Status.UNCHANGED, joined(nothing if back.sources else text.NONE_STORED, stays, rest))
-            return replace(done, exact=not (stays or inexact))
+            nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
+            if is_own and is_exact:
+                nothing = text.ALREADY_BUT if left else text.ALREADY
+            yield Back((), 0, joined(nothing if back.sources else text.NONE_STORED, stays, rest), is_exact)
+            return
 
 
 def _named(originals: Path, policy: Policy) -> Relative:
@@ -335,9 +343,9 @@ def _named(originals: Path, policy: Policy) -> Relative:
     return Relative(originals, store, journal)
 
 
-def _since(work: Restoring) -> Since:
+def _since(session: OpenSession, store: Store, journal: Journal, form_name: str | None) -> Since:
     with suppress(errors.Unreadable):
-        return since_runs(work.session, work.journal, work.store.originals, work.form)
+        return since_runs(session, journal, store.originals, form_name)
     # Which lines were changed can't be known.
-    rewritten, missing, _ = reading.find(work.session, work.journal)
+    rewritten, missing, _ = reading.find(session, journal)
     return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))

@@ -91,10 +91,17 @@ def restore_session(
             command = Command.RESTORE_LINES if keep_checkpoints else Command.RESTORE_RUN if run else Command.RESTORE
             return _Exactly(session, store, journal, policy, form, command=command, run=run, dry_run=dry_run).restore()
         # Imported here, as below, because few sessions need it.
-        from sessioncompress.operations.markers import restore_by_markers
+        from sessioncompress.operations.markers import by_markers
 
         work = Restoring(session, store, journal, policy, form, command=Command.RESTORE_MARKERS)
-        return restore_by_markers(work, originals)
+        with by_markers(session, store, journal, policy, form, originals) as back:
+            if not back.restored:
+                return replace(work.stats(Status.UNCHANGED, back.reason), exact=back.is_exact)
+            with work.rewriting() as sink:
+                for line in back.lines:
+                    sink.write(line)
+                done = work.commit(sink, back.restored, back.reason, undoes=(), forms=back.forms)
+            return replace(done, exact=back.is_exact)
 
 
 def put_back_since(path: Path, policy: Policy) -> str:
