@@ -101,7 +101,7 @@ def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
         if number in standing:
             state = State.PARTLY if standing.touched(number) else State.IN_PLACE
             in_store, waiting = waiting, 0
-        found.append(SessionRun(path, run.name, run.at, command, state, saved, saved - in_store))
+        found.append(SessionRun(path, run.id, run.at, command, state, saved, saved - in_store))
     return found
 
 

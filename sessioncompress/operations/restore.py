@@ -112,9 +112,9 @@ def put_back_since(path: Path, policy: Policy) -> str:
     with open_session(path, writing=False) as session:
         journal = journals.load(store_of(session.path, policy).journal)
         run = left_by(session, journal)
-        if run is None or run.command.startswith(Command.RESTORE) or journal.standing.named(run.name):
+        if run is None or run.command.startswith(Command.RESTORE) or journal.standing.named(run.id):
             return ""
-        return f"it is as run {run.name} left it, which was undone since: somebody put it back"
+        return f"it is as run {run.id} left it, which was undone since: somebody put it back"
 
 
 class Restoring:
@@ -199,7 +199,7 @@ class _Exactly(Restoring):
             return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
         runs = journal.standing.named(self.run) if self.run else None
         if runs is not None and not runs:
-            known = any(each.name == self.run for each in journal.runs)
+            known = any(each.id == self.run for each in journal.runs)
             why = "was undone already" if known else "did not change it"
             return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
         taking: Sequence[CheckpointRecord] = journal.checkpoints if runs is None else journal.checkpoints_of(runs)

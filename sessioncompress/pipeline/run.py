@@ -294,7 +294,7 @@ class Run:
         if isinstance(sink, DryRun):
             return stats
         committed = sink.commit(sealed(applied.encoded(), run))
-        return replace(stats, compressed_size=committed.size, run=run.name)
+        return replace(stats, compressed_size=committed.size, run=run.id)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""

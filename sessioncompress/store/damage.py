@@ -73,19 +73,14 @@ def refuse_if_of_another(store: Store, journal: Journal) -> None:
     """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
 
     Cutting it off would leave a frame without its end, and no line in it could be read again. The last run's originals
-    are compared with its SHA-256; of a journal of version 0.1.0 only what follows is looked at: a frame, or the nothing
-    that a power cut leaves where one was to be.
+    are compared with its SHA-256.
     """
     last = next(((run, start) for run, start in reversed(list(journal.spans)) if run.store_size > start), None)
     if last is None:
         return
     run, start = last
     with disk.closing(open_file(store.originals)) as fd:
-        if run.originals_sha256:
-            belongs = disk.sha256_of(fd, start, run.store_size) == run.originals_sha256
-        else:
-            following = os.pread(fd, len(FRAME_MAGIC), run.store_size)
-            belongs = FRAME_MAGIC.startswith(following) or not following.strip(b"\0")
+        belongs = disk.sha256_of(fd, start, run.store_size) == run.originals_sha256
     if not belongs:
         raise Damaged(
             f"it is not the journal of {store.originals.name}, which does not end or continue where the journal says",

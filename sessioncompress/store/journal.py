@@ -99,7 +99,7 @@ class Standing:
         self._last = run
         if not run.is_restore:
             self._in_place[number] = None
-            self._named.setdefault(run.name, []).append(number)
+            self._named.setdefault(run.id, []).append(number)
             if not run.writes_checkpoint:
                 self._rewriting.append(number)
         elif run.command == Command.RESTORE_MARKERS and run.undoes:
@@ -452,7 +452,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
             if isinstance(record, RunRecord):
                 body, written = records.unsealed(raw)
                 seal.update(body)
-                # A run of version 0.1.0 has no seal, which says nothing. One that counts its records was sealed.
+                # Without a seal there is nothing to say, unless it was taken out: one that counts its records had one.
                 if written != seal.hexdigest().encode() and (written or record.records is not None):
                     journal.broken = journal.broken or number
                 seal = sha256()

@@ -62,7 +62,6 @@ class Command(StrEnum):
 
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
-_NAME = re.compile(r"[0-9]{0,8}-[0-9]{0,6}(?:-[0-9a-f]{4})?")
 _COMMAND = re.compile(r"[a-z -]{1,40}")
 
 UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
@@ -138,14 +137,14 @@ class RunRecord(NamedTuple):
     """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then.
 
     `records` says how many of lines and of blocks it added to the journal; `originals_sha256` what it
-    appended to the originals comes to; `session_id` is that of the session's header. A journal of version 0.1.0 has
-    none of these.
+    appended to the originals comes to; `session_id` is that of the session's header.
 
     `modified` is the session's modification time, in nanoseconds since 1970; a run that restored has none. `digest` is
     the XXH3-128 of the session as the run left it, in hex; the first ones noted none.
 
-    `id` is that of the command's run, the same in all sessions that it wrote, and `command` names what it did here. A
-    run that restored says in `undoes` the names of the runs that it took back; None where all.
+    `id` is that of the command's run, the same in all sessions that it wrote; one that restored has none. `command`
+    names what it did here. A run that restored says in `undoes` the names of the runs that it took back; None where
+    all.
 
     `again` is only read. The first runs did not repeat a line record that an earlier run had written: they named its
     row there, in ranges of a first row and a number.
@@ -171,21 +170,14 @@ class RunRecord(NamedTuple):
     undoes: tuple[str, ...] | None = None
 
     @property
-    def name(self) -> str:
-        """What a user calls the run: its id, or its time where an older version gave it none."""
-        digits = "".join(filter("0123456789".__contains__, self.at[:20]))
-        return self.id or f"{digits[:8]}-{digits[8:14]}"
-
-    @property
     def is_restore(self) -> bool:
         """Return true if the run took others back."""
-        # Behind a restore a checkpoint's record has `restored`, too. It counts what the session holds, a restore not.
-        return self.command.startswith(Command.RESTORE) if self.command else self.restored and not self.stats
+        return self.command.startswith(Command.RESTORE)
 
     @property
     def writes_checkpoint(self) -> bool:
         """Return true if the run wrote a checkpoint, and rewrote no line."""
-        return self.command in (Command.COMPACT, Command.BRANCH) if self.command else self.records == (0, 0)
+        return self.command in (Command.COMPACT, Command.BRANCH)
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
@@ -353,7 +345,7 @@ def decode(raw: bytes) -> Record:
         kept = record.get("preserveData")
         preserved = orjson.dumps(kept).decode() if isinstance(kept, dict) else ""
         model, trigger = (str(record.get(name, "")) for name in ("model", "trigger"))
-        goal = _matching(_COMMAND, record.get("goalMethod"))
+        goal = str(record.get("goalMethod", ""))
         summary = record.get("summarySha256", "")
         summary = _hex(summary, _DIGEST_DIGITS) if summary else ""
         whole = CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, summary=summary)
@@ -384,6 +376,8 @@ def readable(run: RunRecord, journal: Path) -> RunRecord:
 
 
 def _run_record(record: Mapping[str, Any]) -> RunRecord:
+    if "command" not in record:
+        raise ValueError(f"version {record['version']} wrote it, and only stores of version 1.0 and later are read")
     counts, stats, undoes = record.get("records"), dict(record["stats"]), record.get("undoes")
     # Later runs count on these two.
     for name in ("turns", UNKNOWN_IN_CALLS):
@@ -403,10 +397,10 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
         session_id=str(record.get("sessionId", "")),
         modified=_count(record.get("modifiedNs", 0), _TIMES),
         digest=_hex(record["compressedXxh3"], _REPLACEMENT_DIGITS) if "compressedXxh3" in record else "",
-        id=_matching(_ID, record.get("id")),
-        command=_matching(_COMMAND, record.get("command")),
+        id=_matching(_ID, record["id"]) if "id" in record else "",
+        command=_matching(_COMMAND, record["command"]),
         again=tuple((_count(first), _count(number)) for first, number in record.get("again", ())),
-        undoes=tuple(_matching(_NAME, each) for each in undoes) if isinstance(undoes, list) else None,
+        undoes=None if undoes is None else tuple(_matching(_ID, each) for each in undoes),
     )
 
 
@@ -415,8 +409,10 @@ def _place(record: Mapping[str, Any]) -> Place:
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str:
-    """Read a name of ours; what another program wrote there instead counts as none."""
-    return value if isinstance(value, str) and pattern.fullmatch(value) else ""
+    """Read a name of ours, which is compared and printed."""
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise ValueError(f"not a name of ours: {value!r}")
+    return value
 
 
 def _count(value: Any, allowed: range = _COUNTS) -> int:

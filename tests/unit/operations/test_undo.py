@@ -404,29 +404,3 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
         assert restore_session(path, run=run, dry_run=True).status is Status.WOULD_RESTORE
     assert restore_session(path, run=THREE).reason == f"the run {THREE} did not change it"
     assert snapshot(path) == before
-
-
-def test_a_journal_of_an_older_version(tmp_path: Path) -> None:
-    """Its runs are named by their times."""
-    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
-    journal = store_in(path).journal
-    lines = [json.loads(line) for line in journal.read_bytes().splitlines()]
-    run = lines[-1]
-    for key in ("id", "command", "sha256", "records"):
-        del run[key]
-    journal.write_bytes(b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines))
-    name = run["at"].replace("-", "").replace(":", "").replace("T", "-").removesuffix("Z")
-    assert states(path) == {name: State.IN_PLACE}
-    undo(path, name)
-    assert path.read_bytes() == made.bytes()
-
-
-@pytest.mark.parametrize("odd", ["../../etc/passwd", "\x1b[2J", 7, None, ["20260101-000001-0000"], "20260101"])
-def test_an_odd_id_counts_as_none(odd: object, tmp_path: Path) -> None:
-    """A stranger may have written it: it is compared and printed, and only in our form."""
-    path, _, _ = grown(tmp_path, (EAGER,), (ONE,))
-    journal = store_in(path).journal
-    raw = journal.read_bytes().replace(json.dumps(ONE).encode(), json.dumps(odd).encode())
-    journal.write_bytes(raw)
-    (name,) = states(path)
-    assert set(name) <= set("0123456789-")

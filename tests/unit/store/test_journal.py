@@ -15,7 +15,7 @@ from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.layout import Lengths
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, RunRecord
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, LineRecord, RunRecord
 
 SHA = "ab" * 32
 LINE = LineRecord(SHA, Place(0, 7, 99), "cd" * 32)
@@ -42,6 +42,8 @@ RUN = RunRecord(
     store_size=20,
     boundary=3,
     stats={"turns": 2},
+    id="20260302-090000-0001",
+    command=Command.COMPRESS,
 )
 
 
@@ -119,13 +121,25 @@ def test_users_meet_camel_case() -> None:
         "storeSize",
         "boundary",
         "stats",
+        "id",
+        "command",
     }
 
 
-def test_a_run_that_notes_what_nothing_reads_any_more_is_read() -> None:
-    """Version 0.1.0 noted the commit that was checked out."""
-    older = json.dumps({**json.loads(RUN.encode()), "head": "34" * 20}) + "\n"
-    assert parsed(LINE.encode() + older.encode()).runs == [RUN]
+def test_a_journal_of_before_version_1_is_refused_by_name() -> None:
+    """It names no commands, and none was published."""
+    older = {**json.loads(RUN.encode()), "version": "0.1.0"}
+    del older["command"]
+    with pytest.raises(Damaged, match=r"version 0\.1\.0 wrote it, and only stores of version 1\.0 and later are read"):
+        parsed(LINE.encode() + json.dumps(older).encode() + b"\n")
+
+
+@pytest.mark.parametrize("odd", ["../../etc/passwd", "\x1b[2J", 7, None, ["20260101-000001-0000"], "20260101"])
+@pytest.mark.parametrize("key", ["id", "command"])
+def test_an_odd_name_is_no_record_of_ours(key: str, odd: object) -> None:
+    """A stranger may have written it, and it is compared and printed."""
+    with pytest.raises(Damaged, match="not a name of ours"):
+        parsed(LINE.encode() + json.dumps({**json.loads(RUN.encode()), key: odd}).encode() + b"\n")
 
 
 PATHS = [
@@ -293,7 +307,7 @@ def test_a_block_is_ours_by_digest_kind_and_call() -> None:
 
 def test_a_restore_is_a_run_of_its_own() -> None:
     """So that the next one knows."""
-    back = RunRecord("2026", "0.1", {}, 50, 100, 20, 0, {}, restored=True)
+    back = RUN._replace(restored=True, command=Command.RESTORE)
     assert parsed(RUN.encode() + back.encode()).restored
     assert not parsed(back.encode() + RUN.encode()).restored
 
@@ -324,7 +338,7 @@ def test_of_the_runs_in_between_only_what_they_added_is_kept() -> None:
 
 def naming(*again: tuple[int, int]) -> bytes:
     """Write the record of a run of the first form: it names rows of records that earlier runs had written."""
-    record = json.loads(RUN._replace(store_size=0).encode())
+    record = json.loads(RUN._replace(store_size=0, id="").encode())
     return json.dumps(record | {"again": again}).encode() + b"\n"
 
 
@@ -373,7 +387,7 @@ def test_the_time_grows_with_the_rows_that_runs_name() -> None:
 
 def of_checkpoints(number: int) -> bytes:
     """Write the journal of so many checkpoints."""
-    run = RUN._replace(store_size=0).encode()
+    run = RUN._replace(store_size=0, id="").encode()
     made = (CheckpointRecord("pi", "extractive", "tokens", (f"{each:064x}",), (), (9, 5)) for each in range(number))
     return b"".join(record.encode() + run for record in made)
 

@@ -16,6 +16,7 @@ from sessioncompress.store.originals import Place
 from sessioncompress.store.records import (
     BlockRecord,
     CheckpointRecord,
+    Command,
     LineRecord,
     RunRecord,
     decode,
@@ -24,6 +25,7 @@ from sessioncompress.store.records import (
 )
 
 MOST = (1 << 62) - 1
+ID = "20260302-090000-0001"
 COUNT = st.sampled_from([0, 1, 1 << 32, 1 << 53, MOST]) | st.integers(0, MOST)
 TIME = st.sampled_from([0, 1, -1, 1 << 62, -(1 << 63), (1 << 63) - 1]) | st.integers(-(1 << 63), (1 << 63) - 1)
 TEXT = st.text(max_size=40) | st.sampled_from(["", "\x00", '"\\', "\u2028", "漢", "\U0010ffff", "a/b~c~1", "x" * 9000])
@@ -70,6 +72,8 @@ RUN = st.builds(
     originals_sha256=st.just("") | SHA,
     session_id=TEXT.filter(lambda each: len(each) <= 1024),
     modified=TIME,
+    id=st.just(ID),
+    command=st.sampled_from(Command).map(str),
 ).map(lambda fields: RunRecord(**fields))  # not by the class itself: what is not named stays as it is without
 
 
@@ -82,7 +86,9 @@ def test_what_is_written_is_read(record: LineRecord | BlockRecord | RunRecord) -
     assert reads_back(raw) == (len(raw) <= 64 * 1024)
 
 
-RECORD = RunRecord("2026-03-02T09:00:00Z", "0.3.0", {}, 100, 50, 20, 3, {"turns": 2}, modified=1)
+RECORD = RunRecord(
+    "2026-03-02T09:00:00Z", "1.0.0", {}, 100, 50, 20, 3, {"turns": 2}, modified=1, id=ID, command="compress"
+)
 JOURNAL = Path("s.refs.jsonl")
 
 

@@ -20,7 +20,7 @@ _KEY = b',"sha256":"'
 
 
 def test_a_flip_in_the_key_of_a_seal_is_found(tmp_path: Path) -> None:
-    """The run then seems to have no seal, as one of version 0.1.0: but it counts its records, which that did not."""
+    """The run then seems to have no seal, but it counts its records, and every run that does has one."""
     path = SCENES[1].prepare(tmp_path, SIZES[0])
     compress(path)
     journal = store_in(path).journal
@@ -43,7 +43,7 @@ def record(name: str) -> bytes:
 
 def sealed_run(*names: str) -> bytes:
     """Return the record of a run that wrote these line records."""
-    run = RunRecord("2026", "0.1", {}, 100, 50, 0, 0, {}, records=(len(names), 0))
+    run = RunRecord("2026", "1.0", {}, 100, 50, 0, 0, {}, records=(len(names), 0), command="compress")
     return list(sealed(map(record, names), run))[-1]
 
 
