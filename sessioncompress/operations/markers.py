@@ -19,6 +19,7 @@ from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, joined, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
+from sessioncompress.operations.checkpoints import before_all
 from sessioncompress.operations.show import of_another, original_of, recorded
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading
@@ -311,7 +312,8 @@ def by_markers(
             if not is_own and marked and len(left) == len(marked) and not failed:
                 refuse_if_marked(session, store, policy, form_name)
             failed += back.failed(own)
-            stays, inexact = back.stays(), back.inexact(ours, since)
+            stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
+            inexact = back.inexact(ours, since)
             notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(store.originals)]
             rest = joined(not_there(since.gone), *notes, strangers(len(left)))
             is_exact = not (stays or inexact)

@@ -265,7 +265,9 @@ class _Exactly(Restoring):
         marked = relatives.unknown_to(standing, journal)
         family = relatives.relatives_of(session, self.policy, self.form) if marked else []
         left = relatives.unknown_to(marked, *(each.journal for each in family))
-        copies = text.staying(sum(each.key in journal for each in standing), "that the agent copied")
+        # Those in changed lines are named with them.
+        number = 0 if since.changed else sum(each.key in journal for each in standing)
+        copies = text.staying(number, "that the agent copied")
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         return joined(copies, of_relatives, strangers(len(left)))
 
@@ -284,9 +286,9 @@ class _Exactly(Restoring):
         for number, row in found.rows.items():
             numbers.setdefault(row, set()).add(number)
         for row, equal in numbers.items():
-            made = journal.rewritings(bytes.fromhex(journal.line(row).rewritten))
+            made = self._makers(journal.line(row).rewritten)
             mine = [each for each in made if journal.run_of(each) in runs]
-            at, by = equal, row
+            at, by = equal, made[-1]
             if len(equal) > 1 and mine and any(journal.run_of(each) in others for each in made):
                 # Which of identical lines a run rewrote the records of its values say.
                 at, by = {block.line for each in mine for block in journal.blocks_of(each)}, mine[-1]
@@ -320,9 +322,14 @@ class _Exactly(Restoring):
                 return None
             is_on_top = is_on_top and is_mine
             before = record.sha256 if is_on_top else before
-            earlier = (each for each in journal.rewritings(bytes.fromhex(record.sha256)) if each < at)
-            at = max(earlier, default=-1) if record.edit else -1
+            earlier = [each for each in self._makers(record.sha256) if each < at] if record.edit else []
+            at = earlier[-1] if earlier else -1
         return LineRecord(before, journal.place(original, bytes.fromhex(before)), stands)
+
+    def _makers(self, rewritten: str) -> list[int]:
+        """Find the records of a rewritten line, in their order: if a run that stands made it, no others count."""
+        made = self.journal.rewritings(bytes.fromhex(rewritten))
+        return list(filter(self.journal.stands, made)) or made
 
     def _has_row_before(self, row: int, original: bytes, runs: frozenset[int]) -> bool:
         """Tell whether one of these runs rewrote a line of the same original before a record says so of another."""

@@ -380,6 +380,7 @@ def test_where_lines_cannot_go_back_the_summary_stays_and_all_else_comes_back(
         assert not done.exact
         assert "1 checkpoint is no longer as we wrote it" in done.reason
         assert path.read_bytes() == there
+    assert not restore_session(path, from_markers=True).exact
     refuses(path)
 
 

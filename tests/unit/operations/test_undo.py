@@ -294,6 +294,33 @@ def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_
     assert path.read_bytes() == data + grown_by
 
 
+@pytest.mark.parametrize("order", [(TWO, ONE), (ONE, TWO)])
+def test_equal_lines_come_back_run_by_run(order: tuple[str, str], tmp_path: Path) -> None:
+    """Each of the runs rewrote one of them: which one the records of its values say, of the runs in place."""
+    call = {"id": "call_same", "type": "function", "function": {"name": "bash", "arguments": '{"command": "tail"}'}}
+    log = "\n".join(f"INFO row {at} value={at * 919 % 1000} station={at * 31 % 97}" for at in range(120))
+    entries = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": log, "tool_call_id": "call_same"},
+        {"role": "assistant", "content": "Done."},
+    ]
+    part = [json.dumps(each).encode() + b"\n" for each in entries]
+    asked = [
+        b'{"role": "user", "content": "Part %d?"}\n{"role": "assistant", "content": "Yes."}\n' % at for at in range(6)
+    ]
+    first, more = b"".join([asked[0], *part, *asked[1:3]]), b"".join([asked[3], *part, *asked[4:]])
+    path = write(tmp_path, first)
+    compress(path, EAGER, run_id=ONE)
+    path.write_bytes(path.read_bytes() + more)
+    compress(path, EAGER, run_id=TWO)
+    now = split(path.read_bytes())
+    assert max(now.count(line) for line in now if b"[[sessioncompress: " in line) == 2
+    for run in order:
+        assert undo(path, run).reason == ""
+    assert path.read_bytes() == first + more
+    assert restore_session(path).status is Status.UNCHANGED
+
+
 def test_what_changed_behind_an_undo_is_the_agents_own(tmp_path: Path) -> None:
     """Only where a line stands there as the run wrote it, others that are not there were changed."""
     path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
