@@ -174,8 +174,10 @@ def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
         return ""
     one = len(numbers) == 1
     which = f"line {listed(numbers)} was" if one else f"lines {listed(numbers)} were"
-    found = list(dict.fromkeys(refs))[:_MOST_REFS]
-    shown = f" ('sessioncompress show REF' prints what was in it: {', '.join(found)})" if found else ""
+    found = list(dict.fromkeys(refs))
+    more = f" and {len(found) - _MOST_REFS:,} more" if len(found) > _MOST_REFS else ""
+    refs = ", ".join(found[:_MOST_REFS]) + more
+    shown = f" ('sessioncompress show REF PATH' prints what was in it: {refs})" if found else ""
     return f"the rewritten {which} changed since by another program, and {'stays' if one else 'stay'}{shown}"
 
 

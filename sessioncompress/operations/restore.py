@@ -288,11 +288,12 @@ class _Exactly(Restoring):
         for row, equal in numbers.items():
             made = self._makers(journal.line(row).rewritten)
             mine = [each for each in made if journal.run_of(each) in runs]
-            at, by = equal, made[-1]
+            at, by, is_known = equal, made[-1], True
             if len(equal) > 1 and mine and any(journal.run_of(each) in others for each in made):
-                # Which of identical lines a run rewrote the records of its values say.
+                # Which of identical lines a run rewrote the records of its values say, if it has an edit of each.
                 at, by = {block.line for each in mine for block in journal.blocks_of(each)}, mine[-1]
-            is_known = bool(at) and at <= equal and (at == equal or not was_changed)
+                each_has = len(at) == len(mine) and all(journal.line(each).edit for each in mine)
+                is_known = each_has and at <= equal and (at == equal or not was_changed)
             stood |= dict.fromkeys(at if is_known else equal, self._stood(by, runs, others) if is_known else None)
         if not why and (stuck := [number + 1 for number in sorted(stood) if stood[number] is None]):
             lines = f"line {stuck[0]:,}" if len(stuck) == 1 else f"lines {text.listed(stuck)}"
