@@ -287,7 +287,7 @@ class Before:
                 if self._are_there([*self.taken, plain]) and self._has(record, all):
                     self.taken.append(plain)
         taken = {each.lines for each in self.taken}
-        gone = [each for each in known if each.lines not in taken and not each.ended]
+        gone = [each for each in known if each.lines not in taken]
         ours = {line for each in self._journal.checkpoints for line in each.lines}
         traces, foreign = {line for each in gone for line in each.lines}, False
         there = set[str]()
@@ -301,7 +301,7 @@ class Before:
             # Without any of the lines that left for it, the session is no older state either; one that is from before
             # an older checkpoint, or still has that, may not have had them yet.
             is_lost = bool(each.dropped) and not (stands or is_older)
-            if each in gone and (foreign or there.intersection(each.lines) or is_lost):
+            if each in gone and (there.intersection(each.lines) or (not each.ended and (foreign or is_lost))):
                 self.altered.append(each)
             is_older = is_older or stands
 

@@ -28,6 +28,9 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
+_MOST_NAMED = 1_000
+"""Runs that the record of a restore names."""
+
 
 class RestoreStats(Struct, frozen=True, rename="camel"):
     """What a restore did to one session, or with `dry_run` would do; sizes are bytes of the file, and of its store.
@@ -252,9 +255,14 @@ class _Exactly(Restoring):
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
                 sink.write(original_of(raw, record, reader, self.store.journal) if record else raw)
-            undoes = None if runs is None else (self.run,)
+            undoes = self._put_back(found) if runs is None and inexact else None if runs is None else (self.run,)
             done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
         return replace(done, reason=said, changed=since.changed, exact=not inexact)
+
+    def _put_back(self, found: RewrittenLines) -> Sequence[str] | None:
+        """Name the runs that were undone, and whose lines somebody put back: what stays is of those."""
+        runs = {self.journal.run_of(row) for row in found.rows.values()}.difference(self.journal.standing.numbers)
+        return [self.journal.runs[each].id for each in sorted(runs) if self.journal.runs[each].id][:_MOST_NAMED] or None
 
     def _markers(self, since: Since) -> str:
         """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""

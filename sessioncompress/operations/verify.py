@@ -116,7 +116,8 @@ def _changed(session: OpenSession, missing: _Missing) -> Iterator[ChangedLine]:
     journal = missing.journal
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
     unread: list[ChangedLine] = []
-    for number, raw, whole in pieces_of(session.reader, session.size):
+    # What left the session for a checkpoint may have been changed before.
+    for number, raw, whole in before_all(session, journal, missing.originals).pieces():
         digest = sha256(raw).digest()
         row = reading.row_of(raw, digest, journal) if whole else None
         if not whole or digest in ours or reading.original_in(raw, digest, row, journal) is not None:
@@ -133,7 +134,7 @@ class _Missing:
     """Originals of which no line is there, by what tells that a line is one of them that was changed."""
 
     def __init__(self, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: Format) -> None:
-        self.journal, self._form = journal, form
+        self.journal, self.originals, self._form = journal, originals, form
         self._by_name: dict[Hashable, list[LineRecord]] = {}
         self._by_ref: dict[str, list[LineRecord]] = {}
         self._found: set[str] = set()

@@ -68,6 +68,8 @@ class Standing:
         self._last: RunRecord | None = None
         self._in_place: dict[int, None] = {}
         self._named: dict[str, list[int]] = {}
+        self._undone: dict[str, int] = {}
+        """The newest run of a name that was taken back."""
         self._rewriting: list[int] = []
         """The runs that wrote no checkpoint. Here, as by their names, those that went since may stand too."""
         self._partly: set[int] = set()
@@ -78,7 +80,7 @@ class Standing:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The runs in place, the oldest first."""
-        return tuple(self._in_place)
+        return tuple(sorted(self._in_place))
 
     def __contains__(self, number: int) -> bool:
         return number in self._in_place
@@ -104,15 +106,22 @@ class Standing:
                 self._rewriting.append(number)
         elif run.command == Command.RESTORE_MARKERS and run.undoes:
             for name in run.undoes:
+                if name not in self._named and name in self._undone:
+                    # Somebody put the session back as that run left it.
+                    back = self._undone.pop(name)
+                    self._in_place[back], self._named[name] = None, [back]
                 self._partly.update(self._named.get(name, ()))
         elif run.command == Command.RESTORE_MARKERS:
             self._touched = number
         elif run.undoes is not None:
             for name in run.undoes:
-                self._end(self._named.pop(name, []))
+                if numbers := self._named.pop(name, []):
+                    self._undone[name] = numbers[-1]
+                    self._end(numbers)
         elif run.command == Command.RESTORE_LINES:
             self._end(self._rewriting)
         else:
+            self._undone |= {name: numbers[-1] for name, numbers in self._named.items() if numbers}
             self._in_place.clear()
             self._named.clear()
             self._rewriting.clear()

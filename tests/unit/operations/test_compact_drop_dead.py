@@ -391,6 +391,30 @@ def refuses(path: Path) -> None:
 
 
 @EACH_OF_LINES
+def test_a_compacted_state_that_is_put_back_behind_a_restore_and_changed_is_told(name: str, tmp_path: Path) -> None:
+    """The checkpoint counts as taken out, and stands there again."""
+    path = dropped(tmp_path, name)
+    left = split(path.read_bytes())
+    restore_session(path)
+    path.write_bytes(b"".join([*left[:2], *left[1:]]))
+    refuses(path)
+    assert not restore_session(path).exact
+
+
+def test_a_rewritten_line_that_was_changed_before_it_left_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, pi())
+    compress(path, SMALL)
+    number = next(at for at, line in enumerate(split(path.read_bytes())) if line not in split(pi()))
+    lines = split(path.read_bytes())
+    lines[number] = lines[number].replace(b'{"', b'{ "', 1)
+    path.write_bytes(b"".join(lines))
+    drop(path, SMALL)
+    for _ in range(2):
+        done = restore_session(path)
+        assert (done.exact, [each.line for each in done.changed]) == (False, [number + 1])
+
+
+@EACH_OF_LINES
 def test_an_older_state_has_its_lines_still(name: str, tmp_path: Path) -> None:
     path = dropped(tmp_path, name)
     path.write_bytes(LONG[name](8))

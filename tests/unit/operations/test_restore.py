@@ -419,6 +419,23 @@ def test_a_changed_line_that_was_put_right_comes_back(tmp_path: Path) -> None:
     assert path.read_bytes() == session().bytes()
 
 
+def test_what_is_put_back_behind_a_restore_and_changed_is_told_each_time(tmp_path: Path) -> None:
+    """The run that it is of counts as in place again, until all is back."""
+    path = compressed(tmp_path)
+    left = path.read_bytes()
+    restore(path)
+    path.write_bytes(one_altered(left))
+    for _ in range(2):
+        done = restore_session(path)
+        assert (done.exact, len(done.changed)) == (False, 1)
+        assert len(verify_session(path).changed) == 1
+        assert [each.state for each in session_runs(path)] == [State.PARTLY]
+    path.write_bytes(left)
+    assert restore(path).exact
+    assert path.read_bytes() == session().bytes()
+    assert [each.state for each in session_runs(path)] == [State.RESTORED]
+
+
 def test_a_session_that_was_changed_otherwise_says_so(tmp_path: Path) -> None:
     """Which line it was nobody knows: no run had rewritten it."""
     path = compressed(tmp_path)

@@ -44,6 +44,9 @@ def named(number: int) -> str:
         ((record(Command.RESTORE_RUN, undoes=("two",)), record(COMPRESS, "two")), (0, 3, 5), ()),
         ((record(Command.RESTORE_MARKERS), record(COMPRESS, "two")), (0, 1, 2, 3, 5), (0, 1, 2, 3)),
         ((record(Command.RESTORE), record(COMPRESS, "two")), (5,), ()),
+        # Somebody put the session back as an undone run left it, and not all of that could be restored.
+        ((record(Command.RESTORE), record(Command.RESTORE_MARKERS, undoes=("three",))), (3,), (3,)),
+        ((record(Command.RESTORE), record(Command.RESTORE_MARKERS, undoes=("two", "two"))), (2,), (2,)),
     ],
 )
 def test_what_is_in_place(restores: tuple[RunRecord, ...], numbers: tuple[int, ...], touched: tuple[int, ...]) -> None:
