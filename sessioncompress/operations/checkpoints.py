@@ -284,7 +284,7 @@ class Before:
             elif record.dropped:
                 # The same summary may have been written without dropping lines, and a backup has that one.
                 plain = record._replace(dropped=())
-                if self._are_there([*self.taken, plain]) and self._has(record, all):
+                if self._are_there([*self.taken, plain]) and self._has(record, _most):
                     self.taken.append(plain)
         taken = {each.lines for each in self.taken}
         gone = [each for each in known if each.lines not in taken]
@@ -325,7 +325,7 @@ class Before:
         return Counter(line for each in older if not each.ended for line in each.lines if line in own)
 
     def _has(self, record: CheckpointRecord, enough: Callable[[Iterable[bool]], bool]) -> bool:
-        """Tell whether all or any of the lines that left for a checkpoint stand in the session, in any form."""
+        """Tell whether enough of the lines that left for a checkpoint stand in the session, in any form."""
         with OriginalsReader(self._originals) as reader:
             texts = [reader.line(each.place, each.sha256) for each in record.dropped]
         left = {line for each in texts for line in BytesIO(each)}
@@ -531,6 +531,12 @@ def refuse_if_compacted(session: OpenSession, store: Store, journal: Journal, fo
             remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "
             "--backup-dir. Without it the session can still be resumed.",
         )
+
+
+def _most(there: Iterable[bool]) -> bool:
+    """Tell whether more than half are there: another program may have changed or deleted some."""
+    found = list(there)
+    return sum(found) * 2 > len(found)
 
 
 def _lines_in(file: BinaryIO, size: int) -> Iterator[bytes]:

@@ -110,10 +110,12 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
 def _holds(document: bytes, kept: bytes) -> bool:
     """Tell whether a document holds what was kept of it: a line of a message, or what a checkpoint was to replace."""
     try:
-        replaced = [was for _, _, was in undo_of(kept).edits]
+        edits = undo_of(kept).edits
     except (ValueError, KeyError, TypeError):
-        replaced = [kept.removesuffix(b"\n")]
-    return all(each in document for each in replaced)
+        return kept.removesuffix(b"\n") in document
+    # Where nothing was taken out, what was to be replaced stands there afterwards, too.
+    is_written = all(made in document for _, made, _ in edits)
+    return not is_written and all(was in document for _, _, was in edits)
 
 
 def _lines_of(number: int) -> str:

@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -400,6 +401,25 @@ def test_a_document_that_its_agent_wrote_again_in_its_layout_comes_back(name: st
     """What was added is laid out as its agent would, so that writing it again changes nothing of it."""
     path = compacted(tmp_path, name)
     assert json.dumps(json.loads(path.read_bytes()), indent=2, ensure_ascii=False).encode() == path.read_bytes().strip()
+    restore_session(path)
+    assert path.read_bytes() == LONG[name](8)
+
+
+@pytest.mark.parametrize("name", [name for name in LONG if name.endswith("document")])
+@pytest.mark.parametrize("share", [0, 3])
+def test_a_journal_without_its_run_costs_no_original_of_a_document(name: str, share: int, tmp_path: Path) -> None:
+    """Though all that stood there before stands there still: what was written does, too."""
+    path = write(tmp_path, LONG[name](8))
+    if not compact_session(path, FEW).is_compacted:
+        pytest.skip("its agent has no such summary")
+    store = store_in(path)
+    kept, journal = store.originals.read_bytes(), store.journal.read_bytes()
+    store.journal.write_bytes(journal[: len(journal) * share // 4])
+    for use in (verify_session, restore_session, partial(restore_session, from_markers=True)):
+        with pytest.raises(Damaged):
+            use(path)
+        assert store.originals.read_bytes() == kept
+    store.journal.write_bytes(journal)
     restore_session(path)
     assert path.read_bytes() == LONG[name](8)
 

@@ -534,15 +534,36 @@ def test_a_backup_of_before_comes_back_whichever_way_its_summary_was_written(
     assert path.read_bytes() == data
 
 
-def test_without_an_old_line_it_is_not_taken_for_the_one_that_kept_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gone", [1, 30])
+def test_what_kept_its_old_lines_is_known_though_some_were_deleted(gone: int, tmp_path: Path) -> None:
+    """But not where most of them are gone: then it may be the one for which they left."""
     path = write(tmp_path, pi())
     compact_session(path, FEW)
     backup = split(path.read_bytes())
     restore_session(path)
     drop(path)
-    path.write_bytes(b"".join([*backup[:9], *backup[10:]]))
-    assert not restore_session(path).exact
-    refuses(path)
+    path.write_bytes(b"".join([*backup[:9], *backup[9 + gone :]]))
+    if gone > 1:
+        assert not restore_session(path).exact
+        refuses(path)
+        return
+    assert restore_session(path).exact
+    assert split(path.read_bytes()) == [*split(pi())[:9], *split(pi())[10:]]
+
+
+def test_a_summary_that_was_once_written_with_its_lines_dropped_goes_though_one_was_changed_since(
+    tmp_path: Path,
+) -> None:
+    """The newest run wrote the same one, and dropped nothing."""
+    path = dropped(tmp_path, "pi")
+    restore_session(path)
+    lines = split(path.read_bytes())
+    lines[8] = lines[8].replace(b'{"', b'{ "', 1)
+    path.write_bytes(b"".join(lines))
+    run = compact_session(path, FEW).run
+    verify_session(path)
+    assert restore_session(path, run=run).exact
+    assert split(path.read_bytes()) == lines
 
 
 @pytest.mark.parametrize("name", ["pi", "claude-code", "codex"])
