@@ -146,8 +146,11 @@ _Candidates = dict[tuple[str, bytes], tuple[_Source, int | None]]
 class _Restored:
     """A session with what stores give back: each gets what the one before gave, in which it may know lines, too."""
 
-    def __init__(self, session: OpenSession, form: Format) -> None:
+    def __init__(self, session: OpenSession, form: Format, journal: Journal) -> None:
         self._pieces, self._form = partial(pieces_of, session.reader, session.size), form
+        dropped = (each for record in journal.checkpoints for each in record.dropped)
+        self._ours = frozenset(ours for each in dropped for _, ours, _ in each.runs)
+        """The lines by which a checkpoint is known: nothing in them may change, or what left for it can't go back."""
         self.sources: list[_Source] = []
         self.lines: dict[int, bytes] = {}
         """The lines that changed, by their numbers; those in which values came back with their new SHA-256."""
@@ -176,7 +179,7 @@ class _Restored:
         for number, raw, is_whole in self._stream():
             givers = [each for each in self.sources if number in each.whole]
             new, others = raw, set[_Source]()
-            if is_whole and PREFIX_BYTES in raw:
+            if is_whole and PREFIX_BYTES in raw and sha256(raw).hexdigest() not in self._ours:
                 new, others = self._with_values(number, raw, givers)
             if givers or others:
                 self.lines[number] = sha256(new).digest() if others else b""
@@ -292,7 +295,7 @@ def by_markers(
     has_family = first is own
     while True:
         with ExitStack() as opened:
-            back = _Restored(session, form)
+            back = _Restored(session, form, journal)
             try:
                 back.ask(asked, opened)
                 if has_family and (failed or back.lacking or back.unreadable):

@@ -114,9 +114,10 @@ def put_back_since(path: Path, policy: Policy) -> str:
     """
     with open_session(path, writing=False) as session:
         journal = journals.load(store_of(session.path, policy).journal)
-        run = left_by(session, journal)
-        if run is None or run.command.startswith(Command.RESTORE) or journal.standing.named(run.id):
+        left = left_by(session, journal)
+        if left < 0 or journal.runs[left].is_restore or left in journal.standing:
             return ""
+        run = journal.runs[left]
         return f"it is as run {run.id} left it, which was undone since: somebody put it back"
 
 
@@ -213,7 +214,7 @@ class _Exactly(Restoring):
         before = Before(session, journal, originals, form, taking)
         # What stands in a checkpoint goes with it.
         found = reading.rewritten_among(before.pieces(), journal) if before.taken else since.rewritten
-        swaps = found if runs is None else self._of_runs(runs, found, was_changed=since.was_changed)
+        swaps = found if runs is None else self._of_runs(runs, found, since)
         lost = 0 if journal.keeps_all else sum(record.place is None for record in swaps.values())
         parted = 0
         if since.changed or lost:
@@ -279,7 +280,7 @@ class _Exactly(Restoring):
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         return joined(copies, of_relatives, strangers(len(left)))
 
-    def _of_runs(self, runs: frozenset[int], found: RewrittenLines, *, was_changed: bool) -> Mapping[int, LineRecord]:
+    def _of_runs(self, runs: frozenset[int], found: RewrittenLines, since: Since) -> Mapping[int, LineRecord]:
         """Find what rewritten lines were before some runs. Raises Refused where other runs came after those."""
         journal = self.journal
         others = frozenset(journal.standing.numbers) - runs
@@ -294,15 +295,16 @@ class _Exactly(Restoring):
         for number, row in found.rows.items():
             numbers.setdefault(row, set()).add(number)
         for row, equal in numbers.items():
-            made = self._makers(journal.line(row).rewritten)
+            made = self._makers(journal.line(row).rewritten, since.last)
             mine = [each for each in made if journal.run_of(each) in runs]
             at, by, is_known = equal, made[-1], True
             if len(equal) > 1 and mine and any(journal.run_of(each) in others for each in made):
-                # Which of identical lines a run rewrote the records of its values say, if it has an edit of each.
-                at, by = {block.line for each in mine for block in journal.blocks_of(each)}, mine[-1]
+                # Which of identical lines a run rewrote its records say, if it has an edit of each.
+                at, by = {number for each in mine for number in self._numbers(each)}, mine[-1]
                 each_has = len(at) == len(mine) and all(journal.line(each).edit for each in mine)
-                is_known = each_has and at <= equal and (at == equal or not was_changed)
-            stood |= dict.fromkeys(at if is_known else equal, self._stood(by, runs, others) if is_known else None)
+                is_known = each_has and at <= equal and (at == equal or not since.was_changed)
+            record = self._stood(by, runs, others, since.last) if is_known else None
+            stood |= dict.fromkeys(at if is_known else equal, record)
         if not why and (stuck := [number + 1 for number in sorted(stood) if stood[number] is None]):
             lines = f"line {stuck[0]:,}" if len(stuck) == 1 else f"lines {text.listed(stuck)}"
             why = f"other runs rewrote {lines} or equal ones, too"
@@ -315,7 +317,11 @@ class _Exactly(Restoring):
             )
         return {number: record for number, record in stood.items() if record and record.sha256 != record.rewritten}
 
-    def _stood(self, row: int, runs: frozenset[int], others: frozenset[int]) -> LineRecord | None:
+    def _numbers(self, row: int) -> set[int]:
+        """Find the number that a line had when it was rewritten, by the record of that and those of its values."""
+        return {*(block.line for block in self.journal.blocks_of(row)), self.journal.line(row).line} - {-1}
+
+    def _stood(self, row: int, runs: frozenset[int], others: frozenset[int], last: int) -> LineRecord | None:
         """Find what stood before some runs where a record says what is there now; None where that is not known.
 
         Of a line that none of them rewrote it is the line itself.
@@ -331,13 +337,17 @@ class _Exactly(Restoring):
                 return None
             is_on_top = is_on_top and is_mine
             before = record.sha256 if is_on_top else before
-            earlier = [each for each in self._makers(record.sha256) if each < at] if record.edit else []
+            earlier = [each for each in self._makers(record.sha256, last) if each < at] if record.edit else []
             at = earlier[-1] if earlier else -1
         return LineRecord(before, journal.place(original, bytes.fromhex(before)), stands)
 
-    def _makers(self, rewritten: str) -> list[int]:
-        """Find the records of a rewritten line, in their order: if a run that stands made it, no others count."""
+    def _makers(self, rewritten: str, last: int) -> list[int]:
+        """Find the records of a rewritten line, in their order: if a run that stands made it, no others count.
+
+        Those of runs after the `last` one that can have been here count only where there are no others, either.
+        """
         made = self.journal.rewritings(bytes.fromhex(rewritten))
+        made = [each for each in made if self.journal.run_of(each) <= last] or made
         return list(filter(self.journal.stands, made)) or made
 
     def _has_row_before(self, row: int, original: bytes, runs: frozenset[int]) -> bool:

@@ -30,7 +30,7 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import LineRecord, RunRecord
+from sessioncompress.store.records import LineRecord
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 
@@ -48,7 +48,7 @@ class Since(NamedTuple):
     `rewritten` are the lines that stand as a run left them, `changed` those that were changed, and `gone` counts those
     that are there in no form. `was_changed`: it does not begin with what a run left; false where no run noted that, and
     of a document, which its agent writes anew whenever something comes. `is_marked` is false where no line but those
-    that a run rewrote holds a marker.
+    that a run rewrote holds a marker. `last` is the number of the newest run whose work can stand there.
     """
 
     rewritten: RewrittenLines
@@ -56,6 +56,7 @@ class Since(NamedTuple):
     gone: int = 0
     was_changed: bool = False
     is_marked: bool = True
+    last: int = -1
 
     @property
     def told(self) -> str:
@@ -75,15 +76,16 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     """
     rewritten, missing, is_marked = reading.find(session, journal)
     missing = with_removed(session, journal, originals, missing)
-    run, newest = left_by(session, journal), journal.runs[-1] if journal.runs else None
+    left, newest = left_by(session, journal), len(journal.runs) - 1
     was_changed = any(each.digest for each in journal.runs) and document_of(session.reader, session.size) is None
-    if run is not None and newest is not None:
-        # It may be what an earlier run left, or what the newest one met, which was killed before the session changed.
-        was_changed &= run is not newest and session.size not in (run.compressed_size, newest.original_size)
     # Somebody put an older state back, in which earlier lines of an entry may stand.
-    is_older = run is not None and run is not newest and run.compressed_size == session.size
+    is_older = 0 <= left < newest and journal.runs[left].compressed_size == session.size
+    # Or it is what the newest run met, which was killed before the session changed.
+    is_met = 0 <= left < newest and journal.runs[newest].original_size == session.size
+    was_changed &= not (left == newest >= 0 or is_older or is_met)
     if not missing or is_older:
-        return Since(rewritten, gone=len(missing), was_changed=was_changed, is_marked=is_marked)
+        last = left if is_older else newest
+        return Since(rewritten, gone=len(missing), was_changed=was_changed, is_marked=is_marked, last=last)
     known = reading.format_of(session, form)
     name = known.named(reading.head_in(session)).id
     if name and journal.session_ids and name not in journal.session_ids:
@@ -94,11 +96,11 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
             remedy="Put each session back to its own store.",
         )
     changed = tuple(_changed(session, _Missing(journal, missing, originals, known)))[: len(missing)]
-    return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked)
+    return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked, newest)
 
 
-def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
-    """Find the newest run that left what a session begins with; None without one, or where it noted nothing of it."""
+def left_by(session: OpenSession, journal: Journal) -> int:
+    """Find the number of the newest run that left what a session begins with; -1 where none is known to have."""
     noted = sorted((run.compressed_size, number) for number, run in enumerate(journal.runs) if run.digest)
     found, position, newest = xxh3_128(), 0, -1
     with session.reader() as file:
@@ -108,7 +110,7 @@ def left_by(session: OpenSession, journal: Journal) -> RunRecord | None:
                 position += len(data)
             if position == size and found.hexdigest() == journal.runs[number].digest:
                 newest = max(newest, number)
-    return journal.runs[newest] if newest >= 0 else None
+    return newest
 
 
 def _changed(session: OpenSession, missing: _Missing) -> Iterator[ChangedLine]:

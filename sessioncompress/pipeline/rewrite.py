@@ -253,7 +253,8 @@ class Applied:
         place = self._journal.place(original, was)
         if self._keeps and place is None:
             place = self._sink.keep(raw)
-        edit = LineRecord(was.hex(), place, rewritten.hex(), edit=True)
+        # Where no value has a record, nothing else tells which of several identical lines it was.
+        edit = LineRecord(was.hex(), place, rewritten.hex(), edit=True, line=-1 if records else number)
         self.changed[number] = [edit.encode(), *records]
         self._originals[number] = original
         self.lines[number] = self._line(number, new)

@@ -154,7 +154,7 @@ class Journal:
         """The newest record of each, by its lines."""
         self._dropped: list[Dropped] = []
         """Those of the checkpoint whose record comes behind them."""
-        self._lines: list[tuple[bytes, bytes, Place | None, bool]] = []
+        self._lines: list[tuple[bytes, bytes, Place | None, bool, int]] = []
         """The fields of each line record, with the SHA-256 in bytes: they take half."""
         self._blocks: list[BlockRecord] = []
         self._owners = array("I")
@@ -168,7 +168,7 @@ class Journal:
         """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
         if isinstance(record, LineRecord):
             was, now = bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten)
-            self._lines.append((was, now, record.place, record.edit))
+            self._lines.append((was, now, record.place, record.edit, record.line))
         elif isinstance(record, Dropped):
             self._dropped.append(record)
         elif isinstance(record, CheckpointRecord):
@@ -217,13 +217,13 @@ class Journal:
     def kept(self) -> Sequence[int]:
         """The line records whose originals are kept, in the order in which these are stored."""
         lines = enumerate(self._lines)
-        places = ((place.frame * FRAME_BYTES + place.offset, row) for row, (_, _, place, _) in lines if place)
+        places = ((place.frame * FRAME_BYTES + place.offset, row) for row, (_, _, place, *_) in lines if place)
         return array("I", [row for _, row in sorted(places)])
 
     @property
     def keeps_all(self) -> bool:
         """Whether what each line was is kept."""
-        return all(place for _, _, place, _ in self._lines)
+        return all(place for _, _, place, *_ in self._lines)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -232,8 +232,8 @@ class Journal:
 
     def line(self, row: int) -> LineRecord:
         """Read a line record."""
-        was, rewritten, place, is_edit = self._lines[row]
-        return LineRecord(was.hex(), place, rewritten.hex(), is_edit)
+        was, rewritten, place, is_edit, line = self._lines[row]
+        return LineRecord(was.hex(), place, rewritten.hex(), is_edit, line)
 
     def block(self, row: int) -> tuple[LineRecord, BlockRecord]:
         """Read a block record, with that of the original in which it stood: see placed()."""
@@ -250,7 +250,7 @@ class Journal:
         # Only earlier records count, so that no chain has an end that is its beginning.
         made: dict[bytes, bytes] = {}
         firsts: list[bytes] = []
-        for was, now, _, is_edit in self._lines:
+        for was, now, _, is_edit, _ in self._lines:
             firsts.append(made.get(was, was) if is_edit else was)
             made[now] = firsts[-1]
         return firsts
@@ -261,7 +261,7 @@ class Journal:
 
     @cached_property
     def _rewritten(self) -> _Rows:
-        return _Rows((row, rewritten) for row, (_, rewritten, _, _) in enumerate(self._lines))
+        return _Rows((row, rewritten) for row, (_, rewritten, *_) in enumerate(self._lines))
 
     @cached_property
     def _replacements(self) -> _Rows:
@@ -296,7 +296,7 @@ class Journal:
         A run that kept nothing may come before or behind one that did.
         """
         rows = (self._lines[row] for row in self._originals.all(original))
-        return next((place for each, _, place, _ in rows if each == was and place), None)
+        return next((place for each, _, place, *_ in rows if each == was and place), None)
 
     def placed(self, row: int) -> LineRecord:
         """Return the record of a line as if its original had become at once what the line record says."""
@@ -403,7 +403,7 @@ class Journal:
         """
         grown = run.store_size - self.store_size
         lines, blocks = self._ends[-1]
-        frames = {place.frame for _, _, place, _ in self._lines[lines:] if place}
+        frames = {place.frame for _, _, place, *_ in self._lines[lines:] if place}
         # A merge may have put behind a run what another one wrote that began where this one did.
         elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
         if elsewhere and not self.broken:

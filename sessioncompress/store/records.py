@@ -1,6 +1,6 @@
 """The records of a journal: their fields, and their bytes.
 
-    {"type": "edit", "was": {"sha256", "frame", "offset", "bytes"}, "isSha256"}
+    {"type": "edit", "was": {"sha256", "frame", "offset", "bytes"}, "isSha256", "line"}
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
     {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
     {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
@@ -68,7 +68,7 @@ UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 """Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
 
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
-_EDIT = '{"type":"edit","was":{"sha256":"%s"%s},"isSha256":"%s"}\n'
+_EDIT = '{"type":"edit","was":{"sha256":"%s"%s},"isSha256":"%s"%s}\n'
 _PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
 
 
@@ -76,18 +76,23 @@ class LineRecord(NamedTuple):
     """A rewritten line: the SHA-256 of what it was and of what stands there now, and where what it was is kept.
 
     `place` is None where no originals are kept; then `sha256` alone says what the line was. That is what stood there
-    before the run if it is an `edit`, else what the agent wrote, whatever runs came between.
+    before the run if it is an `edit`, else what the agent wrote, whatever runs came between. `line` is the line's
+    number when it was rewritten, -1 where block records say so.
     """
 
     sha256: str
     place: Place | None
     rewritten: str
     edit: bool = False
+    line: int = -1
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
         place = "" if self.place is None else _PLACE % self.place
-        return ((_EDIT if self.edit else _LINE) % (self.sha256, place, self.rewritten)).encode()
+        if not self.edit:
+            return (_LINE % (self.sha256, place, self.rewritten)).encode()
+        line = "" if self.line < 0 else f',"line":{self.line}'
+        return (_EDIT % (self.sha256, place, self.rewritten, line)).encode()
 
 
 class BlockRecord(NamedTuple):
@@ -302,7 +307,8 @@ def decode(raw: bytes) -> Record:
         place = None
         if "frame" in was:
             place = _place(was)
-        return LineRecord(_hex(was["sha256"], _DIGEST_DIGITS), place, _hex(now, _DIGEST_DIGITS), is_edit)
+        line = _count(record["line"]) if is_edit and "line" in record else -1
+        return LineRecord(_hex(was["sha256"], _DIGEST_DIGITS), place, _hex(now, _DIGEST_DIGITS), is_edit, line)
     if kind == "block":
         pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")
         return BlockRecord(

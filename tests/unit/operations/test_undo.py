@@ -271,7 +271,7 @@ def test_what_was_taken_back_is_recorded_again_and_its_originals_are_not(name: s
 
 
 def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_it(tmp_path: Path) -> None:
-    """Of Codex CLI an id alone may go: then nothing but the record of the line says that there are two."""
+    """Of Codex CLI an id alone may go: then the record of the line itself says which it was."""
     data = LONG["codex"](12)
     lines = split(data)
     path = write(tmp_path, data)
@@ -289,9 +289,14 @@ def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_
     compress(path, run_id=TWO)
     now = split(path.read_bytes())
     (twice,) = {line for line in now if sha256(line).hexdigest() in bare and now.count(line) > 1}
-    assert str(now.index(twice) + 1) in refused(path, TWO)
-    restore_session(path)
+    moved = b"".join([now[0], *now[:1], *now[1:]])
+    undo(path, TWO)
+    assert split(path.read_bytes()).count(twice) == 1
+    undo(path, ONE)
     assert path.read_bytes() == data + grown_by
+    path.write_bytes(moved)
+    restore_session(path)
+    assert path.read_bytes() == lines[0] + data + grown_by
 
 
 @pytest.mark.parametrize("order", [(TWO, ONE), (ONE, TWO)])
@@ -319,6 +324,19 @@ def test_equal_lines_come_back_run_by_run(order: tuple[str, str], tmp_path: Path
         assert undo(path, run).reason == ""
     assert path.read_bytes() == first + more
     assert restore_session(path).status is Status.UNCHANGED
+
+
+def test_of_an_older_state_no_later_run_has_a_line(tmp_path: Path) -> None:
+    """It is known by what its run noted, though a later one wrote some of its lines again."""
+    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
+    left = path.read_bytes()
+    path.write_bytes(made.bytes())
+    append(path, work(made, 1))
+    compress(path, EAGER, run_id=TWO)
+    path.write_bytes(left)
+    assert undo(path, ONE).reason.startswith("an older state of the session")
+    assert path.read_bytes() == made.bytes()[: path.stat().st_size]
+    assert b"[[sessioncompress: " not in path.read_bytes()
 
 
 def test_what_changed_behind_an_undo_is_the_agents_own(tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ def digits(*lengths: int) -> st.SearchStrategy[str]:
 
 SHA = digits(64)
 PLACE = st.builds(Place, COUNT, COUNT, COUNT)
-LINE = st.builds(LineRecord, SHA, st.none() | PLACE, SHA, st.booleans())
+LINE = st.builds(LineRecord, SHA, st.none() | PLACE, SHA, st.just(False), st.just(-1)) | st.builds(
+    LineRecord, SHA, st.none() | PLACE, SHA, st.just(True), st.just(-1) | COUNT
+)
 KEY = TEXT.filter(lambda key: not key.isdecimal())
 """A key of digits alone is read as an index; which of the two it is, the line says."""
 PATH = st.lists(KEY | st.integers(0, 10**9 - 1), max_size=4).map(tuple)
