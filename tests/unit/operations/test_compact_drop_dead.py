@@ -374,7 +374,7 @@ def test_where_lines_cannot_go_back_the_summary_stays_and_all_else_comes_back(
     path = dropped(tmp_path, name)
     change(path)
     there = path.read_bytes()
-    compress(path, SMALL)
+    compress_session(path, SMALL)
     for _ in range(2):
         done = restore_session(path)
         assert not done.exact
