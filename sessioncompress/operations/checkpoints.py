@@ -202,7 +202,7 @@ class Before:
         self.taken: list[CheckpointRecord] = []
         self.altered: list[CheckpointRecord] = []
         self.copied = False
-        """Whether a summary stands in a line of another program, too, as the pieces showed."""
+        """True if the pieces showed a summary in a line of another program, too."""
         of_lines = [each for each in taking if not each.removed]
         if len(of_lines) < len(taking) and (document := jsonl.document_of(session.reader, session.size)) is not None:
             self._take_out(document.raw, [each for each in taking if each.removed])
@@ -273,7 +273,7 @@ class Before:
             self.altered = [each for each in standing if each not in self.taken]
 
     def _find(self, known: Sequence[CheckpointRecord]) -> None:
-        """Find which of the checkpoints stand there. Usually all do, and one pass shows it."""
+        """Find which of the checkpoints are there. Usually all are, and one pass shows it."""
         if not any(each.ended for each in known) and self._are_there(known[::-1]):
             self.taken = list(known[::-1])
             return
@@ -325,7 +325,7 @@ class Before:
         return Counter(line for each in older if not each.ended for line in each.lines if line in own)
 
     def _has(self, record: CheckpointRecord, enough: Callable[[Iterable[bool]], bool]) -> bool:
-        """Tell whether enough of the lines that left for a checkpoint stand in the session, in any form."""
+        """Return true if enough of the lines that left for a checkpoint are in the session, in any form."""
         with OriginalsReader(self._originals) as reader:
             texts = [reader.line(each.place, each.sha256) for each in record.dropped]
         left = {line for each in texts for line in BytesIO(each)}
@@ -334,7 +334,7 @@ class Before:
         return enough(line in found for line in set(names.values()))
 
     def _are_there(self, records: Iterable[CheckpointRecord]) -> bool:
-        """Tell whether these checkpoints stand in the session, the first one as the newest."""
+        """Return true if these checkpoints are in the session, the first one as the newest."""
         there: list[bool] = []
         try:
             deque(self._over(records, there), maxlen=0)
@@ -372,7 +372,7 @@ class Before:
             yield from lines
 
     def _groups(self, records: Iterable[CheckpointRecord]) -> Iterator[Sequence[CheckpointRecord]]:
-        """Put those together that one pass takes out: no line left for them, and all are known to stand there."""
+        """Group those that one pass takes out: no line left for them, and all are known to be there."""
         for _, group in groupby(records, lambda each: each.lines if each.dropped or self._others else None):
             yield list(group)
 
@@ -394,7 +394,8 @@ class Before:
         self, lines: Iterator[bytes], group: Sequence[CheckpointRecord], hanging: _Hanging, there: list[bool]
     ) -> Iterator[bytes]:
         wanted, found = {line for each in group for line in each.lines}, set[str]()
-        others = self._others.get(group[0].lines, self._lines_before(group)).copy()
+        known = self._others.get(group[0].lines)
+        others = self._lines_before(group) if known is None else known.copy()
         unended = any(each.unended for each in group)
         before, ends = b"", False
         for raw in lines:
@@ -471,19 +472,18 @@ def before_all(session: OpenSession, journal: Journal, originals: Path) -> Befor
     return Before(session, journal, originals, None, journal.checkpoints if left else ())
 
 
-def with_removed(
-    session: OpenSession, journal: Journal, originals: Path, missing: list[LineRecord]
-) -> list[LineRecord]:
+def with_removed(session: OpenSession, journal: Journal, before: Before, missing: list[LineRecord]) -> list[LineRecord]:
     """Leave out the missing lines that left a session for a checkpoint: they come back with it.
 
-    So are those that a restore hung elsewhere when it took one out, and those of ours that stood in another's place,
-    and messages that went with one, where the line that they repeated stands there.
+    `before` is what before_all() reads. Left out, too, are those that a restore hung elsewhere when it took one out,
+    those of ours that replaced another line, and messages that went with one, where the line that they repeated is
+    there.
     """
-    if not missing or not journal.checkpoints:
+    if not journal.checkpoints:
         return missing
     there = {digest for each in journal.checkpoints for digest in each.rehung}
     there |= {ours for each in journal.checkpoints for record in each.dropped for _, ours, _ in record.runs}
-    for _, raw, whole in before_all(session, journal, originals).pieces():
+    for _, raw, whole in before.pieces():
         digest = sha256(raw).digest()
         newest = reading.original_in(raw, digest, row_of(raw, digest, journal), journal) if whole else None
         if newest is not None:
@@ -504,7 +504,7 @@ def said_first(session: OpenSession, journal: Journal, originals: Path) -> Itera
 
 
 def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None) -> bool:
-    """Tell whether a summary of ours stands in a session of which its journal knows none: nobody can take it out."""
+    """Return true if the session has a summary of ours and its journal has none: it cannot be removed."""
     with session.reader() as file:
         if journal.checkpoints or not jsonl.holds(file, _HEAD, session.size):
             return False
@@ -522,7 +522,7 @@ def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None
 
 
 def refuse_if_compacted(session: OpenSession, store: Store, journal: Journal, form: str | None) -> None:
-    """Raise Refused where a summary of ours stands in a session of which its journal knows none."""
+    """Raise Refused if the session has a summary of ours and its journal has none."""
     if has_unknown_summary(session, journal, form):
         raise Refused(
             "it has a summary that compact wrote, but its store is missing, so the summary cannot be removed",

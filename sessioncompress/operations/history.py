@@ -95,13 +95,12 @@ def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
         waiting += added
         if run.is_restore or number in standing.dead:
             continue
-        command = run.command or (Command.COMPACT if run.writes_checkpoint else Command.COMPRESS)
         saved = run.original_size - run.compressed_size
         state, in_store = State.RESTORED, added
         if number in standing:
             state = State.PARTLY if standing.touched(number) else State.IN_PLACE
             in_store, waiting = waiting, 0
-        found.append(SessionRun(path, run.id, run.at, command, state, saved, saved - in_store))
+        found.append(SessionRun(path, run.id, run.at, run.command, state, saved, saved - in_store))
     return found
 
 

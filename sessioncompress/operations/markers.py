@@ -92,7 +92,7 @@ class _Source:
             raise damage.too_short(of.store.originals, 0, of.journal.store_size)
         self.of, self.journal, self.where, self._form = of, of.journal, of.store.journal, form
         self.originals = opened.enter_context(damage.SalvagingReader(of.store.originals))
-        # One line may have many marked values, and one text may stand for many values.
+        # A line may have many marked values, and many values may have been replaced by the same text.
         self._original = lru_cache(maxsize=2)(self._read)
         self._replaced = cache(self._by_entry)
         swaps = reading.rewritten_among(stream(), self.journal)

@@ -243,9 +243,8 @@ class _Exactly(Restoring):
         unknown = has_unknown_summary(session, journal, self.form)
         summary = "it has a summary that compact wrote, whose store is missing: that stays" if unknown else ""
         copied = before.told if before.copied and not before.altered else ""
-        said = joined(
-            inexact, not_there(since.gone), changed, in_merge, copied, summary, markers := self._markers(since)
-        )
+        markers = self._markers(since)
+        said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
         if not swaps and not before.taken:
             none = text.ALREADY_BUT if markers or copied else text.ALREADY
             none = "nothing more can be restored" if inexact else none
@@ -256,14 +255,22 @@ class _Exactly(Restoring):
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
                 sink.write(original_of(raw, record, reader, self.store.journal) if record else raw)
-            undoes = self._put_back(found) if runs is None and inexact else None if runs is None else (self.run,)
-            done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
+            done = self.commit(
+                sink, len(swaps), undoes=self._undoes(runs, found, is_exact=not inexact), taken=before.ended()
+            )
         return replace(done, reason=said, changed=since.changed, exact=not inexact)
 
-    def _put_back(self, found: RewrittenLines) -> Sequence[str] | None:
-        """Name the runs that were undone, and whose lines somebody put back: what stays is of those."""
-        runs = {self.journal.run_of(row) for row in found.rows.values()}.difference(self.journal.standing.numbers)
-        return [self.journal.runs[each].id for each in sorted(runs) if self.journal.runs[each].id][:_MOST_NAMED] or None
+    def _undoes(self, runs: frozenset[int] | None, found: RewrittenLines, *, is_exact: bool) -> Sequence[str] | None:
+        """Name the runs that the record is to name as undone; None for all of them.
+
+        If something stays, these are the undone runs whose lines somebody put back: what stays is of those.
+        """
+        if runs is not None:
+            return (self.run,)
+        if is_exact:
+            return None
+        back = {self.journal.run_of(row) for row in found.rows.values()}.difference(self.journal.standing.numbers)
+        return [self.journal.runs[each].id for each in sorted(back) if self.journal.runs[each].id][:_MOST_NAMED] or None
 
     def _markers(self, since: Since) -> str:
         """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""

@@ -18,7 +18,7 @@ from sessioncompress.core.marker import PREFIX_BYTES, references
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
-from sessioncompress.operations.checkpoints import before_all, refuse_if_compacted, with_removed
+from sessioncompress.operations.checkpoints import Before, before_all, refuse_if_compacted, with_removed
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
@@ -75,7 +75,9 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     cannot be read.
     """
     rewritten, missing, is_marked = reading.find(session, journal)
-    missing = with_removed(session, journal, originals, missing)
+    before = before_all(session, journal, originals) if missing else None
+    if before is not None:
+        missing = with_removed(session, journal, before, missing)
     left, newest = left_by(session, journal), len(journal.runs) - 1
     was_changed = any(each.digest for each in journal.runs) and document_of(session.reader, session.size) is None
     # Somebody put an older state back, in which earlier lines of an entry may stand.
@@ -83,7 +85,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     # Or it is what the newest run met, which was killed before the session changed.
     is_met = 0 <= left < newest and journal.runs[newest].original_size == session.size
     was_changed &= not (left == newest >= 0 or is_older or is_met)
-    if not missing or is_older:
+    if before is None or not missing or is_older:
         last = left if is_older else newest
         return Since(rewritten, gone=len(missing), was_changed=was_changed, is_marked=is_marked, last=last)
     known = reading.format_of(session, form)
@@ -95,7 +97,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
             state=NOT_CHANGED,
             remedy="Put each session back to its own store.",
         )
-    changed = tuple(_changed(session, _Missing(journal, missing, originals, known)))[: len(missing)]
+    changed = tuple(_changed(before, _Missing(journal, missing, originals, known)))[: len(missing)]
     return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked, newest)
 
 
@@ -113,13 +115,13 @@ def left_by(session: OpenSession, journal: Journal) -> int:
     return newest
 
 
-def _changed(session: OpenSession, missing: _Missing) -> Iterator[ChangedLine]:
+def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:
     """Find the lines that no run knows and that are of missing originals, or that nobody can read."""
     journal = missing.journal
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
     unread: list[ChangedLine] = []
     # What left the session for a checkpoint may have been changed before.
-    for number, raw, whole in before_all(session, journal, missing.originals).pieces():
+    for number, raw, whole in before.pieces():
         digest = sha256(raw).digest()
         row = reading.row_of(raw, digest, journal) if whole else None
         if not whole or digest in ours or reading.original_in(raw, digest, row, journal) is not None:
@@ -136,7 +138,7 @@ class _Missing:
     """Originals of which no line is there, by what tells that a line is one of them that was changed."""
 
     def __init__(self, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: Format) -> None:
-        self.journal, self.originals, self._form = journal, originals, form
+        self.journal, self._form = journal, form
         self._by_name: dict[Hashable, list[LineRecord]] = {}
         self._by_ref: dict[str, list[LineRecord]] = {}
         self._found: set[str] = set()
