@@ -17,8 +17,8 @@ _FORM = re.compile(r"\n?\[\[sessioncompress: [^\[\]\n]*\]\]")
 UNSAID = frozenset({"system", "developer"})
 """Roles whose texts come from the agent, not from the session."""
 
-_REMINDER = "<system-reminder>"
-"""So begins what Claude Code itself says in the user's name; in the session it is an attachment."""
+_OWN_WORDS = ("<system-reminder>", "<system-notice>\nBackground job")
+"""So begins what Claude Code and oh-my-pi say in the user's name: an attachment, the result of a job that was late."""
 
 _LONGEST = 80
 
@@ -121,7 +121,7 @@ def _same_text(old: Any, new: Any) -> bool:
     """Claude Code ends a text with a line's end where another follows, such as what stands in a picture's place."""
     if not isinstance(old, str) or not isinstance(new, str):
         return bool(old == new)
-    return old.removesuffix("\n") == new.removesuffix("\n") or (old.startswith(_REMINDER) and _stands_for(new, old))
+    return old.removesuffix("\n") == new.removesuffix("\n") or (old.startswith(_OWN_WORDS) and _stands_for(new, old))
 
 
 def _call(where: str, old: Part, new: Part) -> Iterator[str]:

@@ -189,14 +189,22 @@ def test_an_image_may_become_a_marker_and_nothing_else() -> None:
     assert any("changed and does not say so" in said for said in differences(anthropic(), body))
 
 
-def test_what_claude_code_says_in_the_users_name_may_become_a_marker() -> None:
-    body, reminder = anthropic(), f"<system-reminder>\n{LONG}</system-reminder>\n"
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"<system-reminder>\n{LONG}</system-reminder>\n",
+        f"<system-notice>\nBackground job Look has completed.\n{LONG}</system-notice>\n",
+    ],
+    ids=["claude-code", "oh-my-pi"],
+)
+def test_what_the_agent_says_in_the_users_name_may_become_a_marker(said: str) -> None:
+    body = anthropic()
     content = body["messages"][0]["content"]
-    content.insert(0, {"type": "text", "text": reminder})
+    content.insert(0, {"type": "text", "text": said})
     rewritten = copy.deepcopy(body)
-    rewritten["messages"][0]["content"][0]["text"] = reminder.replace(LONG, PICTURE)
+    rewritten["messages"][0]["content"][0]["text"] = said.replace(LONG, PICTURE)
     assert differences(body, rewritten) == []
-    rewritten["messages"][0]["content"][0]["text"] = reminder.replace(LONG, "A file.")
+    rewritten["messages"][0]["content"][0]["text"] = said.replace(LONG, "A file.")
     assert any("text changed" in said for said in differences(body, rewritten))
 
 
