@@ -48,6 +48,9 @@ _NONE: Mapping[bytes, Entry] = {}
 CONFLICT = re.compile(rb"<{7} ")
 """The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
 
+_LONGEST_FIRST = 1 << 20
+"""Bytes of a first line that are read for its end."""
+
 
 def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] = _NONE) -> Survey:
     """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed.
@@ -203,7 +206,11 @@ class Found(NamedTuple):
 
 
 def find(session: OpenSession, journal: Journal) -> Found:
-    """Find a session's rewritten lines, and a record for each original that stands there in no known form."""
+    """Find a session's rewritten lines, and a record for each original that stands there in no known form.
+
+    Raises Refused where the line ends were converted.
+    """
+    refuse_if_converted(session, journal)
     found, there, marked = RewrittenLines(journal), set[bytes](), False
     for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
         if not whole:
@@ -414,6 +421,32 @@ def line_in_merge(session: OpenSession) -> int | None:
         return next((number + 1 for number, raw, _ in jsonl.pieces(file, session.size) if CONFLICT.match(raw)), None)
 
 
+def refuse_if_converted(session: OpenSession, journal: Journal) -> None:
+    """Raise Refused where what runs wrote ends with CR LF now: no digest in the journal fits any more.
+
+    Git does this to all lines of a file, where an attribute or the user's configuration says so. JSON text has a CR
+    nowhere but there.
+    """
+    if not journal.runs:
+        return
+    with session.reader() as file:
+        if not file.readline(_LONGEST_FIRST).endswith(b"\r\n"):
+            return
+    ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
+    for _, raw, _ in jsonl.pieces_of(session.reader, session.size):
+        as_it_was = raw.replace(b"\r\n", b"\n")
+        digest = sha256(as_it_was).digest()
+        if as_it_was != raw and (digest in ours or row_of(as_it_was, digest, journal) is not None):
+            raise Refused(
+                "its lines end with CR LF now, which a run left with LF: git converts line ends where an attribute or "
+                "core.autocrlf says so",
+                where=session.path,
+                state=NOT_CHANGED,
+                remedy=f"Convert them back: perl -pi -e 's/\\r\\n/\\n/' {quote(str(session.path))}, and run again. "
+                f"A line '*{session.path.suffix} -text' in .gitattributes keeps git from it.",
+            )
+
+
 def refuse_nameless(session: OpenSession, form: Format) -> None:
     """Raise NotASession for a file that was only met, and names no agent itself."""
     if form.name in NAMELESS:
@@ -425,8 +458,10 @@ def refuse_nameless(session: OpenSession, form: Format) -> None:
 def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:
     """Read a session once, as one of the format of that name, or else of the one that it shows; see format_of().
 
-    Raises NotASession, too, where nobody `named` the file, and it names no agent itself.
+    Raises NotASession, too, where nobody `named` the file, and it names no agent itself; Refused where its line ends
+    were converted.
     """
+    refuse_if_converted(session, journal)
     document = jsonl.document_of(session.reader, session.size)
     head = _head(session, document)
     known = format_of(session, form, head)

@@ -14,6 +14,7 @@ from hashlib import sha256
 from heapq import heappop, heappush
 from itertools import repeat
 from pathlib import Path
+from shlex import quote
 from typing import Any, BinaryIO
 
 from sessioncompress.core.model import Origin, OurKey
@@ -440,7 +441,8 @@ def load(path: Path, *, to_hole: bool = False) -> Journal:
 def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
     """Read a journal up to its last run record, which is looked for in all of it, or before its byte `end`.
 
-    What is bad before that is damage, and behind it a torn append. Raises Damaged, naming the line.
+    What is bad before that is damage, and behind it a torn append. Raises Damaged, naming the line, also of line ends
+    that were converted: no size and no seal fits then.
     """
     position = committed = 0
     for raw in records.raw_records(file):
@@ -456,6 +458,14 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
         if journal.size + len(raw) > committed:
             break
         journal.size += len(raw)
+        if raw.endswith(b"\r\n"):
+            raise Damaged(
+                "its lines end with CR LF: git converts line ends where an attribute or core.autocrlf says so",
+                where=where,
+                state=NOT_CHANGED,
+                remedy=f"Convert them back: perl -pi -e 's/\\r\\n/\\n/' {quote(where)}, and run again. A line "
+                f"'*{layout.JOURNAL} -text' in .gitattributes keeps git from it.",
+            )
         try:
             record = records.decode(raw)
             if isinstance(record, RunRecord):
