@@ -37,7 +37,7 @@ def show(
         for each in found:
             record = each.record
             where = f"{record.kind.value} {record.tool}, {record.bytes:,} bytes, line {record.line + 1}"
-            click.echo(printable(f"{record.xxh3}  {where}  {each.journal}"), err=True)
+            click.echo(printable(f"{record.digest}  {where}  {each.journal}"), err=True)
         raise UsageError(f"{ref} matches {len(found)} originals", remedy="Give more digits, or name the session.")
     content = first.content if lines is None else _lines(first.content, lines)
     rest = 0 if everything or lines is not None else max(0, len(content) - 20 * 1024)

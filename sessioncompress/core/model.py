@@ -291,7 +291,7 @@ class Origin(NamedTuple):
     """The original of a replaced value, as the journal keeps it: reference, digest, place in its line, and size."""
 
     ref: str
-    xxh3: str
+    digest: str
     path: JsonPath
     bytes: int
     lines: int

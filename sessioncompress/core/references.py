@@ -1,4 +1,4 @@
-"""References: the shortest prefix, of at least twelve digits, of a content's XXH3 that is unique in its session."""
+"""References: the shortest prefix, of at least twelve digits, of a content's SHA-256 that is unique in its session."""
 
 from __future__ import annotations
 
@@ -9,33 +9,45 @@ from hashlib import sha1, sha256
 from typing import Any, NamedTuple
 
 import orjson
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_hexdigest
 
 from sessioncompress.core.model import Kind
 
 FEWEST_DIGITS = 12
-_DIGITS = 16
+DIGITS = 20
+"""Of a digest, those that a journal notes."""
+_OF_XXH3 = 16
+"""The digest was an XXH3-64 in the first stores. A stranger can make contents of any XXH3."""
 
 
 class References:
     """Gives out the references of one session; those that the journal holds are taken."""
 
     def __init__(self, taken: Iterable[tuple[str, str]] = ()) -> None:
-        self._contents = {int(f"{len(ref):x}{ref}", 16): int(xxh3, 16) for ref, xxh3 in taken}
+        self._contents = {int(f"{len(ref):x}{ref}", 16): int(digest, 16) for ref, digest in taken}
 
     def refer(self, content: bytes) -> str:
         """Give the content its reference: the same one for the same content."""
         return self.named(content)[0]
 
     def named(self, content: bytes) -> tuple[str, str]:
-        """Give the content its reference, and its XXH3-64 in hex."""
-        digest = xxh3_64_intdigest(content)
-        digits = FEWEST_DIGITS
+        """Give the content its reference, and the digest that this begins."""
+        name = sha256(content).hexdigest()[:DIGITS]
+        digest, digits = int(name, 16), FEWEST_DIGITS
         # The first digits and how many they are, in one number: it takes less memory than a text.
-        while self._contents.setdefault(digits << 4 * digits | digest >> 4 * (_DIGITS - digits), digest) != digest:
+        while self._contents.setdefault(digits << 4 * digits | digest >> 4 * (DIGITS - digits), digest) != digest:
             digits += 1
-        name = f"{digest:0{_DIGITS}x}"
         return name[:digits], name
+
+
+def digests_of(content: bytes) -> tuple[str, str]:
+    """Compute the digest of a content that a journal notes, and the one that the first stores did."""
+    return sha256(content).hexdigest()[:DIGITS], xxh3_64_hexdigest(content)
+
+
+def is_of_first_stores(digest: str) -> bool:
+    """Tell whether the digest of a content is one of the first stores."""
+    return len(digest) == _OF_XXH3
 
 
 def git_blob(content: bytes) -> str:

@@ -123,11 +123,11 @@ class _Source:
             try:
                 original, ids = self._original(line)
             except errors.Unreadable:
-                found[_UNREAD][block.xxh3, b""] = self, None
+                found[_UNREAD][block.digest, b""] = self, None
                 continue
             content = content_of(recorded(original, block, self.where), block.kind)
             for each in (*ids, None):
-                found[each].setdefault((block.xxh3, sha256(content).digest()), (self, row))
+                found[each].setdefault((block.digest, sha256(content).digest()), (self, row))
         return found
 
     def _read(self, record: LineRecord) -> tuple[Entry | None, tuple[str, ...]]:
@@ -198,7 +198,7 @@ class _Restored:
             key = block.digest, block.kind, block.call
             found = {content: at for each in reversed(later) for content, at in each.candidates(line, key).items()}
             known = [(source, row) for source, row in found.values() if row is not None]
-            if len(known) == 1 and len({xxh3 for xxh3, _ in found}) == 1:
+            if len(known) == 1 and len({digest for digest, _ in found}) == 1:
                 ((source, row),) = known
                 kind, value = source.value(row)
                 # An image's marker is the text of the part that stands in its place: the whole part comes back.

@@ -9,15 +9,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
-from xxhash import xxh3_64_hexdigest
-
 from sessioncompress import errors
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import holds, parse_any
 from sessioncompress.core.marker import PREFIX
 from sessioncompress.core.model import Kind
-from sessioncompress.core.references import FEWEST_DIGITS, content_of
+from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Entry
@@ -91,7 +89,7 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
         value = value_at(original or {}, block.path)
         if isinstance(value, KINDS[block.kind].original):
             content = content_of(value, block.kind)
-            if len(content) == block.bytes and xxh3_64_hexdigest(content) == block.xxh3:
+            if len(content) == block.bytes and block.digest in digests_of(content):
                 return value
     raise errors.Damaged(
         f"the original of reference {block.ref} does not match the journal",
@@ -242,8 +240,8 @@ def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path |
         for number, said in said_first(session, loaded, originals_of(journal)):
             for text in said.contents():
                 content = text.encode(errors="surrogatepass")
-                name = xxh3_64_hexdigest(content)
-                if name.startswith(ref) and name not in found:
+                name = next((each for each in digests_of(content) if each.startswith(ref)), "")
+                if name and name not in found:
                     kind = Kind.RESULT if said.say is Say.RESULT else Kind.ARGUMENT
                     lines = content.count(b"\n") + 1
                     record = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
@@ -270,7 +268,7 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
     if any(each.startswith(ref) or ref.startswith(each) for one in loaded.checkpoints for each in one.refs):
         return _in_summary(ref, journal, loaded, named)
     exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]
-    rows = exact or [row for row, (_, xxh3) in enumerate(loaded.references) if xxh3.startswith(ref)]
+    rows = exact or [row for row, (_, digest) in enumerate(loaded.references) if digest.startswith(ref)]
     kept = [(line, block) for line, block in map(loaded.block, rows) if line.place is not None]
     if not kept:
         return []
@@ -287,13 +285,13 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
             try:
                 entry = parse_any(originals.line(line.place, line.sha256))
             except errors.Unreadable as error:
-                lost += [(block.xxh3, error) for block in blocks]
+                lost += [(block.digest, error) for block in blocks]
                 continue
             for block in blocks:
                 content = content_of(recorded(entry, block, journal), block.kind)
                 shown.setdefault(content, Shown(block, journal, content))
-    read = {each.record.xxh3 for each in shown.values()}
-    first = next((error for xxh3, error in lost if xxh3 not in read), None)
+    read = {each.record.digest for each in shown.values()}
+    first = next((error for digest, error in lost if digest not in read), None)
     if first is None:
         return list(shown.values())
     if any_readable(path, loaded):

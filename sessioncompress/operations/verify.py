@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
@@ -277,13 +278,19 @@ def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str
 
 
 def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: RewrittenLines) -> int:
-    """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them."""
+    """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them.
+
+    A marker in a rewritten line refers to a value of that original, or stood in it before.
+    """
     stands: dict[int | None, int] = {}
+    named = defaultdict[int | None, set[str]](set)
     for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
         if number in rewritten:
             digest, here = bytes.fromhex(rewritten[number].sha256), identity(parse_any(raw))
             if stands.setdefault(journal.original(digest), here) != here:
                 raise of_another(store.journal)
+            if PREFIX_BYTES in raw:
+                named[journal.original(digest)].update(references(raw.decode(errors="replace")))
     kept = journal.kept
     if not kept:
         return 0
@@ -291,9 +298,14 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
         for row in kept:
             record = journal.line(row)
             assert record.place is not None
-            entry = parse_any(originals.line(record.place, record.sha256))
-            own, original = identity(entry), journal.placed(row)
-            if stands.get(journal.original(journal.original_of(row)), own) != own:
+            line = originals.line(record.place, record.sha256)
+            entry = parse_any(line)
+            own, original, newest = identity(entry), journal.placed(row), journal.original(journal.original_of(row))
+            if stands.get(newest, own) != own:
+                raise of_another(store.journal)
+            rows = journal.originals(journal.original_of(row)) if newest in named else ()
+            known = {block.ref for each in rows for block in journal.blocks_of(each)}
+            if any(ref.encode() not in line for ref in named.pop(newest, ()) if ref not in known):
                 raise of_another(store.journal)
             if original.sha256 != record.sha256 and original.place:
                 # An edit of what an earlier run left: its blocks are those of what the agent wrote.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from xxhash import xxh3_64_hexdigest
-
 from sessioncompress.compressors import View
 from sessioncompress.compressors.names import MOST_HELD, NOTHING, Index, Names
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.model import Change, JsonPath, Kind, Treatment
+from sessioncompress.core.references import digests_of
 from sessioncompress.core.splice import CannotSplice
 from sessioncompress.pipeline.plan import Plan
 from sessioncompress.pipeline.reading import Known
@@ -61,7 +60,7 @@ def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int,
     results: list[tuple[int, JsonPath]] = []
     repeats: dict[tuple[int, JsonPath], Index] = {}
     marked = ((block.digest, block.kind, block.call) for _, block in view.blocks(Kind.RESULT) if block.marked)
-    replaced = {origin.xxh3 for key in marked if (origin := view.ours.origin(key)) is not None}
+    replaced = {origin.digest for key in marked if (origin := view.ours.origin(key)) is not None}
     for number, raw in known.lines(places):
         if names.is_full:
             # Older results show what they would without names.
@@ -72,11 +71,12 @@ def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int,
             with suppress(CannotSplice):
                 if not isinstance(text := value_at(entry, path), str):
                     continue
-                if (name := xxh3_64_hexdigest(text.encode())) in replaced:
+                digests = digests_of(text.encode())
+                if not replaced.isdisjoint(digests):
                     # A run to come would give it other names, and what did not bear a change now would bear it then.
                     repeats[number, path] = NOTHING
                     continue
-                replaced.add(name)
+                replaced.update(digests)
                 above = preamble.match(text) if preamble else None
                 names.add(text[above.end() :] if above else text)
                 results.append((number, path))

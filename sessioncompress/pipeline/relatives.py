@@ -236,7 +236,7 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
 def unknown_to(strangers: Sequence[Stranger], *known_by: Journal) -> list[Stranger]:
     """Keep those of the texts that no journal knows, by what they name or by what they are."""
     for journal in known_by if strangers else ():
-        known = {xxh3[:FEWEST_DIGITS] for _, xxh3 in journal.references}
+        known = {digest[:FEWEST_DIGITS] for _, digest in journal.references}
         rest = (each for each in strangers if each.key not in journal)
         strangers = [each for each in rest if each.reference[:FEWEST_DIGITS] not in known]
     return list(strangers)

@@ -300,9 +300,9 @@ class Applied:
                 if content is None:
                     continue
                 path = each.path if place is None else place(each.path, content, kind)
-                ref, xxh3 = self._references.named(content)
+                ref, digest = self._references.named(content)
                 lines = content.count(b"\n") + (not content.endswith(b"\n"))
-                origin = Origin(ref, xxh3, path, len(content), lines)
+                origin = Origin(ref, digest, path, len(content), lines)
                 call = calls.get(block.call)
                 # Where the content is all of the file that the call names, git may hold it too.
                 if call is not None and (
@@ -327,7 +327,7 @@ class Applied:
                     call=block.call,
                     bytes=origin.bytes,
                     lines=origin.lines,
-                    xxh3=origin.xxh3,
+                    digest=origin.digest,
                     replacement=replacement,
                     file=file,
                     git_blob=git_blob(content) if file and content is not None else "",

@@ -332,8 +332,8 @@ class Journal:
 
     @property
     def references(self) -> Iterator[tuple[str, str]]:
-        """Yield the references, each with the XXH3-64 of what it names."""
-        return ((block.ref, block.xxh3) for block in self._blocks)
+        """Yield the references, each with the digest of what it names."""
+        return ((block.ref, block.digest) for block in self._blocks)
 
     @property
     def lengths(self) -> layout.Lengths:

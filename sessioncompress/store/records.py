@@ -2,7 +2,7 @@
 
     {"type": "edit", "was": {"sha256", "frame", "offset", "bytes"}, "isSha256", "line"}
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
-    {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "xxh3", "replacement", ...}
+    {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "sha256", "replacement", ...}
     {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
     {"type": "dropped", "original": {"sha256", "frame", "offset", "bytes"}, "lines", "runs": [[after, bytes], ...]}
     {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
@@ -26,6 +26,7 @@ import orjson
 
 from sessioncompress.core.jsonl import loads
 from sessioncompress.core.model import JsonPath, Kind, Origin, OurKey
+from sessioncompress.core.references import DIGITS, is_of_first_stores
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store.originals import Place
 
@@ -98,8 +99,9 @@ class LineRecord(NamedTuple):
 class BlockRecord(NamedTuple):
     """A replaced value: its reference, where it stands in the original line, and what replaced it.
 
-    `xxh3` is the XXH3-64 of the content, `replacement` the first 16 bytes of the SHA-256 of the JSON text that
-    stands in its place (empty where it was taken out). `line` is the line's number when it was rewritten.
+    `digest` begins with the reference: the first digits of the content's SHA-256, in the first stores its XXH3-64.
+    `replacement` is the first 16 bytes of the SHA-256 of the JSON text that stands in its place (empty where it was
+    taken out). `line` is the line's number when it was rewritten.
     """
 
     ref: str
@@ -110,7 +112,7 @@ class BlockRecord(NamedTuple):
     call: str
     bytes: int
     lines: int
-    xxh3: str
+    digest: str
     replacement: Bytes = b""
     file: str = ""
     git_blob: str = ""
@@ -118,7 +120,8 @@ class BlockRecord(NamedTuple):
     def encode(self) -> Bytes:
         """Return the record as a line of the journal; what is not known is left out."""
         record: dict[str, Any] = {"type": "block", "ref": self.ref, "line": self.line, "path": _pointer(self.path)}
-        record |= {"kind": self.kind, "bytes": self.bytes, "lines": self.lines, "xxh3": self.xxh3}
+        record |= {"kind": self.kind, "bytes": self.bytes, "lines": self.lines}
+        record["xxh3" if is_of_first_stores(self.digest) else "sha256"] = self.digest
         if self.tool or self.call:
             record |= {"tool": self.tool, "callId": self.call}
         if self.replacement:
@@ -135,7 +138,7 @@ class BlockRecord(NamedTuple):
     @property
     def origin(self) -> Origin:
         """What a marker says of the original."""
-        return Origin(self.ref, self.xxh3, self.path, self.bytes, self.lines)
+        return Origin(self.ref, self.digest, self.path, self.bytes, self.lines)
 
 
 class RunRecord(NamedTuple):
@@ -310,9 +313,15 @@ def decode(raw: bytes) -> Record:
         line = _count(record["line"]) if is_edit and "line" in record else -1
         return LineRecord(_hex(was["sha256"], _DIGEST_DIGITS), place, _hex(now, _DIGEST_DIGITS), is_edit, line)
     if kind == "block":
+        ref, digest = (
+            _hex(record["ref"]),
+            _hex(record["sha256"], DIGITS) if "sha256" in record else _hex(record["xxh3"]),
+        )
+        if not digest.startswith(ref):
+            raise ValueError("its reference is that of another content")
         pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")
         return BlockRecord(
-            ref=_hex(record["ref"]),
+            ref=ref,
             line=_count(record["line"]),
             path=_path(pointer) if len(pointer) <= _LONGEST_SHARED else _path.__wrapped__(pointer),
             kind=Kind(record["kind"]),
@@ -320,7 +329,7 @@ def decode(raw: bytes) -> Record:
             call=intern(str(record.get("callId", ""))),
             bytes=_count(record["bytes"]),
             lines=_count(record["lines"]),
-            xxh3=_hex(record["xxh3"]),
+            digest=digest,
             replacement=bytes.fromhex(_hex(replacement, _REPLACEMENT_DIGITS)) if replacement else b"",
             file=intern(str(record.get("file", ""))),
             git_blob=_hex(blob) if blob != "" else "",

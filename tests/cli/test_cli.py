@@ -1645,7 +1645,7 @@ def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
         path = put(here / name, source)
         assert run("compress", path).exit_code == 0
         journal = store_in(path).journal
-        digest = next(block.xxh3 for _, block in journals.load(journal).blocks if block.kind is Kind.RESULT)
+        digest = next(block.digest for _, block in journals.load(journal).blocks if block.kind is Kind.RESULT)
         journal.write_text(journal.read_text().replace(f'"ref":"{digest[:12]}"', '"ref":"0123456789ab"'))
         refs.append(digest)
     result = run("show", "0123456789ab", ".")

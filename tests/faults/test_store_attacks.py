@@ -64,7 +64,7 @@ def test_a_flip_in_what_nobody_needs_stops_no_restore(tmp_path: Path) -> None:
 
 TEXT_FIELDS = [
     *(("edit", field) for field in ("type", "was", "was.sha256", "isSha256")),
-    *(("block", field) for field in ("type", "ref", "path", "kind", "tool", "callId", "xxh3", "replacement", "file")),
+    *(("block", field) for field in ("type", "ref", "path", "kind", "tool", "callId", "sha256", "replacement", "file")),
     *(("block", "gitBlob"), ("run", "type"), ("run", "at"), ("run", "version"), ("run", "policy"), ("run", "head")),
     *(("run", "policy.backupDir"), ("run", "originalsSha256"), ("run", "sha256"), ("run", "stats"), ("run", "records")),
 ]
@@ -205,7 +205,7 @@ def _put_back(folder: Path, before: Mapping[str, bytes | None]) -> None:
             (folder / place).write_bytes(content)
 
 
-@pytest.mark.parametrize("field", ["ref", "xxh3"])
+@pytest.mark.parametrize("field", ["ref", "sha256"])
 def test_a_reference_without_digits_is_damage(tmp_path: Path, field: str) -> None:
     """Also to a run that gives out new references."""
     path = SCENES[1].prepare(tmp_path, SIZES[0])

@@ -28,7 +28,7 @@ BLOCK = BlockRecord(
     call="call_1",
     bytes=99,
     lines=3,
-    xxh3="0123456789abcdef",
+    digest="0123456789abcdef0123",
     replacement=b"\xef" * 16,
     file="a.py",
     git_blob="12" * 20,
@@ -98,7 +98,7 @@ def test_users_meet_camel_case() -> None:
         "kind",
         "bytes",
         "lines",
-        "xxh3",
+        "sha256",
         "tool",
         "callId",
         "replacement",
@@ -106,8 +106,8 @@ def test_users_meet_camel_case() -> None:
         "gitBlob",
     }
     assert block["path"] == "/message/content/0/text"
-    bare = BlockRecord("0123456789ab", 1, ("message", "details"), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef")
-    assert set(json.loads(bare.encode())) == {"type", "ref", "line", "path", "kind", "bytes", "lines", "xxh3"}
+    bare = BlockRecord("0123456789ab", 1, ("message", "details"), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef0123")
+    assert set(json.loads(bare.encode())) == {"type", "ref", "line", "path", "kind", "bytes", "lines", "sha256"}
     assert list(parsed(LINE.encode() + bare.encode() + RUN.encode()).blocks) == [(LINE, bare)]
     assert set(json.loads(LINE.encode())) == {"type", "original", "rewrittenSha256"}
     assert set(json.loads(LINE._replace(edit=True).encode())) == {"type", "was", "isSha256"}
@@ -156,7 +156,7 @@ PATHS = [
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: repr(path)[:30])
 def test_any_path_is_read_as_it_was(path: tuple[str | int, ...]) -> None:
     """But a key that is written like an index may come back as one: the value says which."""
-    record = BlockRecord("0123456789ab", 1, path, Kind.ARGUMENT, "", "", 9, 1, "0123456789abcdef")
+    record = BlockRecord("0123456789ab", 1, path, Kind.ARGUMENT, "", "", 9, 1, "0123456789abcdef0123")
     assert parsed(LINE.encode() + record.encode() + RUN.encode()).block(0)[1].path == path
 
 
@@ -297,7 +297,7 @@ def test_a_block_is_ours_by_digest_kind_and_call() -> None:
     assert BLOCK.identities() == ((digest, Kind.RESULT, "call_1"),)
     picture = BlockRecord("0123456789ab", 1, ("a",), Kind.IMAGE, "", "", 9, 1, "0123456789abcdef", digest)
     assert picture.identities() == ((digest, Kind.RESULT, ""), (digest, Kind.IMAGE, ""))
-    gone = BlockRecord("0123456789ab", 1, ("a",), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef")
+    gone = BlockRecord("0123456789ab", 1, ("a",), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef0123")
     assert gone.identities() == ()
     journal = parsed(LINE.encode() + BLOCK.encode() + picture.encode() + gone.encode() + RUN.encode())
     assert [journal.replaced(key) for key in (*BLOCK.identities(), *picture.identities())] == [[0], [1], [1]]

@@ -46,9 +46,12 @@ KEY = TEXT.filter(lambda key: not key.isdecimal())
 PATH = st.lists(KEY | st.integers(0, 10**9 - 1), max_size=4).map(tuple)
 FILE = st.just(("", "")) | st.tuples(TEXT.filter(bool), digits(40, 64))
 BLOCK = st.builds(
-    lambda file, **fields: BlockRecord(file=file[0], git_blob=file[1], **fields),
+    lambda file, digest, many, **fields: BlockRecord(
+        file=file[0], git_blob=file[1], digest=digest, ref=digest[:many], **fields
+    ),
     FILE,
-    ref=digits(12, 16, 64),
+    digits(16, 20),
+    st.integers(12, 16),
     line=COUNT,
     path=PATH,
     kind=st.sampled_from(Kind),
@@ -56,7 +59,6 @@ BLOCK = st.builds(
     call=TEXT,
     bytes=COUNT,
     lines=COUNT,
-    xxh3=digits(16),
     replacement=st.just(b"") | st.binary(min_size=16, max_size=16),
 )
 RUN = st.builds(
