@@ -162,8 +162,8 @@ def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
 
 _MOST_REFS = 8
 """References that a text names; `--json` has all."""
-ALREADY = "it has its original bytes already"
-ALREADY_BUT = "every line that its journal knows has its original bytes already"
+ALREADY = "no line in it is rewritten"
+ALREADY_BUT = "no line that its journal knows is rewritten"
 NONE_STORED = "no originals are stored"
 CHANGED_SINCE = "it was changed since the last run, otherwise than by appending"
 

@@ -331,7 +331,8 @@ def by_markers(
             nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
             if is_own and is_exact:
                 nothing = text.ALREADY_BUT if left else text.ALREADY
-            yield Back((), 0, joined(nothing if back.sources else text.NONE_STORED, stays, rest), is_exact)
+            nothing = nothing if back.sources else text.NONE_STORED
+            yield Back((), 0, joined(nothing, since.told, stays, rest), is_exact)
             return
 
 

@@ -113,12 +113,15 @@ def put_back_since(path: Path, policy: Policy) -> str:
     Raises SessionCompressError.
     """
     with open_session(path, writing=False) as session:
-        journal = journals.load(store_of(session.path, policy).journal)
-        left = left_by(session, journal)
-        if left < 0 or journal.runs[left].is_restore or left in journal.standing:
-            return ""
-        run = journal.runs[left]
-        return f"it is as run {run.id} left it, which was undone since: somebody put it back"
+        return _put_back(session, journals.load(store_of(session.path, policy).journal))
+
+
+def _put_back(session: OpenSession, journal: Journal) -> str:
+    left = left_by(session, journal)
+    if left < 0 or journal.runs[left].is_restore or left in journal.standing:
+        return ""
+    run = journal.runs[left]
+    return f"it is as run {run.id} left it, which was undone since: somebody put it back"
 
 
 class Restoring:
@@ -204,8 +207,9 @@ class _Exactly(Restoring):
         runs = journal.standing.named(self.run) if self.run else None
         if runs is not None and not runs:
             known = any(each.id == self.run for each in journal.runs)
-            why = "was undone already" if known else "did not change it"
-            return self.stats(Status.UNCHANGED, f"the run {self.run} {why}")
+            why = f"the run {self.run} {'was undone already' if known else 'did not change it'}"
+            is_back = _put_back(session, journal) if known else ""
+            return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' gives all back" if is_back else ""))
         taking: Sequence[CheckpointRecord] = journal.checkpoints if runs is None else journal.checkpoints_of(runs)
         if self.command is Command.RESTORE_LINES:
             taking = ()

@@ -129,7 +129,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
             searched.append(originals_of(journal).name.removesuffix(".zst"))
             try:
                 shown_there = _in_journal(ref, journal, path)
-            except (errors.FileFailed, errors.Refused, errors.Unreadable) as error:
+            except (errors.FileFailed, errors.Refused, errors.Damaged) as error:
                 unreadable.append(error)
                 continue
             for shown in shown_there:

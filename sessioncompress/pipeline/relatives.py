@@ -257,6 +257,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     nameless = sum(not each.reference for each in unknown)
     # The error begins with the whole path: the rest names what lies beside the session without it.
     again, here = "'sessioncompress restore --from-markers", f"{session.path.parent}/"
+    named = quote(str(session.path))
     files = f"{store.journal} and {store.originals.name}".removeprefix(here)
     why = "its originals were not committed or copied with it, or it was renamed without them, or they were deleted"
     ways = []
@@ -264,7 +265,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         why = "it is a fork, copy or continuation of another session, or was renamed"
         known = f"{len(strangers) - len(unknown):,}" if unknown else "all"
         places = " and of ".join(str(each.session).removeprefix(here) for each in relatives)
-        ways.append(f"The originals of {known} are in the store of {places}: {again}' with its path puts them back.")
+        ways.append(f"The originals of {known} are in the store of {places}: {again} {named}' puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
             ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
     for pack, entry in packed_kin(session, form) if nameless < len(unknown) else ():

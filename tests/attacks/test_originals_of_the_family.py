@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -202,7 +203,7 @@ def test_the_originals_are_found(
     refused = run(tmp_path, "restore", child)
     assert refused.returncode == 4
     assert f"in the store of {parent if parent.parent != child.parent else parent.name}" in refused.stderr
-    assert "'sessioncompress restore --from-markers' with its path puts them back" in refused.stderr
+    assert re.search(r"'sessioncompress restore --from-markers [^ ]+' puts them back", refused.stderr)
     assert "OTHER" not in refused.stderr
     assert child.read_bytes() == child_before
 

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+from xxhash import xxh3_64_hexdigest
 
 from sessioncompress.cli.main import main
 from sessioncompress.core.model import Kind
@@ -24,8 +26,9 @@ from sessioncompress.formats.table import AGENTS
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
-from tests.support.runs import HOMES, but_undo, fixture, snapshot, split, survey_of
+from tests.support.runs import HOMES, but_undo, fixture, snapshot, split, survey_of, turn, write
 from tests.support.session import PiSession
+from tests.support.texts import ONE, OTHER
 
 FILE_FIELDS = {
     "path",
@@ -1347,7 +1350,7 @@ def test_restore(compressed: Path) -> None:
     assert result.exit_code == 0
     assert re.fullmatch(rf"session\.jsonl: {size} KB -> 338 KB, \d+ lines restored\n", result.stdout)
     assert compressed.read_bytes() == fixture("pi-anthropic.jsonl")
-    assert run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: it has its original bytes already\n"
+    assert run("restore", "session.jsonl").stdout == "session.jsonl: unchanged: no line in it is rewritten\n"
 
 
 def test_restore_keeps_what_was_appended(compressed: Path) -> None:
@@ -1639,23 +1642,28 @@ def test_show_in_a_folder(compressed: Path) -> None:
 
 
 def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
-    """Exit code 2, and each candidate with its whole digest, what it is, and the journal that names it."""
-    refs = []
-    for name, source in (("a.jsonl", "pi-anthropic.jsonl"), ("b.jsonl", "pi-responses.jsonl")):
-        path = put(here / name, source)
-        assert run("compress", path).exit_code == 0
-        journal = store_in(path).journal
-        digest = next(block.digest for _, block in journals.load(journal).blocks if block.kind is Kind.RESULT)
-        journal.write_text(journal.read_text().replace(f'"ref":"{digest[:12]}"', '"ref":"0123456789ab"'))
-        refs.append(digest)
-    result = run("show", "0123456789ab", ".")
+    """Exit code 2, and each candidate with its digest, what it is, and the journal that names it.
+
+    The first stores had digests that can be aimed at: here is a collision.
+    """
+    digest = xxh3_64_hexdigest(ONE.encode())
+    assert xxh3_64_hexdigest(OTHER.encode()) == digest
+    for name, text in (("a.jsonl", ONE), ("b.jsonl", OTHER)):
+        made = PiSession()
+        made.user("Go.")
+        made.step("bash", {"command": "x"}, text)
+        path = write(here, turn(made, 2), name)
+        assert run("compress", "--force", "--keep-turns", "1", "--protect-tokens", "0", path).exit_code == 0
+        ours, journal = sha256(text.encode()).hexdigest(), store_in(path).journal
+        first = journal.read_text().replace(f'"sha256":"{ours[:20]}"', f'"xxh3":"{digest}"')
+        journal.write_text(first.replace(f'"ref":"{ours[:12]}"', f'"ref":"{digest[:12]}"'))
+    result = run("show", digest[:12], ".")
     assert result.exit_code == 2
-    assert "0123456789ab matches 2 originals. Give more digits, or name the session." in result.stderr
-    for ref, name in zip(refs, ("a", "b"), strict=True):
-        said = rf"^{ref}  result \w+, [\d,]+ bytes, line \d+  .*{name}\.refs\.jsonl$"
+    assert f"{digest[:12]} matches 2 originals. Give more digits, or name the session." in result.stderr
+    for name in "ab":
+        said = rf"^{digest}  result \w+, [\d,]+ bytes, line \d+  .*{name}\.refs\.jsonl$"
         assert re.search(said, result.stderr, re.MULTILINE)
-        assert run("show", ref, ".").exit_code == 0
-    assert run("show", "0123456789ab", "a.jsonl").exit_code == 0
+    assert run("show", digest[:12], "a.jsonl").exit_code == 0
 
 
 def test_show_of_a_damaged_original(compressed: Path) -> None:

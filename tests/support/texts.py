@@ -273,3 +273,19 @@ MAKERS: Sequence[tuple[str, Maker]] = (
     ("read", lambda rng: unicode_text(rng, rng.randint(4, 80))),
 )
 """What a tool may give back: the tool, and how to make one such text."""
+
+
+def colliding(one: bytes, other: bytes) -> str:
+    r"""Return a text with two free places of three bytes; two texts that swap them have one XXH3, of any length.
+
+    XXH3 multiplies the halves of each eight bytes after an exclusive or with its secret. Where one half is that of
+    the secret (\xb7\xb3g\x1f, \x81:&L) the product is 0, and what is left is only added up, in any order.
+    """
+    made = bytearray(b"a line of some text, as tools print it, and then one more.....\n" * 40)
+    made[192:200] = one + b"\xe1\xb7\xb3g\x1f"
+    made[448:456] = other + b"\xc2\x81:&L"
+    return made.decode()
+
+
+ONE, OTHER = colliding(b"yes", b"not"), colliding(b"not", b"yes")
+"""Two texts of one XXH3."""

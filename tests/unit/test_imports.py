@@ -196,7 +196,7 @@ def test_a_public_name_is_never_a_module(program: str) -> None:
 @pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("store.")])
 def test_the_store_knows_no_sessions(module: str) -> None:
     """It keeps lines; what they mean is not its business, but only whether lines are appended to a session at all."""
-    core = {f"core.{name}" for name in ("documents", "jsonl", "lines", "model", "pointers", "text")}
+    core = {f"core.{name}" for name in ("documents", "jsonl", "lines", "model", "pointers", "references", "text")}
     known = {"errors", "policy.model", *core}
     assert {name for name, _ in imports(module) if not name.startswith("store")} <= known
 

@@ -193,8 +193,8 @@ def _date(path: Path, days: int) -> None:
     journal = store_in(path).journal
     records = [json.loads(line) for line in journal.read_bytes().splitlines()]
     for record in records:
-        record.pop("sha256", None)
         if record["type"] == "run":
+            record.pop("sha256", None)
             record["at"] = text.written_time(time.time() - days * DAY - 60)
     journal.write_bytes(b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records))
 

@@ -508,7 +508,7 @@ def test_what_repeats_messages_comes_out_though_they_were_rewritten_in_it(
     )
     assert path.read_bytes() == resumed()
     assert verify_session(path).lines_not_there == 0
-    assert restore_session(path).reason == "it has its original bytes already"
+    assert restore_session(path).reason == "no line in it is rewritten"
 
 
 def test_what_repeats_messages_comes_out_after_it_was_kept(tmp_path: Path) -> None:

@@ -293,11 +293,11 @@ def test_what_is_there_of_an_older_state_is_restored(tmp_path: Path, alter: Call
     told = f"{gone} line{'s' * (gone > 1)} that its store knows {'are' if gone > 1 else 'is'} missing"
     assert restore(path).reason == f"an older state of the session: {told}"
     assert path.read_bytes() == wanted
-    assert restore_session(path).reason == "it has its original bytes already"
+    assert restore_session(path).reason == "no line in it is rewritten"
     path.write_bytes(older)
     assert restore_session(path, from_markers=True).reason == f"an older state of the session: {told}"
     assert path.read_bytes() == wanted
-    assert restore_session(path, from_markers=True).reason.startswith("it has its original bytes already")
+    assert restore_session(path, from_markers=True).reason.startswith("no line in it is rewritten")
 
 
 def test_the_store_of_another_session_makes_no_older_state(tmp_path: Path) -> None:
@@ -491,7 +491,8 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
     assert len(verify_session(path).changed) == rewritten
     assert not restore_session(path).exact
     again = restore_session(path, from_markers=True)
-    assert again.reason == "it has nothing that can be put back: the session is not exact"
+    assert again.reason.startswith("it has nothing that can be put back: the session is not exact; the rewritten lines")
+    assert "'sessioncompress show REF PATH' prints what was in it" in again.reason
     assert not again.exact
 
 
@@ -501,7 +502,7 @@ def test_a_session_that_came_back_whole_by_markers_is_exact(tmp_path: Path) -> N
     stats = restore_session(path, from_markers=True)
     assert (stats.status, stats.reason) == (Status.RESTORED, "")
     assert path.read_bytes() == session().bytes()
-    assert restore_session(path, from_markers=True).reason == "it has its original bytes already"
+    assert restore_session(path, from_markers=True).reason == "no line in it is rewritten"
 
 
 def test_by_markers_only_a_session_of_a_known_agent_is_restored(tmp_path: Path) -> None:

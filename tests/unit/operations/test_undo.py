@@ -419,6 +419,19 @@ def test_the_second_of_two_summaries_goes_alone_where_nothing_else_was_done(name
     assert path.read_bytes() == b"".join(lines)
 
 
+def test_a_run_that_was_undone_is_told_of_where_somebody_put_its_session_back(tmp_path: Path) -> None:
+    """All of that comes back with a restore without a run."""
+    path, _, _ = grown(tmp_path, (EAGER,), (ONE,))
+    rewritten = path.read_bytes()
+    undo(path, ONE)
+    path.write_bytes(rewritten)
+    said = restore_session(path, run=ONE).reason
+    assert said == (
+        f"the run {ONE} was undone already; it is as run {ONE} left it, which was undone since: somebody put it back; "
+        "'restore' gives all back"
+    )
+
+
 def test_a_summary_goes_from_above_a_run_that_kept_no_originals(tmp_path: Path) -> None:
     """What that run rewrote stays as it is."""
     path = write(tmp_path, LONG["pi"](8))

@@ -91,7 +91,7 @@ def test_what_a_tool_printed_is_not_told(tmp_path: Path) -> None:
     assert verify_session(path).unknown_markers == 0
     assert restore_session(path).reason == ""
     assert path.read_bytes() == made.bytes()
-    assert restore_session(path).reason == "it has its original bytes already"
+    assert restore_session(path).reason == "no line in it is rewritten"
 
 
 def test_the_whole_text_of_another_session_is_told_and_stops_nothing(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_markers_that_the_agent_copied_are_told(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(original)
     restore_session(path, from_markers=True)
     assert marker.PREFIX_BYTES not in path.read_bytes()
-    assert restore_session(path).reason == "it has its original bytes already"
+    assert restore_session(path).reason == "no line in it is rewritten"
 
 
 @pytest.mark.parametrize("name", ["g_response", "r"], ids=["a copy", "the answer"])
