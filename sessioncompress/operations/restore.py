@@ -206,7 +206,8 @@ class _Exactly(Restoring):
             return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
         runs = journal.standing.named(self.run) if self.run else None
         if runs is not None and not runs:
-            known = any(each.id == self.run for each in journal.runs)
+            dead = journal.standing.dead
+            known = any(each.id == self.run for number, each in enumerate(journal.runs) if number not in dead)
             why = f"the run {self.run} {'was undone already' if known else 'did not change it'}"
             is_back = _put_back(session, journal) if known else ""
             return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' gives all back" if is_back else ""))

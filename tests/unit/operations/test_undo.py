@@ -248,6 +248,7 @@ def test_a_run_that_died_before_the_session_was_put_in_place_is_not_undone(tmp_p
     compress(path, EAGER, run_id=THREE)
     assert path.read_bytes() == after
     assert states(path) == {ONE: State.IN_PLACE, THREE: State.IN_PLACE}
+    assert restore_session(path, run=TWO).reason == f"the run {TWO} did not change it"
     assert undo(path, THREE).reason == ""
     assert path.read_bytes() == before[1]
 
