@@ -140,7 +140,7 @@ class _Source:
 
 
 _Candidates = dict[tuple[str, bytes], tuple[_Source, int | None]]
-"""Contents by XXH3-64 and SHA-256: each with a source and the row of a block, which is None if it can't be read."""
+"""Contents by digest and SHA-256: each with a source and the row of a block, which is None if it can't be read."""
 
 
 class _Restored:
