@@ -36,7 +36,7 @@ from sessioncompress.formats.table import (
 )
 from sessioncompress.pipeline.usage import newest_answer, speaking
 from sessioncompress.store import disk
-from sessioncompress.store.journal import Journal
+from sessioncompress.store.journal import Journal, convert_back
 from sessioncompress.store.layout import Store, is_archive, size_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.records import LineRecord
@@ -206,7 +206,7 @@ class Found(NamedTuple):
 
 
 def find(session: OpenSession, journal: Journal) -> Found:
-    """Find a session's rewritten lines, and a record for each original that stands there in no known form.
+    """Find a session's rewritten lines, and a record for each original that is in it in no known form.
 
     Raises Refused where the line ends were converted.
     """
@@ -442,8 +442,7 @@ def refuse_if_converted(session: OpenSession, journal: Journal) -> None:
                 "core.autocrlf says so",
                 where=session.path,
                 state=NOT_CHANGED,
-                remedy=f"Convert them back: perl -pi -e 's/\\r\\n/\\n/' {quote(str(session.path))}, and run again. "
-                f"A line '*{session.path.suffix} -text' in .gitattributes keeps git from it.",
+                remedy=convert_back(str(session.path), f"*{session.path.suffix}"),
             )
 
 

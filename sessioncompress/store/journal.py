@@ -463,8 +463,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 "its lines end with CR LF: git converts line ends where an attribute or core.autocrlf says so",
                 where=where,
                 state=NOT_CHANGED,
-                remedy=f"Convert them back: perl -pi -e 's/\\r\\n/\\n/' {quote(where)}, and run again. A line "
-                f"'*{layout.JOURNAL} -text' in .gitattributes keeps git from it.",
+                remedy=convert_back(where, f"*{layout.JOURNAL}"),
             )
         try:
             record = records.decode(raw)
@@ -504,3 +503,9 @@ def uncommitted(path: Path, start: int) -> Iterator[str]:
                     yield record.rewritten
                 elif isinstance(record, CheckpointRecord) and not record.ended:
                     yield from record.lines
+
+
+def convert_back(file: str, pattern: str) -> str:
+    """Write the command that ends a file's lines with LF again, and what keeps git from converting such files."""
+    command = f"perl -pi -e 's/\\r\\n/\\n/' {quote(file)}"
+    return f"Convert them back: {command}, and run again. A line '{pattern} -text' in .gitattributes keeps git from it."

@@ -313,10 +313,8 @@ def decode(raw: bytes) -> Record:
         line = _count(record["line"]) if is_edit and "line" in record else -1
         return LineRecord(_hex(was["sha256"], _DIGEST_DIGITS), place, _hex(now, _DIGEST_DIGITS), is_edit, line)
     if kind == "block":
-        ref, digest = (
-            _hex(record["ref"]),
-            _hex(record["sha256"], DIGITS) if "sha256" in record else _hex(record["xxh3"]),
-        )
+        ref = _hex(record["ref"])
+        digest = _hex(record["sha256"], DIGITS) if "sha256" in record else _hex(record["xxh3"])
         if not digest.startswith(ref):
             raise ValueError("its reference is that of another content")
         pointer, replacement, blob = str(record["path"]), record.get("replacement"), record.get("gitBlob", "")

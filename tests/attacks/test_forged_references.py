@@ -14,6 +14,7 @@ import pytest
 from sessioncompress import Policy, compress_session, show, verify_session
 from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.store.layout import store_in
+from tests.support.runs import journal_of
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "claude-tools.jsonl"
 ANY_SIZE = Policy(size_threshold_kb=0, min_saved_kb=0)
@@ -28,11 +29,6 @@ def compressed(folder: Path, content: bytes) -> Path:
     path.write_bytes(content)
     assert compress_session(path, ANY_SIZE).lines_changed
     return path
-
-
-def journal_of(path: Path) -> Records:
-    """Read a session's journal."""
-    return [json.loads(line) for line in store_in(path).journal.read_bytes().splitlines()]
 
 
 def sealed(records: Records) -> bytes:

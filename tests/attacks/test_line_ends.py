@@ -34,7 +34,6 @@ def in_git(folder: Path, name: str, *attributes: str) -> tuple[Repository, Path,
     """Commit a rewritten fixture with its store, where git may convert it; return it and its original."""
     path, original = folder / name, (FIXTURES / name).read_bytes()
     repository = Repository(folder)
-    repository.git("init", "-q")
     (folder / ".gitattributes").write_text("".join(f"{each}\n" for each in attributes))
     path.write_bytes(original)
     assert compress_session(path, SOON).lines_changed
