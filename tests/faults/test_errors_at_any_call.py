@@ -27,7 +27,7 @@ ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 @pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("code", ERRNOS, ids=lambda code: errno.errorcode[code])
-@each_size(effort(SIZES[:1], SIZES, SIZES))
+@each_size(effort(SIZES[:1], SIZES[::2], SIZES))
 def test_an_error_at_any_call(tmp_path: Path, scene: Scene, size: Size, code: int, ever_after: bool) -> None:
     """The session is old or new, what is said of it is true, and a later run puts everything right."""
     with frames_of(size):
