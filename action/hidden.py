@@ -17,7 +17,7 @@ from sessioncompress.pipeline.reading import whose
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git
 from sessioncompress.store.folder import show_to_git
-from sessioncompress.store.layout import store_at
+from sessioncompress.store.layout import backups_of, plain_in
 
 _FIELDS = 4
 _OPTIONS = {"commit_originals": True}
@@ -96,7 +96,8 @@ def _by_work_tree(paths: Iterable[str], config: str, preset: str) -> Mapping[Pat
         top = next(git.work_trees(path.parent), None)
         if top is None:
             continue
-        files = store_at(path, policies.of(path))
+        # What is hidden now moves there.
+        files = plain_in(path, backups_of(path, policies.of(path)))
         folder = Path(os.path.realpath(files.folder))
         if next(git.work_trees(folder), None) == top:
             # What cannot be shown is hidden by ours.

@@ -256,4 +256,10 @@ def show_originals(path: Path, policy: Policy) -> None:
     from sessioncompress.store.layout import holds, store_at
 
     if holds(files := store_at(path, policy)):
+        if files.is_hidden:
+            from sessioncompress.pipeline import reading
+            from sessioncompress.store.recover import brought_home
+
+            with reading.opened(path, writing=True) as session:
+                files = brought_home(session, policy)
         show_to_git(files)

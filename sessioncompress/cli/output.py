@@ -161,11 +161,12 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
     """
     from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.operations.packed import Packed, packed_in
+    from sessioncompress.store.layout import FOLDER
 
     names = sorted(set(archives))
     is_remote = names[0].startswith(OBJECT_STORES)
     if len(names) > MOST_TYPED and not is_remote:
-        names = sorted({str(Path(name).parents[2]) for name in names})
+        names = sorted({str(above.parent) for name in names for above in Path(name).parents if above.name == FOLDER})
     # Never broken: it is there to be copied.
     click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
     held = () if is_remote else (each for each in packed_in(map(Path, names)) if isinstance(each, Packed))

@@ -236,10 +236,13 @@ def pre_commit(
     stores = {found.path: store_at(found.path, policy) for found, policy in policies.items() if policy.commit_originals}
     committed = list(stores)
     # An earlier run without --commit-originals hid them.
-    hidden = [path for path, store in stores.items() if check and holds(store) and folder.hides_from_git(store)]
+    hidden = [
+        path
+        for path, store in stores.items()
+        if check and holds(store) and (store.is_hidden or folder.hides_from_git(store))
+    ]
     for path in hidden:
-        ignoring = stores.pop(path).folder / ".gitignore"
-        click.echo(printable(f"{path}: its originals are hidden from git by {ignoring}"))
+        click.echo(printable(f"{path}: its originals are hidden from git in {stores.pop(path).folder}"))
     due = 1 in codes or bool(hidden)
     # Also those of sessions that this run skipped: what an earlier run wrote may not have been staged.
     staged = stage(stores, dry_run=check)

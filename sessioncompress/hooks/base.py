@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from sessioncompress.core.text import printable
 from sessioncompress.errors import FileFailed
-from sessioncompress.store import disk, layout
+from sessioncompress.store import disk, layout, machine
 
 LARGEST = 256 * 1024
 """Bytes of the log, and of the previous one, which it replaces."""
@@ -21,7 +21,7 @@ LARGEST = 256 * 1024
 
 def log_file() -> Path:
     """Locate the log. Raises FileFailed if no home is known."""
-    return layout.state_folder() / "hook.log"
+    return machine.state_folder() / "hook.log"
 
 
 def note_in_log(hook: str, text: str) -> None:

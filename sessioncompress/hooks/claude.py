@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sessioncompress.hooks.base import AgentHooks
 from sessioncompress.hooks.settings import Settings
-from sessioncompress.store.layout import at_home
+from sessioncompress.store.machine import at_home
 
 
 class _Claude(Settings):

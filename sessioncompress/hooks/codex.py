@@ -8,7 +8,7 @@ from typing import Any
 
 from sessioncompress.hooks.base import AgentHooks
 from sessioncompress.hooks.settings import Settings
-from sessioncompress.store.layout import at_home
+from sessioncompress.store.machine import at_home
 
 _PLACES = {"PreToolUse": "pre_tool_use", "SessionEnd": "session_end"}
 """The events as Codex writes them where it notes which hooks it trusts."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessioncompress.hooks.base import AgentHooks, command_in
 from sessioncompress.hooks.settings import Settings
-from sessioncompress.store.layout import at_home
+from sessioncompress.store.machine import at_home
 
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?', re.DOTALL)
 """A comment, or a string, in which none begins."""

@@ -109,7 +109,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     from sessioncompress.operations.show import mentions
     from sessioncompress.policy.model import BALANCED
     from sessioncompress.policy.sources import Policies
-    from sessioncompress.store.layout import JOURNAL, store_at
+    from sessioncompress.store.layout import backups_of, store_at, stores_in
 
     policies, policy = Policies(warn=lambda _: None), BALANCED
     # A policy with an error, which every run reports, must not disable the guard.
@@ -118,7 +118,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
         policy = policies.of(session)
     store = store_at(session, policy)
     own = [store_at(each, policy).journal for each in (session, *table.subagents(session))]
-    neighbours = sorted(store.folder.glob(f"*{JOURNAL}"))
+    neighbours = [each.journal for _, each in stores_in(session.parent, backups_of(session, policy))]
     journals = [each for each in dict.fromkeys([*own, *neighbours]) if each.is_file()]
     named = {each: marker.references(each) for each in found}
     ours = [each for each, refs in named.items() if any(mentions(ref, file) for ref in refs for file in journals)]

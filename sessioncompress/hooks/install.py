@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
 from sessioncompress.hooks import AGENTS
 from sessioncompress.hooks.base import COMPRESSED, AgentHooks, Ending, ending_in, log_file
-from sessioncompress.store import disk, layout
+from sessioncompress.store import disk, machine
 
 
 class Record(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Record(Struct, frozen=True):
 def _place(file: Path) -> Path:
     from hashlib import sha256
 
-    return layout.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
+    return machine.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
 
 
 def load(file: Path) -> Record:

@@ -200,7 +200,7 @@ def _decide(holding: Holding, limits: Limits, withheld: tuple[Cause, str] | None
 
 def _told(holding: Holding) -> Holding:
     """Read the journal of a store. Raises Damaged if it cannot be read, or belongs to other originals."""
-    folder.refuse_linked_folder(holding.store.work)
+    folder.refuse_linked_store(holding.store)
     journal = journals.load(holding.store.journal)
     if size_of(holding.store.originals) not in (None, journal.store_size):
         refuse_if_of_another(holding.store, journal)
@@ -315,7 +315,7 @@ def _clean_missing(holding: Holding, *, dry_run: bool) -> CleanStats:
         if not dry_run:
             for path in dead:
                 disk.remove(path)
-            folder.tidy(store.work)
+            folder.tidy_after(store)
     kept = replace(_stats_of(holding), left_over=len(dead), left_over_bytes=size, links_kept=len(needed))
     if dead and others == set(dead):
         return replace(kept, cause=Cause.DEAD_RUN, reason=_DEAD_RUN)

@@ -17,6 +17,8 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, NotASession, Refused, UsageError, failed
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
@@ -29,7 +31,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, store_in
+from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, plain_in
 from sessioncompress.store.lock import lock
 
 T = TypeVar("T")
@@ -58,7 +60,8 @@ def policy_for(remote: Remote, policies: Policies) -> Policy:
     if given := [name for name, value in asked.items() if value]:
         what = f"{given[0]} can't be used with sessions in object stores"
         raise UsageError(what, where=remote.url, state=NOTHING, remedy="Leave it out, or work on a local copy.")
-    return policy
+    # Next to an object the store lies where a committed one does: every machine must find it.
+    return replace(policy, commit_originals=True)
 
 
 def skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
@@ -86,7 +89,7 @@ def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
     if writes and remote.size > LARGEST:
         what = f"it has more than {LARGEST // MB:,} MB, the most we change in an object store"
         raise Refused(what, where=remote.url, state=NOT_CHANGED, remedy="Compress a local copy of it.")
-    store = store_in(folder / name)
+    store = plain_in(folder / name)
     session = objects.fetched(remote.url, folder / name)
     if session.found is None:
         remedy = (
@@ -163,7 +166,7 @@ def on_journal(remote: Remote, work: Callable[[Path], T]) -> T:
     where, _, name = remote.url.rpartition("/")
     with temporary(where) as folder:
         refuse_unless_file(remote.url, name)
-        journal = store_in(folder / name).journal
+        journal = plain_in(folder / name).journal
         if remote.stored is None or journal.name in remote.stored:
             objects.fetched(f"{where}/{FOLDER}/{journal.name}", journal)
         return work(folder / name)
@@ -275,7 +278,7 @@ def _sessions(listing: Listing, globs: Globs, *, stores: bool) -> Iterable[Found
     for folder, names in stored.items() if stores else ():
         # What is empty was packed.
         full = [name for name, each in names.items() if each.size]
-        for session in sorted({owner for _, owner in owners(store_in(Path(folder, "session.jsonl")), full)}):
+        for session in sorted({owner for _, owner in owners(plain_in(Path(folder, "session.jsonl")), full)}):
             key = f"{folder}/{session}".lstrip("/")
             if globs.takes(key.removeprefix(begins)):
                 there = present.get(key)
@@ -302,7 +305,7 @@ def _may_be_session(root: str, key: str, size: int, stored: Container[str], pres
 def _meant(url: str, listed: Listed, stored: Iterable[str] | None, *, named: bool) -> Found:
     """Make what stands for a session, of whose store no more is kept than which of its objects are there."""
     if stored is not None:
-        files = store_in(Path(url))
+        files = plain_in(Path(url))
         stored = frozenset({files.journal.name, files.originals.name}.intersection(stored))
     return Found(Path(url), named=named, remote=Remote(url, listed.size, listed.changed_ns, stored))
 

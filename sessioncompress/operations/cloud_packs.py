@@ -37,7 +37,7 @@ from sessioncompress.operations.pack import PackStats, pack_sessions
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, packing
-from sessioncompress.store.layout import ARCHIVE, FOLDER, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, plain_in
 from sessioncompress.store.pack import INDEX, State
 from sessioncompress.store.packing import Pack
 
@@ -140,7 +140,7 @@ def _fetch(root: str, folder: Path, found: Found) -> _Fetched:
     if found.error is None:
         copy = cloud.copied(found.remote, path.parent, writes=True)
         return _Fetched(found, path, copy, tuple(each for each in (copy.originals, copy.journal) if each.found))
-    store, where = store_in(path), url.rpartition("/")[0]
+    store, where = plain_in(path), url.rpartition("/")[0]
     left = (objects.fetched(f"{where}/{FOLDER}/{each.name}", each) for each in (store.originals, store.journal))
     return _Fetched(found, path, None, tuple(each for each in left if each.found))
 

@@ -21,7 +21,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, has_leftovers, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import Command
-from sessioncompress.store.recover import check, recover
+from sessioncompress.store.recover import brought_home, check, recover
 
 TOLD_AGAIN = "done by a worker that ended before it reported: tokens and blocks are not counted"
 """The reason of a session that this run wrote already."""
@@ -63,7 +63,8 @@ def compress_session(
         reading.opened(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
     ):
-        stats = _compress(session, store_of(session.path, policy), asked, named=named)
+        store = store_of(session.path, policy) if dry_run else brought_home(session, policy)
+        stats = _compress(session, store, asked, named=named)
         stats = _told_again(stats, session.path, policy, run_id)
         note(_to_log(stats), _THRESHOLDS)
         return stats

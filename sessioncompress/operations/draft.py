@@ -37,7 +37,7 @@ from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.originals import Place
 from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
-from sessioncompress.store.recover import check, recover
+from sessioncompress.store.recover import brought_home, check, recover
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def opened(
     Raises SessionCompressError with the session unchanged.
     """
     with reading.opened(path, writing=writing, quiet_seconds=policy.quiet_seconds) as session:
-        store = store_of(session.path, policy)
+        store = brought_home(session, policy) if writing else store_of(session.path, policy)
         journal = journals.load(store.journal)
         (recover if writing else check)(session, store, journal.lengths)
         known = reading.read_session(session, journal, form, named=named)

@@ -16,7 +16,6 @@ from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.relatives import (
     State,
     Stranger,
@@ -29,7 +28,7 @@ from sessioncompress.pipeline.relatives import (
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, packing, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, size_of, store_in, store_of
+from sessioncompress.store.layout import Store, all_stores, backups_of, size_of, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
 if TYPE_CHECKING:
@@ -100,12 +99,24 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: 
     left = _dropped(journal)
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
+    # What a branch or another machine brought holds the same secrets.
+    others = [each for each in all_stores(session.path, backups_of(session.path, policy)) if each != store]
+    of_others = sum(_held(each) for each in others)
+    size += sum(map(reading.size_of_store, others))
     if not dry_run:
         if journal is not None:
             session.pointers.forget(lambda raw: journal.rewriting(sha256(raw).digest()) is not None)
-        kept = recover.forget(session, store)
-    stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, referring=refer)
+        for each in (*others, store):
+            kept = recover.forget(session, each)
+    stored_in_all, lost_in_all = (of_others + left + number for number in (len(stored), len(lost)))
+    stats = ForgetStats(str(session.path), size, stored_in_all, lost_in_all, left, referring=refer)
     return replace(stats, links_kept=len(kept))
+
+
+def _held(store: Store) -> int:
+    """Count the originals of a store."""
+    journal = _journal(store)
+    return len(_stored(store, journal)) + _dropped(journal)
 
 
 def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
@@ -115,11 +126,12 @@ def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetS
     with failing(path, state=""):
         needed = stores.needed_links(path)
         left = [each for each in stores.remains(path) if each not in needed]
-        size = reading.size_of_store(store) + sum(each.lstat().st_size for each in left)
+        others = [each for each in all_stores(path, backups_of(path, policy)) if each != store]
+        size = sum(map(reading.size_of_store, (store, *others))) + sum(each.lstat().st_size for each in left)
     # Imported here: most sessions are in their places.
     from sessioncompress.operations.packed import way_back
 
-    if store.folder != store.work and (back := way_back(path)):
+    if not store.is_beside and (back := way_back(path)):
         # A pack has what was next to it alone.
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)
@@ -127,20 +139,22 @@ def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetS
         raise UsageError("it does not exist, and it has no store", where=path, remedy=way_back(path))
     journal = _journal(store)
     dropped = _dropped(journal)
-    number = len(_stored(store, journal)) + dropped
+    number = sum(map(_held, (store, *others)))
     refer = _referring(path, store, journal, policy) if number else ()
     if not dry_run:
-        folder.refuse_linked_folder(store.work)
+        for place in (store, *others):
+            folder.refuse_linked_store(place)
         with failing(path, state=""):
             # A writer may have come meanwhile.
             held = stores.needed_links(path)
             left = [each for each in stores.remains(path) if each not in held]
             # Originals and journal go last, so that a later run can go on after a kill.
-            for each in (*left, store.originals, store.journal):
+            for each in (*left, *(file for place in (*others, store) for file in (place.originals, place.journal))):
                 disk.remove(each)
-            for each in filter(Path.is_dir, {store.folder, store.work}):
+            for each in filter(Path.is_dir, {store.work, store.folder, *(place.folder for place in others)}):
                 disk.flush_folder(each)
-            folder.tidy(store.work)
+            for place in (*others, store):
+                folder.tidy_after(place)
     stats = ForgetStats(str(path), size, number, number, dropped, gone=True, referring=refer)
     return replace(stats, links_kept=len(needed))
 
@@ -150,7 +164,7 @@ def _journal(store: Store) -> journals.Journal | None:
 
     Raises Refused if a folder is in the place of a file, or our folder is a link.
     """
-    folder.refuse_linked_folder(store.work)
+    folder.refuse_linked_store(store)
     folder.refuse_folders(store)
     try:
         return journals.load(store.journal, to_hole=True)
@@ -171,7 +185,7 @@ def _referring_in_packs(session: OpenSession, journal: journals.Journal | None) 
     from sessioncompress.operations.sessions import first_prompt
 
     above = (session.path.parent, *session.path.parent.parents)
-    states = tuple((packs, state_of(packs)) for packs in map(packing.packs_of, above) if is_folder(packs))
+    states = tuple((packs, state_of(packs)) for root in above for packs in packing.pack_folders(root))
     title = ""
     if states:
         with suppress(SessionCompressError):

@@ -24,13 +24,14 @@ from sessioncompress.formats.scripts import unescaped
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
 from sessioncompress.pipeline import reading, rollouts
-from sessioncompress.pipeline.discover import Found, is_folder
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
+from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import MOST, Entry, PackReader, State, may_name, not_utf8, source_of
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.recover import recover
@@ -81,6 +82,9 @@ def pack_sessions(
     """
     real = [Path(os.path.realpath(root)) for root in roots]
     projects_in: dict[Path, dict[str, list[_Head]]] = {}
+    if not dry_run:
+        # The packs' folder has a name by it.
+        make_key()
     for each in found:
         outcome = outcome_of(each, lambda: _head(each, real, policy_of(each.path)))  # noqa: B023 - called at once
         if outcome.result is None:
@@ -102,7 +106,7 @@ def pack_sessions(
                     yield outcome_of(head.found, lambda: _stats(head, archive, "would pack"))  # noqa: B023 - called at once
         return
     # Where nothing is left to pack, what a killed run left is put right all the same.
-    for root in sorted(root for root in real if is_folder(packing.packs_of(root))):
+    for root in sorted(root for root in real if packing.pack_folders(root)):
         projects_in.setdefault(root, {})
     # What goes on from another session began later, and leaves before that one.
     for root, projects in sorted(projects_in.items(), reverse=True):
@@ -382,7 +386,7 @@ def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
     """Bring a session to the state of its last run. Raises Refused where its store is not beside it."""
-    if store.folder != store.work and holds(store):
+    if not store.is_beside and holds(store):
         # A pack may be moved with its folder, and a backup folder keeps the originals of other sessions too.
         what = f"its originals are in the backup folder {store.folder}, and a pack holds only what is next to sessions"
         remedy = "Run 'sessioncompress restore' on it first."

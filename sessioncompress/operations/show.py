@@ -29,8 +29,17 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_git, put_back
 from sessioncompress.store.folder import refuse_linked
-from sessioncompress.store.layout import FOLDER, backup_folder, originals_of, store_at, store_of
+from sessioncompress.store.layout import (
+    backup_folder,
+    is_own,
+    journals_in,
+    originals_of,
+    session_of,
+    store_at,
+    store_of,
+)
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.machine import folder_name
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, LineRecord
 
@@ -99,7 +108,6 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
     )
 
 
-_JOURNALS = "*.refs.jsonl"
 _MOST_NAMES = 10
 
 
@@ -110,9 +118,16 @@ class Shown(NamedTuple):
     journal: Path
     content: bytes
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is from a store that this user made on this machine, which nobody else can have planted."""
+        return self.journal.parent.name == folder_name()
+
 
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
     """Return the originals that a reference names: one, or all candidates if it is ambiguous.
+
+    Where no session is named, stores that this user made on this machine answer before all others.
 
     Equal contents count once, and a damaged file is read as far as possible. Raises UsageError if it is no reference or
     is not found; Refused if the session's store is elsewhere, or a link or pipe is in the way; NotASession; FileFailed
@@ -122,17 +137,17 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
         remedy = "A reference is the 12 or more digits (0-9, a-f) in a marker."
         raise errors.UsageError(f"{ref!r} is not a reference", remedy=_of_packed(ref) or remedy)
     unreadable: list[errors.SessionCompressError] = []
-    searched: list[str] = []
+    searched: list[Path] = []
     for journals_there in _places(path, policy):
         found: dict[bytes, Shown] = {}
         for journal in journals_there:
-            searched.append(originals_of(journal).name.removesuffix(".zst"))
+            searched.append(journal)
             try:
                 shown_there = _in_journal(ref, journal, path)
             except (errors.FileFailed, errors.Refused, errors.Damaged) as error:
                 unreadable.append(error)
                 continue
-            for shown in shown_there:
+            for shown in shown_there if path is not None or is_own(journal) else ():
                 found.setdefault(shown.content, shown)
         if found:
             return tuple(found.values())
@@ -146,8 +161,9 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
         if is_folder(path):
-            more = len(searched) - _MOST_NAMES
-            names = searched[:_MOST_NAMES] + ([f"{more:,} more"] if more > 0 else [])
+            names = [session_of(each).name for each in searched[:_MOST_NAMES]]
+            if (more := len(searched) - _MOST_NAMES) > 0:
+                names.append(f"{more:,} more")
             state = f"It has the stores of {', '.join(names)}." if names else "It has no session's store."
         else:
             store_of(path.absolute(), policy)
@@ -199,8 +215,16 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
         with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
             yield [each.store.journal for each in relatives_of(session, policy)]
         return
+    others: list[list[Path]] = []
+    mine = folder_name()
     for folder in [path] if path is not None else _around(policy):
-        yield sorted([*(folder / FOLDER).glob(_JOURNALS), *folder.glob(_JOURNALS)])
+        found: dict[bool, list[Path]] = {True: [], False: []}
+        for journal in journals_in(folder):
+            found[journal.parent.name == mine].append(journal)
+        yield found[True]
+        others.append(found[False])
+    # A branch, a clone or another machine may have brought these.
+    yield from others
 
 
 def _around(policy: Policy) -> Iterator[Path]:
@@ -233,7 +257,7 @@ def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path |
     # Imported here: few references are a summary's.
     from sessioncompress.operations.checkpoints import said_first
 
-    beside = journal.parent.parent / originals_of(journal).name.removesuffix(".zst")
+    beside = session_of(journal)
     path = beside if named is None or is_folder(named) else named
     found: dict[str, Shown] = {}
     with open_session(path, writing=False) as session:

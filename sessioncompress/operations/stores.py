@@ -118,14 +118,14 @@ def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs 
     for here, begins in folders(folder, globs):
         any_session = here / "session.jsonl"
         try:
-            ours = (layout.store_in(any_session), layout.store_at(any_session, policy_of(any_session)))
-            with failing(ours[0].work, state=""):
-                found = set(layout.sessions_named(ours[0].work))
+            work, backups = layout.plain_in(any_session).work, layout.backups_of(any_session, policy_of(any_session))
+            with failing(work, state=""):
+                found = set(layout.sessions_named(work))
             # Where both are one folder, the names in it are those of a backup folder.
-            for files in {os.path.realpath(each.folder): each for each in ours}.values():
-                with failing(files.folder, state=""):
-                    names = os.listdir(files.folder) if is_folder(files.folder) else []
-                found.update(session for _, session in layout.owners(files, names))
+            is_one = backups is not None and os.path.realpath(backups) == os.path.realpath(work)
+            for each in dict.fromkeys([backups] if is_one else [None, backups]):
+                with failing(each or work, state=""):
+                    found.update(session.name for session, _ in layout.stores_in(here, each))
         except SessionCompressError as error:
             yield Found(here, named=True, error=error)
             continue

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from sessioncompress.errors import FileFailed, NotASession, SessionCompressError
 from sessioncompress.formats.table import FIRST_BYTES, holds_opencode, may_be_session
-from sessioncompress.store.layout import FOLDER, JOURNAL, originals_of
+from sessioncompress.store.layout import FOLDER, JOURNAL, holds, originals_of, store_in
 
 
 class Globs(NamedTuple):
@@ -188,7 +188,7 @@ def _may_be_session(here: str, name: str) -> bool:
     """
     if not name.endswith(".json"):
         return name.endswith(".jsonl")
-    if os.path.lexists(os.path.join(here, FOLDER, name + JOURNAL)):  # noqa: PTH118 - as below
+    if os.path.lexists(os.path.join(here, FOLDER)) and holds(store_in(Path(here, name))):  # noqa: PTH118 - as below
         return True
     try:
         fd = os.open(os.path.join(here, name), _FLAGS)  # noqa: PTH118 - a path is made only of what may be a session

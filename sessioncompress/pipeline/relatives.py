@@ -28,7 +28,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import JOURNAL, Store, last_line, owners, store_at
+from sessioncompress.store.layout import Store, backups_of, last_line, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.pack import Entry
 from sessioncompress.store.packing import Pack, readable_packs
@@ -151,15 +151,14 @@ def _named(name: Name, near: Sequence[Path], policy: Policy) -> Iterator[Path]:
         yield path if path.parent in near else near[0] / _last_of(parent)
     ids = {name.id, *name.parents} - {""}
     for folder in near if ids else ():
-        there = store_at(folder / "session.jsonl", policy)
-        names: list[str] = []
+        there: list[tuple[Path, Store]] = []
         with suppress(OSError):
-            names = sorted(os.listdir(there.folder))
-        for file, owner in owners(there, (each for each in names if each.endswith(JOURNAL))):
+            there = stores_in(folder, backups_of(folder / "session.jsonl", policy))
+        for owner, store in there:
             # In other folders only what ends with an id is opened.
-            is_likely = folder == near[0] or Path(owner).stem.endswith(tuple(ids))
-            if is_likely and _noted_id(there.folder / file) in ids:
-                yield folder / owner
+            is_likely = folder == near[0] or owner.stem.endswith(tuple(ids))
+            if is_likely and _noted_id(store.journal) in ids:
+                yield owner
 
 
 def _real(path: str | Path) -> Path:

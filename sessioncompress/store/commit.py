@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, NamedTuple, Self
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failed
 from sessioncompress.store import disk
-from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy
+from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy_after
 from sessioncompress.store.late_links import current_state, late_links
 from sessioncompress.store.layout import Lengths, Store
 from sessioncompress.store.lock import OpenSession
@@ -148,12 +148,12 @@ class Rewrite:
     """
 
     def __init__(self, session: OpenSession, store: Store, lengths: Lengths, *, commit_originals: bool = False) -> None:
-        shown = names_of(store) if commit_originals else ()
+        shown = names_of(store) if commit_originals and not store.is_hidden else ()
         self._session = session
         self._lengths = lengths
         self._finished = False
         self._state = NOT_CHANGED
-        self._work = store.work
+        self._store = store
         self._draft = Draft(session.path)
         self._journal = _GrowingFile(store.journal, lengths.journal, shown=shown)
         self._originals = _GrowingFile(store.originals, lengths.originals, shown=shown, before=self._journal)
@@ -225,7 +225,7 @@ class Rewrite:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Take everything back, unless the new file has reached the session's path: then its originals stay."""
         met = error if isinstance(error, OSError) else None
-        close = (self._originals.close, self._journal.close, self._draft.discard, partial(tidy, self._work))
+        close = (self._originals.close, self._journal.close, self._draft.discard, partial(tidy_after, self._store))
         for step in (self._take_back, *close):
             try:
                 step()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.store import disk
-from sessioncompress.store.git import in_work_tree
-from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, Store
+from sessioncompress.store.git import in_work_tree, known
+from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, LOCAL, Store, is_local
 from sessioncompress.store.lock import open_file
 
 _TRIES = 5
@@ -50,21 +50,37 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
     for _ in range(_TRIES):
         try:
             created = () if os.path.lexists(path) else (path.name,)
-            if folder.name == FOLDER:
-                refuse_linked_folder(folder)
-            disk.make_folder(folder)
-            if folder.name == FOLDER and not disk.is_private(folder.stat()):
-                # A clone or an archive brought it with a mode that lets others in.
-                with disk.closing(disk.open_folder(folder)) as fd:
-                    disk.make_private(fd)
-            if shown:
-                _bring(folder, _ATTRIBUTES, partial(_attributes_due, folder))
-            _bring(folder, _IGNORE, partial(_ignore_due, folder, shown, created))
+            make_ours(folder, shown, created)
             return disk.create(path, exclusive=exclusive)
         except FileNotFoundError as error:
             # Another run of ours, on another session, has just found the folder empty and removed it.
             missing = error
     raise missing
+
+
+def make_ours(folder: Path, shown: Sequence[str] = (), created: Sequence[str] = ()) -> None:
+    """Make a folder of ours, or a backup folder, and above one of hidden stores that in which it lies: see above."""
+    for each in (folder.parent, folder) if folder.name.startswith(LOCAL) else (folder,):
+        _make(each)
+        if shown:
+            _bring(each, _ATTRIBUTES, partial(_attributes_due, each))
+        _bring(each, _IGNORE, partial(_ignore_due, each, shown, created))
+
+
+def _make(folder: Path) -> None:
+    """Make a folder that, where it is ours, no link stands for, and that lets nobody else in."""
+    if is_ours(folder):
+        refuse_linked_folder(folder)
+    disk.make_folder(folder)
+    if is_ours(folder) and not disk.is_private(folder.stat()):
+        # A clone or an archive brought it with a mode that lets others in.
+        with disk.closing(disk.open_folder(folder)) as fd:
+            disk.make_private(fd)
+
+
+def is_ours(folder: Path) -> bool:
+    """Tell whether a folder is one that we make, by its name: not a backup folder."""
+    return folder.name == FOLDER or folder.name.startswith(LOCAL)
 
 
 def show_to_git(store: Store) -> None:
@@ -99,16 +115,33 @@ def hides_from_git(store: Store) -> bool:
         return lines is not None and not shown <= set(lines) and _is_for_us(store.folder)
 
 
+def is_seen_by_git(store: Store) -> bool:
+    """Tell whether git sees a store, or has it in any commit that it can still find."""
+    if not in_work_tree(store.folder):
+        return False
+    return not hides_from_git(store) or bool(known(each for each in (store.originals, store.journal) if each.exists()))
+
+
 def refuse_linked_folder(folder: Path) -> None:
     """Raise IsALink if our folder is a link, which might lead anywhere, or no folder."""
-    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+    is_folder = True
+    # Where it is not to be known, it is for what goes on there to tell.
+    with suppress(OSError):
+        is_folder = stat.S_ISDIR(os.lstat(folder).st_mode)
+    if not is_folder:
         raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
+
+
+def refuse_linked_store(store: Store) -> None:
+    """Raise IsALink if a folder of ours that a store is in is a link, or no folder."""
+    for folder in (store.work, *filter(is_ours, (store.folder,))):
+        refuse_linked_folder(folder)
 
 
 def refuse_linked(file: Path) -> None:
     """Raise Refused if a file beside a session is no regular file, or our folder a link, which might lead anywhere."""
-    if file.parent.name == FOLDER:
-        refuse_linked_folder(file.parent)
+    for folder in filter(is_ours, (file.parent.parent, file.parent)):
+        refuse_linked_folder(folder)
     if file.is_symlink():
         raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
     _refuse_folder(file)
@@ -144,21 +177,37 @@ def refuse_other_names(file: Path, fd: int) -> None:
 
 def is_open_to_others(store: Store) -> bool:
     """Tell whether a store's modes let other users read originals or journal, as those of a clone do."""
-    if store.folder.name == FOLDER and store.folder.is_dir() and disk.is_private(store.folder.stat()):
+    if is_ours(store.folder) and store.folder.is_dir() and disk.is_private(store.folder.stat()):
         return False
     found = (path.stat() for path in (store.originals, store.journal) if path.exists())
     return not all(map(disk.is_private, found))
 
 
+def tidy_after(store: Store) -> None:
+    """Remove the folders in which a store was, if nothing but ours is left in them: see tidy()."""
+    if store.is_hidden:
+        tidy(store.folder)
+    tidy(store.work)
+
+
 def tidy(folder: Path) -> None:
-    """Remove our folder if nothing but our own .gitignore and .gitattributes is left in it."""
-    if not _is_empty(folder):
+    """Remove our folder, and first those of hidden stores in it, if only our two files for git are there."""
+    names = _other_names(folder)
+    if names is not None and all(map(is_local, names)):
+        for name in names:
+            _tidy(folder / name)
+        _tidy(folder)
+
+
+def _tidy(folder: Path) -> None:
+    if _other_names(folder) != []:
         return
     # Another run of ours may remove it first.
     with suppress(FileNotFoundError), _alone(folder):
         ignore = _read(folder, _IGNORE)
         is_ours = ignore is None or _lines_in(folder, ignore) is not None
-        if not (is_ours and _is_empty(folder) and (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) == _AS_THEY_ARE):
+        is_tidy = is_ours and (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) == _AS_THEY_ARE
+        if not is_tidy or _other_names(folder) != []:
             return
         for name in _OF_OURS:
             disk.remove(folder / name)
@@ -166,13 +215,23 @@ def tidy(folder: Path) -> None:
             _write(folder, _IGNORE, ignore)
 
 
-def _is_empty(folder: Path) -> bool:
+def _other_names(folder: Path) -> list[str] | None:
+    """List what is in a folder besides our files for git, up to the first name that is no folder of hidden stores.
+
+    None where there is no such folder.
+    """
+    names: list[str] = []
     try:
         with os.scandir(folder) as entries:
-            # Asked after every session: the first file of another one answers it.
-            return all(entry.name in _OF_OURS and not entry.is_dir() for entry in entries)
+            for entry in entries:
+                if entry.name not in _OF_OURS or entry.is_dir():
+                    names.append(entry.name)
+                    if not (is_local(entry.name) and entry.is_dir(follow_symlinks=False)):
+                        # Asked after every session: the first file of another one answers it.
+                        break
     except FileNotFoundError:
-        return False
+        return None
+    return names
 
 
 def _bring(folder: Path, name: str, due: Callable[[], bytes | None]) -> None:
@@ -210,7 +269,7 @@ def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> b
     if lines is not None:
         return wanted if _is_for_us(folder) else None
     # A clone may have brought it, so that git sees what is to be hidden.
-    if shown or folder.name != FOLDER:
+    if shown or not is_ours(folder):
         return None
     # Another of us may be about to write it.
     with suppress(FileNotFoundError):
@@ -244,7 +303,7 @@ def _line(name: str) -> bytes:
 
 def _is_for_us(folder: Path) -> bool:
     """Tell whether nothing but ours is hidden there: a backup folder may be one in which other files lie."""
-    return folder.name == FOLDER or all(name in _OF_OURS or name.endswith(ENDINGS) for name in os.listdir(folder))
+    return is_ours(folder) or all(name in _OF_OURS or name.endswith(ENDINGS) for name in os.listdir(folder))
 
 
 def _read(folder: Path, name: str) -> bytes | None:

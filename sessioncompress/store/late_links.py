@@ -14,14 +14,13 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk
-from sessioncompress.store.layout import FOLDER, state_folder
+from sessioncompress.store.layout import FOLDER
+from sessioncompress.store.machine import make_key
 
 _NUMBERS = "-".join(rf"([0-9]{{1,{digits}}})" for digits in (20, 18, 18, 18, 20))
 _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+)")
@@ -29,8 +28,6 @@ _LATE = re.compile(r"[0-9a-f-]+")
 _DRAFT = re.compile(r"[0-9a-f]{8}")
 NO_DRAFT = "0" * 8
 """Stands in the state of a file that was put aside by another one's return."""
-_KEY = "late-links.key"
-_KEY_BYTES = 32
 _SEAL_BYTES = 6
 PREFIX_BYTES = 8
 _LATEST = 10**18 - 1
@@ -154,46 +151,4 @@ def _matching(session: Path, kind: str, rest: re.Pattern[str]) -> list[tuple[Pat
 
 
 def _seal(session: str, fields: str) -> str:
-    return blake2b(os.fsencode(f"{session}/{fields}"), key=_key(), digest_size=_SEAL_BYTES).hexdigest()
-
-
-@cache
-def _key() -> bytes:
-    """Read this user's key on this machine; make it when it is first needed.
-
-    Where it cannot be kept, this process has one of its own: the links that it leaves when it is killed count for no
-    later run, and stay where they are.
-    """
-    try:
-        path = state_folder() / _KEY
-        if key := _read(path):
-            return key
-        disk.make_folder(path.parent)
-        draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
-        fd = disk.create(draft)
-        try:
-            disk.write_all(fd, os.urandom(_KEY_BYTES))
-            disk.system.fsync(fd)
-            # Another process may have been first: then its key counts.
-            with suppress(FileExistsError):
-                disk.system.link(draft, path, follow_symlinks=False)
-            disk.flush_folder(path.parent)
-        finally:
-            os.close(fd)
-            disk.remove(draft)
-        return _read(path)
-    except (OSError, FileFailed):
-        return os.urandom(_KEY_BYTES)
-
-
-def _read(path: Path) -> bytes:
-    """Read the key in a file; empty where there is no such file. Raises OSError where anybody else may know it."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return b""
-    with disk.closing(fd):
-        found, key = os.fstat(fd), os.read(fd, _KEY_BYTES)
-        if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(key) != _KEY_BYTES:
-            raise PermissionError
-        return key
+    return blake2b(os.fsencode(f"{session}/{fields}"), key=make_key(), digest_size=_SEAL_BYTES).hexdigest()

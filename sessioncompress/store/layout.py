@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, UsageError
+from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.policy.model import Policy
+from sessioncompress.store.machine import folder_name
 
 FOLDER = ".sessioncompress"
 PACKS = "packs"
 ARCHIVE = ".tar.zst"
 JOURNAL = ".refs.jsonl"
+LOCAL = "local-"
+_IS_LOCAL = re.compile(r"local-[0-9a-f]{8}")
+HISTORY = ".history"
+ORIGINALS = ".originals.zst"
 _ZST = ".zst"
 ENDINGS = (JOURNAL, _ZST)
 """End the names of a store's files."""
@@ -29,13 +36,32 @@ class Store(NamedTuple):
     """The files of one session.
 
     `folder` holds `originals` and `journal`; `work` takes temp files and late links and is always on the
-    session's own file system, so that a rename and a hard link work. Without a backup folder they are the same.
+    session's own file system, so that a rename and a hard link work.
+
+    A store that git is not to see is in a folder of this user on this machine, `local-` and eight digits, below our
+    folder beside the session, or below the backup folder: no branch, clone or archive brings one of that name. A store
+    that is committed is in our folder itself, as is each of the first version.
     """
 
     folder: Path
     originals: Path
     journal: Path
     work: Path
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is where no store that git brings can be."""
+        return self.folder.name.startswith(LOCAL)
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether it is beside the session, not in a backup folder."""
+        return self.work in (self.folder, self.folder.parent)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this user made it on this machine."""
+        return self.folder.name == folder_name()
 
 
 class Lengths(NamedTuple):
@@ -45,8 +71,51 @@ class Lengths(NamedTuple):
     journal: int = 0
 
 
-def store_in(session: Path, backup_dir: Path | None = None) -> Store:
-    """Name the files beside a session, or in a backup folder that sessions of many folders share."""
+def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = False) -> Store:
+    """Find the store of a session beside it, or in a backup folder that sessions of many folders share.
+
+    It is in this user's folder, or else where git may have brought it, or else in the folder of another machine or
+    user, as after a copy of all. Of two that are whole, one counts whose last run left what the session begins with:
+    a branch brings its own session, with its own store. Where there is none, name the one that a run begins, `shown`
+    to git or not.
+    """
+    plain = plain_in(session, backup_dir)
+    own = hidden_in(session, folder_name(), backup_dir)
+    found = [each for each in (own, plain) if holds(each)]
+    if not found:
+        others = (hidden_in(session, name, backup_dir) for name in _locals(plain.folder))
+        found = [each for each in others if holds(each)]
+    if not found:
+        return plain if shown or not folder_name() else own
+    whole = [each for each in found if os.path.lexists(each.journal)] or found
+    return whole[0] if len(whole) == 1 else next((each for each in whole if _fits(each, session)), whole[0])
+
+
+def _fits(store: Store, session: Path) -> bool:
+    """Tell whether a session begins with what the last run in a store's journal left of it."""
+    # Imported here: hardly any session has two stores.
+    import json
+
+    from sessioncompress.store import disk
+
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        run = json.loads(last_line(store.journal))
+        size, digest = run["compressedSize"], run["compressedXxh3"]
+        with disk.closing(os.open(session, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as fd:
+            found = disk.digest(fd, 0, size) if 0 < size <= os.fstat(fd).st_size else None
+        return found is not None and found.hex() == digest
+    return False
+
+
+def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:
+    """List all stores of a session that are there: more than one where a branch or a copy brought another."""
+    plain = plain_in(session, backup_dir)
+    places = [plain, *(hidden_in(session, name, backup_dir) for name in _locals(plain.folder))]
+    return [each for each in places if holds(each)]
+
+
+def plain_in(session: Path, backup_dir: Path | None = None) -> Store:
+    """Name the files of a store that git sees, or that is in a bucket or of the first version."""
     # A journal's name is without `.jsonl`, unless what remains would end like that of another session's journal.
     stem = session.name.removesuffix(".jsonl")
     if not session.name.endswith(_ENDINGS):
@@ -58,6 +127,90 @@ def store_in(session: Path, backup_dir: Path | None = None) -> Store:
     return Store(folder, folder / f"{home}{session.name}{_ZST}", folder / f"{home}{stem}{JOURNAL}", work)
 
 
+def hidden_in(session: Path, name: str, backup_dir: Path | None = None) -> Store:
+    """Name the files of a store in the folder of that name, which is this user's or another's."""
+    work = session.parent / FOLDER
+    folder, home = (work / name, "") if backup_dir is None else (backup_dir / name, _home(session.parent))
+    return Store(folder, folder / f"{home}{session.name}{ORIGINALS}", folder / f"{home}{session.name}{HISTORY}", work)
+
+
+def _locals(folder: Path) -> list[str]:
+    """List the folders of hidden stores in a folder of ours."""
+    try:
+        changed = folder.stat().st_mtime_ns
+    except OSError:
+        return []
+    is_settled = time.time_ns() - changed > _TICK
+    return list(_listed_locals(folder, changed)) if is_settled else locals_in(folder)
+
+
+@lru_cache(maxsize=64)
+def _listed_locals(folder: Path, _changed: int) -> tuple[str, ...]:
+    return tuple(locals_in(folder))
+
+
+def locals_in(folder: Path) -> list[str]:
+    """List the folders of hidden stores in our folder, or in a backup folder: this user's, and others'."""
+    return list(filter(is_local, _listed_in(folder)))
+
+
+def is_local(name: str) -> bool:
+    """Tell whether a name is that of a folder of hidden stores, this user's or another's."""
+    return _IS_LOCAL.fullmatch(name) is not None
+
+
+def stores_in(folder: Path, backup_dir: Path | None = None) -> list[tuple[Path, Store]]:
+    """List the sessions of a folder that have a store beside them, or in a backup folder, each with it.
+
+    A session may have more than one, of which those in this user's folder come first. Raises OSError where a folder of
+    ours cannot be read.
+    """
+    plain = plain_in(folder / "session.jsonl", backup_dir)
+    home = "" if backup_dir is None else _home(folder)
+    found: dict[Store, Path] = {}
+    for local in sorted(locals_in(plain.folder), key=lambda name: name != folder_name()):
+        if not (plain.folder / local).is_dir():
+            # A clone may bring what is only named like one.
+            continue
+        for name in sorted(os.listdir(plain.folder / local)):
+            session = name.removesuffix(ORIGINALS).removesuffix(HISTORY).removeprefix(home)
+            if name.endswith((ORIGINALS, HISTORY)) and name.startswith(home) and may_own(session):
+                found[hidden_in(folder / session, local, backup_dir)] = folder / session
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for _, session in owners(plain, sorted(os.listdir(plain.folder))):
+            found[plain_in(folder / session, backup_dir)] = folder / session
+    return [(session, store) for store, session in found.items()]
+
+
+def journals_in(folder: Path) -> list[Path]:
+    """List the journals in our folder in a folder, and of all folders in a backup folder; this user's come first."""
+    found: list[Path] = []
+    for base in (folder / FOLDER, folder):
+        names = _listed_in(base)
+        for local in sorted(filter(is_local, names), key=lambda name: name != folder_name()):
+            found += [base / local / name for name in _listed_in(base / local) if name.endswith(HISTORY)]
+        found += [base / name for name in names if name.endswith(JOURNAL)]
+    return found
+
+
+def _listed_in(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def is_own(file: Path) -> bool:
+    """Tell whether this user or root owns a file: what another user put beside a session answers for nothing."""
+    found = status_of(file)
+    return found is not None and (sys.platform == "win32" or found.st_uid in (0, os.geteuid()))
+
+
+def may_own(session: str) -> bool:
+    """Tell whether a name can be that of a session: `.` and `..` are always folders."""
+    return session not in ("", os.curdir, os.pardir)
+
+
 def owners(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the names that belong to a session in the folder of `store`, each with the name of that session."""
     # Looked up once: that follows every link on the way.
@@ -67,17 +220,32 @@ def owners(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         originals = originals_of(Path(name)).name if name.endswith(JOURNAL) else name
         if name.startswith(home) == shared and originals.endswith(_ZST):
             session = originals.removeprefix(home).removesuffix(_ZST)
-            # `.` and `..` are always folders.
-            if session not in ("", os.curdir, os.pardir):
+            if may_own(session):
                 yield name, session
 
 
 def originals_of(journal: Path) -> Path:
     """Name the originals of a journal."""
+    if journal.name.endswith(HISTORY):
+        return journal.with_name(f"{journal.name.removesuffix(HISTORY)}{ORIGINALS}")
     stem = journal.name.removesuffix(JOURNAL)
     if stem.endswith(_UNNAMED):
         return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
+
+
+def session_of(journal: Path) -> Path:
+    """Name the session beside which a journal lies."""
+    if journal.name.endswith(HISTORY):
+        return journal.parents[2] / journal.name.removesuffix(HISTORY)
+    return journal.parents[1] / originals_of(journal).name.removesuffix(_ZST)
+
+
+def may_be_store(session: Path, names: Collection[str]) -> bool:
+    """Tell whether paths are those of the files of one store of a session, wherever that lies beside it."""
+    folders = {above for name in names if is_local(above := Path(name).parent.name)}
+    stores = [plain_in(session), *(hidden_in(session, each) for each in folders)]
+    return any(set(names) <= {each.originals.as_posix(), each.journal.as_posix()} for each in stores)
 
 
 def status_of(path: Path) -> os.stat_result | None:
@@ -103,12 +271,17 @@ def _home(folder: Path) -> str:
 
 
 def store_at(path: Path, policy: Policy) -> Store:
-    """Name the files of a session's store; a relative `backupDir` counts from its folder. Raises UsageError."""
+    """Find the store of a session, or name the one that a run begins; see store_in(). Raises UsageError."""
+    return store_in(path, backups_of(path, policy), shown=policy.commit_originals)
+
+
+def backups_of(path: Path, policy: Policy) -> Path | None:
+    """Name the backup folder of a session; a relative `backupDir` counts from its folder. Raises UsageError."""
     if not policy.backup_dir:
-        return store_in(path)
+        return None
     folder = path.parent / backup_folder(policy.backup_dir, path)
     # The system knows no way through a folder that is gone, not even up and out of it.
-    return store_in(path, folder if path.parent.exists() else Path(os.path.normpath(folder)))
+    return folder if path.parent.exists() else Path(os.path.normpath(folder))
 
 
 def store_of(path: Path, policy: Policy) -> Store:
@@ -121,19 +294,23 @@ def store_of(path: Path, policy: Policy) -> Store:
     there = store_in_own_folder(path, policy)
     if there is None or holds(store):
         return store
+    make = "" if store.folder.is_dir() else f"make the folder {store.folder}, and "
     remedy = (
         "Run without --backup-dir (where your configuration has backupDir, with a --config file of "
-        "'{\"session\": {\"backupDir\": null}}'), also to 'restore' and 'forget' it first. Or move its two files: "
+        "'{\"session\": {\"backupDir\": null}}'), also to 'restore' and 'forget' it first. "
+        f"Or {make}move its two files: "
         f"{there.originals.name} to {store.originals}, and {there.journal.name} to {store.journal}."
     )
-    what = f"its originals are in {there.folder}, not in the backup folder {store.folder}"
+    what = f"its originals are in {there.folder}, not in the backup folder {backups_of(path, policy)}"
     raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
 def store_in_own_folder(path: Path, policy: Policy) -> Store | None:
     """Name the store beside a session whose policy has a backup folder; None where there is none."""
+    if not policy.backup_dir:
+        return None
     there = store_in(path)
-    return there if policy.backup_dir and holds(there) else None
+    return there if holds(there) else None
 
 
 def holds(store: Store) -> bool:
@@ -148,24 +325,6 @@ def backup_folder(named: str, where: Path) -> Path:
     except RuntimeError as error:
         what = f"the policy's backupDir is {named!r}, but there is no such home folder"
         raise UsageError(what, where=where, state=NOT_CHANGED, remedy="Name a folder that exists.") from error
-
-
-def state_folder() -> Path:
-    """Name our folder in `XDG_STATE_HOME`, which counts only where it is absolute.
-
-    Raises FileFailed where no home is known: the working folder may be anyone's project.
-    """
-    named = os.environ.get("XDG_STATE_HOME", "")
-    home = named if os.path.isabs(named) else at_home("~/.local/state")  # noqa: PTH117 - as in the line below
-    return Path(home, "sessioncompress")
-
-
-def at_home(named: str) -> Path:
-    """Expand a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
-    path = os.path.expanduser(named)  # noqa: PTH111 - that of a Path raises what is no error of the system
-    if named.startswith("~") and not os.path.isabs(path):  # noqa: PTH117
-        raise FileFailed("no home folder is known", where=named, state="Nothing was changed.", remedy="Set HOME.")
-    return Path(path)
 
 
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
@@ -226,4 +385,5 @@ def _listed(work: Path, _changed: int) -> frozenset[str]:
 def is_archive(path: Path) -> bool:
     """Tell by its name and place whether a file is the archive of a pack."""
     folder = Path(os.path.realpath(path.parent))
-    return path.name.endswith(ARCHIVE) and (folder.parent.name, folder.name) == (FOLDER, PACKS)
+    above = folder.parent.parent if is_local(folder.parent.name) else folder.parent
+    return path.name.endswith(ARCHIVE) and (above.name, folder.name) == (FOLDER, PACKS)

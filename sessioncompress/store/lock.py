@@ -20,6 +20,7 @@ from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Uns
 from sessioncompress.store import disk
 from sessioncompress.store.late_links import PREFIX_BYTES, longest_name, own_links, prefix_of
 from sessioncompress.store.layout import status_of
+from sessioncompress.store.machine import make_key
 
 LOCK_SECONDS = 5.0
 """How long to wait for another run of ours on the same session."""
@@ -108,6 +109,9 @@ def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iter
     it changed within `quiet_seconds`; Unsupported where nothing may be written, or its name is too long for what is
     written; FileFailed if it cannot be opened.
     """
+    if writing:
+        # The names of stores and late links are made with it.
+        make_key()
     with failing(path):
         path = path.parent.resolve() / path.name
         session = _open_locked(path) if writing else OpenSession(path, open_file(path))

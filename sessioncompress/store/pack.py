@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from sessioncompress.errors import Damaged, NotASession, Refused, Unreadable, failing
 from sessioncompress.store import disk
-from sessioncompress.store.layout import ARCHIVE, FOLDER, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, may_be_store
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import zstd
 
@@ -205,9 +205,8 @@ def _may_hold(entry: Entry) -> bool:
     first, *others = entry.members
     if not may_name(first.path):
         return False
-    store = store_in(Path(first.path))
     named = {each.path for each in others}
-    return len(named) == len(others) and named <= {store.originals.as_posix(), store.journal.as_posix()}
+    return len(named) == len(others) and may_be_store(Path(first.path), named)
 
 
 def may_name(path: str) -> bool:

@@ -21,8 +21,9 @@ from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, status_of, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, locals_in, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
+from sessioncompress.store.machine import folder_name
 from sessioncompress.store.pack import (
     INDEX,
     MODE,
@@ -47,17 +48,18 @@ _ASIDE: Final = ".packed"
 
 
 class Pack:
-    """One pack: the folder that was packed, its name, and its index."""
+    """One pack: the folder that was packed, its name, its index, and the folder in which both its files lie."""
 
-    def __init__(self, root: Path, name: str, index: Index) -> None:
+    def __init__(self, root: Path, name: str, index: Index, folder: Path | None = None) -> None:
         self.root = root
         self.name = name
         self.index = index
+        self.folder = folder or packs_of(root)
 
     @property
     def archive(self) -> Path:
         """The archive's path."""
-        return packs_of(self.root) / f"{self.name}{ARCHIVE}"
+        return self.folder / f"{self.name}{ARCHIVE}"
 
     def place(self, entry: Entry) -> Path:
         """Where a session was, and belongs."""
@@ -103,15 +105,26 @@ class Pack:
 
 
 def packs_of(root: Path) -> Path:
-    """Name the folder in which the packs of a folder lie."""
-    return root / FOLDER / PACKS
+    """Name the folder in which new packs of a folder lie: one that no branch and no clone can bring."""
+    return root / FOLDER / folder_name() / PACKS
+
+
+def pack_folders(root: Path) -> list[Path]:
+    """List the folders in which packs of a folder lie: this user's, those of the first version, another machine's."""
+    if not os.path.lexists(root / FOLDER):
+        return []
+    above = (root / FOLDER / name for name in (folder_name(), "", *locals_in(root / FOLDER)))
+    return [each for each in dict.fromkeys(folder / PACKS for folder in above) if os.path.lexists(each)]
 
 
 def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
-    """Read the indexes of a folder's packs; what cannot be read, one or the folder, is yielded as its error."""
-    folder = packs_of(root)
+    """Read the indexes of a folder's packs; what cannot be read, one or a folder, is yielded as its error."""
+    return chain.from_iterable(_packs_in(root, folder) for folder in pack_folders(root))
+
+
+def _packs_in(root: Path, folder: Path) -> Iterator[Pack | SessionCompressError]:
     try:
-        if folder.is_symlink() or folder.parent.is_symlink():
+        if any(map(Path.is_symlink, (folder, folder.parent, root / FOLDER))):
             return
         names = sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +135,7 @@ def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
     for name in names:
         if name.endswith(INDEX):
             try:
-                pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name))
+                pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name), folder)
                 wrong = _lost(folder / name, pack)
                 if wrong is None and pack.is_of_another():
                     wrong = _without_index(pack.archive, root, "its index is of an archive of another size")
@@ -158,7 +171,7 @@ def _lost(index: Path, pack: Pack) -> Damaged | None:
         return None
     # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
     with suppress(FileFailed):
-        if waiting := Pack(pack.root, pack.name, read_index(index)).waiting():
+        if waiting := Pack(pack.root, pack.name, read_index(index), pack.folder).waiting():
             archive, count = pack.archive.name, counted(len(waiting), "session is", "sessions are")
             remedy = f"Put {archive} back from a backup: {count} only there. If that is lost, delete this file."
             return Damaged("its archive is missing", where=index, state="The pack was not changed.", remedy=remedy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
@@ -14,11 +15,23 @@ from shlex import quote
 from sessioncompress.core import jsonl
 from sessioncompress.core.documents import undo_of
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
+from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
-from sessioncompress.store.layout import Lengths, Store, sessions_named, size_of
+from sessioncompress.store.layout import (
+    Lengths,
+    Store,
+    backups_of,
+    hidden_in,
+    holds,
+    plain_in,
+    sessions_named,
+    size_of,
+    store_of,
+)
 from sessioncompress.store.lock import Held, OpenSession, held, open_file
+from sessioncompress.store.machine import folder_name
 from sessioncompress.store.swap import Replaced, is_rewritten, remove_links
 
 
@@ -146,8 +159,80 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
                     disk.cut(fd, committed)
                     disk.system.fsync(fd)
         carried = _carry_over_all(session) if left_over else 0
-        folder.tidy(store.work)
+        folder.tidy_after(store)
     return carried
+
+
+def brought_home(session: OpenSession, policy: Policy) -> Store:
+    """Move a session's store to where it is due, and return it there: see Store.
+
+    A store of the first version that git does not see goes into this user's folder, where no checkout overwrites it;
+    one that is to be committed now goes where git sees it. Any other stays. What a killed move left goes. Raises as
+    recover() does; Refused where another store is there already.
+    """
+    store, backups = store_of(session.path, policy), backups_of(session.path, policy)
+    plain, own = plain_in(session.path, backups), hidden_in(session.path, folder_name(), backups)
+    due = store
+    if policy.commit_originals:
+        due = plain
+    elif store == plain and holds(plain) and not folder.is_seen_by_git(plain):
+        due = own
+    if due == store or not holds(store):
+        due, left = store, own if store == plain else plain
+        if _begins(left, store) and not (left == plain and folder.is_seen_by_git(plain)):
+            with failing(session.path):
+                _remove(left)
+            folder.tidy_after(left)
+        return due
+    if holds(due) and not _begins(due, store):
+        remedy = "Move one of the two away: 'sessioncompress verify' tells which one the session needs."
+        what = f"it has two stores, and the other one is in {due.folder}"
+        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+    recover(session, store, journals.load(store.journal).lengths)
+    with failing(session.path):
+        # The journal comes last, and goes first: a store without one counts for nothing where another has it.
+        for path, to in ((store.originals, due.originals), (store.journal, due.journal)):
+            if os.path.lexists(path):
+                _copy(path, to, shown=folder.names_of(due) if policy.commit_originals else ())
+        _remove(store)
+    folder.tidy_after(store)
+    return due
+
+
+def _begins(part: Store, whole: Store) -> bool:
+    """Tell whether a store holds nothing but what another begins with, as one that a killed move left does."""
+    if not holds(part):
+        return False
+    for one, other in ((part.originals, whole.originals), (part.journal, whole.journal)):
+        size = size_of(one)
+        if size is None:
+            continue
+        with suppress(FileNotFoundError), disk.closing(open_file(one)) as fd, disk.closing(open_file(other)) as there:
+            if disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size):
+                continue
+        return False
+    return True
+
+
+def _copy(path: Path, to: Path, *, shown: Sequence[str]) -> None:
+    draft = to.with_name(f"{to.name}.new")
+    disk.remove(draft)
+    with (
+        disk.closing(open_file(path)) as fd,
+        disk.reader(fd, 0, os.fstat(fd).st_size) as file,
+        disk.closing(folder.create_in_folder(draft, exclusive=True, shown=shown)) as made,
+    ):
+        for piece in iter(lambda: file.read(disk.BUFFER), b""):
+            disk.write_all(made, piece)
+        disk.system.fsync(made)
+    disk.system.replace(draft, to)
+    disk.flush_folder(to.parent)
+
+
+def _remove(store: Store) -> None:
+    for path in (store.journal, store.originals):
+        disk.remove(path)
+        disk.flush_folder(store.folder)
 
 
 def check(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> bool:
@@ -225,8 +310,9 @@ def forget(session: OpenSession, store: Store) -> list[Path]:
     """
     with failing(session.path):
         # A journal that was cut, beside originals that cannot be removed, would help nobody.
-        if store.folder.is_dir() and not os.access(store.folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), store.folder)
+        for each in (store.folder, store.folder.parent) if store.is_hidden else (store.folder,):
+            if each.is_dir() and not os.access(each, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), each)
         left_over = session.path.name in sessions_named(store.work)
         if left_over:
             _carry_over_all(session)
@@ -235,7 +321,7 @@ def forget(session: OpenSession, store: Store) -> list[Path]:
         if store.folder.is_dir():
             # What was a secret must not come back when the power fails.
             disk.flush_folder(store.folder)
-        folder.tidy(store.work)
+        folder.tidy_after(store)
         return _kept_links(session) if left_over else []
 
 

@@ -9,12 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, IsALink, Refused, Unsupported, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.late_links import stale_drafts
-from sessioncompress.store.layout import ARCHIVE, FOLDER, sessions_named, status_of
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, status_of
 from sessioncompress.store.lock import Held, held, open_file, wait_for_lock
+from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import INDEX, Entry, PackReader, State, is_same
 from sessioncompress.store.packing import (
     NEW,
@@ -22,6 +23,7 @@ from sessioncompress.store.packing import (
     Pack,
     aside_of,
     is_below,
+    pack_folders,
     packs_of,
     put_aside_back,
     readable_packs,
@@ -39,11 +41,11 @@ def alone(root: Path) -> Iterator[None]:
     """
     if os.name != "posix":
         raise Unsupported("writing is supported on Linux and macOS only", where=root, state=NOT_CHANGED)
+    make_key()
     folder = packs_of(root)
-    refuse_linked_folder(folder.parent)
     with failing(root):
-        if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
-            raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
+        for each in dict.fromkeys((root / FOLDER, folder.parent, folder, root / FOLDER / PACKS)):
+            refuse_linked_folder(each)
         # Not the folder of the packs itself: that may go, and is locked for a moment where git is to see nothing in it.
         with disk.closing(disk.open_folder(root)) as fd:
             wait_for_lock(fd, _LOCK_SECONDS, folder, "another sessioncompress is working on the packs there")
@@ -54,27 +56,16 @@ def alone(root: Path) -> Iterator[None]:
                 yield
             finally:
                 # The folder of packs, and ours, go where nothing is in them.
-                tidy(folder)
-                if not folder.exists():
-                    tidy(folder.parent)
+                for each in pack_folders(root):
+                    tidy(each)
+                tidy(root / FOLDER)
 
 
 def _settle(root: Path) -> None:
     """Finish what a killed run began: forward where its pack was certain, else back."""
-    folder = packs_of(root)
-    for name in sorted(os.listdir(folder)):
-        path = folder / name
-        if name.endswith(NEW):
-            made = path.with_name(name.removesuffix(NEW) + INDEX)
-            archive = path.with_name(name.removesuffix(NEW) + ARCHIVE)
-            # It is written when the archive has been read back, and before that has its name.
-            if os.path.lexists(archive) and not os.path.lexists(made):
-                disk.system.replace(path, made)
-            else:
-                disk.remove(path)
-        elif name.endswith(TEMP) or (name.startswith(".") and f"{INDEX}." in name):
-            disk.remove(path)
-    disk.flush_folder(folder)
+    for folder in (packs_of(root), root / FOLDER / PACKS):
+        if folder.is_dir() and not folder.is_symlink():
+            _settle_in(folder)
     left_in = cache(sessions_named)
     for pack in readable_packs([root]):
         for entry in pack.index.entries:
@@ -88,6 +79,22 @@ def _settle(root: Path) -> None:
         for work in {pack.place(entry).parent / FOLDER for entry in pack.index.entries}:
             if work.is_dir() and is_below(root, work):
                 tidy(work)
+
+
+def _settle_in(folder: Path) -> None:
+    for name in sorted(os.listdir(folder)):
+        path = folder / name
+        if name.endswith(NEW):
+            made = path.with_name(name.removesuffix(NEW) + INDEX)
+            archive = path.with_name(name.removesuffix(NEW) + ARCHIVE)
+            # It is written when the archive has been read back, and before that has its name.
+            if os.path.lexists(archive) and not os.path.lexists(made):
+                disk.system.replace(path, made)
+            else:
+                disk.remove(path)
+        elif name.endswith(TEMP) or (name.startswith(".") and f"{INDEX}." in name):
+            disk.remove(path)
+    disk.flush_folder(folder)
 
 
 def _settled(pack: Pack, entry: Entry) -> State:

@@ -15,7 +15,9 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.layout import FOLDER, store_in
+from tests.attacks.test_planted_files import at_place
 from tests.support.runs import fixture
+from tests.unit.store.test_beside import PLACES
 from tests.unit.store.tools import disk, in_a_child
 
 SECRET = b"SECRETZZ"
@@ -84,26 +86,30 @@ def test_without_the_folder_that_the_store_is_in(tmp_path: Path) -> None:
     assert "--backup-dir" in said
     assert "it has no store" not in said
     assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == 0
-    assert not list((tmp_path / "backup").glob("*.zst"))
+    assert not list((tmp_path / "backup").rglob("s.*"))
 
 
-@pytest.mark.parametrize("beside_it", ["what a killed run left", "originals without a journal", "a second store"])
+@pytest.mark.parametrize("beside_it", ["what a killed run left", "a second store", *PLACES])
 def test_without_that_folder_where_something_else_lies(tmp_path: Path, beside_it: str) -> None:
-    """It goes, and the markers of the store that stays are told of as where nothing lies there."""
+    """It goes, and the markers of the store that stays are told of as where nothing lies there.
+
+    At each of the places these are originals without a journal.
+    """
     path = session_with_a_secret(tmp_path)
     run("compress", "--force", "--backup-dir", tmp_path / "backup", path)
     if beside_it == "a second store":
         run("compress", "--force", "--preset", "archive", path)
         assert store_in(path).journal.exists()
     else:
-        (tmp_path / FOLDER).mkdir(exist_ok=True)
-        name = "s.jsonl.temp-0123abcd" if beside_it == "what a killed run left" else "s.jsonl.zst"
-        (tmp_path / FOLDER / name).write_bytes(b"x")
+        left = tmp_path / FOLDER / "s.jsonl.temp-0123abcd"
+        left = PLACES[beside_it](path).originals if beside_it in PLACES else left
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.write_bytes(b"x")
     code, said = run("forget", "--yes", path)
     assert (code, "that no journal here knew" in said, "--backup-dir" in said) == (4, True, True), said
     assert not (tmp_path / FOLDER).exists()
     assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == (beside_it == "a second store") * 4
-    assert not list((tmp_path / "backup").glob("*.zst"))
+    assert not list((tmp_path / "backup").rglob("s.*"))
 
 
 def test_markers_that_its_own_journal_knows(tmp_path: Path) -> None:
@@ -124,11 +130,12 @@ def test_a_session_without_markers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["the session is there", "the session is gone"])
-@pytest.mark.parametrize("name", ["s.jsonl.zst", "s.refs.jsonl"])
-def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, name: str, gone: bool) -> None:
+@pytest.mark.parametrize("which", ["originals", "journal"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, place: str, which: str, gone: bool) -> None:
     """Every command says that one lies there, and none that forget deletes it: it may be anybody's, and stays."""
     path = session_with_a_secret(tmp_path)
-    (theirs := tmp_path / FOLDER / name).mkdir(parents=True)
+    (theirs := Path(getattr(PLACES[place](path), which))).mkdir(parents=True)
     (theirs / "notes").write_bytes(b"mine")
     if gone:
         path.unlink()
@@ -142,13 +149,14 @@ def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, name: str, gone
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["the session is there", "the session is gone"])
-@pytest.mark.parametrize("name", ["s.jsonl.zst", "s.refs.jsonl"])
+@pytest.mark.parametrize("which", ["originals", "journal"])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", ["a pipe", "a link"])
-def test_no_file_in_the_place_of_a_file_of_ours(tmp_path: Path, kind: str, name: str, gone: bool) -> None:
+def test_no_file_in_the_place_of_a_file_of_ours(tmp_path: Path, kind: str, place: str, which: str, gone: bool) -> None:
     """It goes, as what it is, and so does what lies beside it; what a link leads to stays."""
     path = session_with_a_secret(tmp_path)
     run("compress", "--force", path)
-    (planted := tmp_path / FOLDER / name).rename(tmp_path / "elsewhere")
+    (planted := Path(getattr(at_place(path, place), which))).rename(tmp_path / "elsewhere")
     if kind == "a pipe":
         os.mkfifo(planted)
     else:

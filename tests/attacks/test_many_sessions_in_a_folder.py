@@ -82,13 +82,16 @@ def test_a_folder_of_stores_without_sessions_is_listed_once(
         (1, ("verify", "--jobs", 1)),
         (3, ("restore", "--jobs", 1)),
         (0, ("clean", "--yes")),
-        (3, ("forget", "--yes")),
+        (7, ("forget", "--yes")),
     ],
 )
 def test_a_folder_is_listed_a_few_times_a_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, command: tuple[object, ...]
 ) -> None:
-    """Under a session's lock once or twice for what a dead run left; for all else once a command, however many lie."""
+    """Under a session's lock once or twice for what a dead run left; for all else once a command, however many lie.
+
+    `forget` also looks for the stores and packs of other machines, before it asks and as it deletes.
+    """
     few = listings(monkeypatch, *command, many(tmp_path / "few", FEW))
     all_of_them = listings(monkeypatch, *command, many(tmp_path / "many", MANY))
     assert all_of_them[FOLDER] - few[FOLDER] <= most * (MANY - FEW)

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
+from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.claude import ClaudeSession
@@ -268,12 +269,25 @@ def linked(home: Path, parent: Path, child: Path) -> None:
     (child.parent / ".sessioncompress").symlink_to(parent.parent / ".sessioncompress")
 
 
+def linked_local(home: Path, parent: Path, child: Path) -> None:
+    """Let a folder of stores in the clone lead to the user's, in which one of that name is the user's too."""
+    (child.parent / ".sessioncompress").mkdir()
+    (child.parent / ".sessioncompress/local-00000000").symlink_to(store_in(parent).folder)
+
+
+def linked_files(home: Path, parent: Path, child: Path) -> None:
+    """Let the files of a store in the clone lead to the user's."""
+    (child.parent / ".sessioncompress/local-00000000").mkdir(parents=True)
+    for each in (store_in(parent).originals, store_in(parent).journal):
+        (child.parent / ".sessioncompress/local-00000000" / each.name).symlink_to(each)
+
+
 def linked_file(home: Path, parent: Path, child: Path) -> None:
     """Let the clone hold a link to the user's session, and name that."""
     (child.parent / parent.name).symlink_to(parent)
 
 
-@pytest.mark.parametrize("plant", [strangers, linked, linked_file])
+@pytest.mark.parametrize("plant", [strangers, linked, linked_local, linked_files, linked_file])
 def test_a_strangers_header_does_not_choose_where_originals_are_read(
     tmp_path: Path, plant: Callable[[Path, Path, Path], None]
 ) -> None:
@@ -291,7 +305,7 @@ def test_a_strangers_header_does_not_choose_where_originals_are_read(
 def test_a_relative_whose_originals_are_damaged_is_told(tmp_path: Path) -> None:
     """A check that says all is there has read it."""
     parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
-    originals = parent.parent / ".sessioncompress" / f"{parent.name}.zst"
+    originals = store_in(parent).originals
     data = bytearray(originals.read_bytes())
     data[len(data) // 2] ^= 0x10
     originals.write_bytes(data)
@@ -316,7 +330,7 @@ def twins(home: Path) -> tuple[Path, Path, bytes]:
 
 def damaged(path: Path, share: float) -> None:
     """Flip a bit in what lies beside a session: what stands before it in the file may still be read."""
-    originals = path.parent / ".sessioncompress" / f"{path.name}.zst"
+    originals = store_in(path).originals
     data = bytearray(originals.read_bytes())
     data[int(len(data) * share)] ^= 0x10
     originals.write_bytes(data)
@@ -358,7 +372,7 @@ def test_a_damaged_relative_keeps_nothing_from_being_told(tmp_path: Path) -> Non
     assert path.read_bytes() != before
     assert done.returncode == 5, done.stderr
     assert "not exact" in done.stdout
-    assert f"{other.name}.zst: nothing can be put back" in done.stdout
+    assert f"{store_in(other).originals.name}: nothing can be put back" in done.stdout
 
 
 def test_where_every_store_is_damaged_nothing_is_put_back(tmp_path: Path) -> None:
@@ -466,7 +480,7 @@ def test_forget_says_so_where_the_session_is_gone_or_its_journal_damaged(tmp_pat
     parent.unlink()
     assert REFERS in run(tmp_path, "forget", parent).stdout
     parent.write_bytes(was)
-    journal = parent.parent / ".sessioncompress" / "s.refs.jsonl"
+    journal = store_in(parent).journal
     journal.write_bytes(b"{" + journal.read_bytes())
     assert REFERS in run(tmp_path, "forget", parent).stdout
 
@@ -486,10 +500,10 @@ def test_forget_names_none_that_needs_nothing(tmp_path: Path) -> None:
     run(tmp_path, "restore", "--from-markers", child)
     assert "refer" not in run(tmp_path, "forget", parent).stdout
     child.write_bytes(before)
-    copy, store = parent.with_name("t.jsonl"), parent.parent / ".sessioncompress"
+    copy = parent.with_name("t.jsonl")
     copy.write_bytes(parent.read_bytes())
-    for ending in (".refs.jsonl", ".jsonl.zst"):
-        (store / f"t{ending}").write_bytes((store / f"s{ending}").read_bytes())
+    for which in ("journal", "originals"):
+        Path(getattr(store_in(copy), which)).write_bytes(getattr(store_in(parent), which).read_bytes())
     assert "refer" not in run(tmp_path, "forget", copy).stdout
 
 

@@ -349,6 +349,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.late_links._LATE": ("0", "-", "g"),
     "store.late_links._DRAFT": ("0", "01234567"),
     "store.layout._LEFT_OVER": (".late-", ".temp-0123456", "."),
+    "store.layout._IS_LOCAL": ("local-", "local-0123456", "0"),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
@@ -399,6 +400,7 @@ _USED: dict[str, str] = {
     "store.late_links._LATE": "fullmatch",
     "store.late_links._DRAFT": "fullmatch",
     "store.layout._LEFT_OVER": "fullmatch",
+    "store.layout._IS_LOCAL": "fullmatch",
     "store.records._ID": "fullmatch",
     "store.records._COMMAND": "fullmatch",
     "core.splice._SCALAR": "match",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,10 @@ from click.testing import CliRunner
 from xxhash import xxh3_128
 
 from sessioncompress.cli.main import main
+from sessioncompress.store.layout import Store, store_in
 from tests.support.repository import Repository
 from tests.support.runs import fixture
+from tests.unit.store.test_beside import PLACES
 from tests.unit.store.tools import everything
 
 SESSION = "s.jsonl"
@@ -28,6 +31,18 @@ def run(*arguments: str | Path) -> tuple[int, str]:
     """Run a command as a user does; return its exit code and all it printed."""
     done = CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
     return done.exit_code, done.output
+
+
+def at_place(path: Path, place: str) -> Store:
+    """Move the store of a session to one of the places where it may be: an archive or a copy brings it to any."""
+    files, to = store_in(path), PLACES[place](path)
+    if files != to:
+        to.folder.mkdir(mode=0o700, exist_ok=True)
+        files.originals.rename(to.originals)
+        files.journal.rename(to.journal)
+        # With its .gitignore.
+        shutil.rmtree(files.folder)
+    return to
 
 
 def cloned(folder: Path, plant: Callable[[Path], object], *prepare: str) -> Path:
@@ -92,6 +107,23 @@ def test_a_folder_named_like_a_file_of_ours(tmp_path: Path, name: str) -> None:
     assert (path.parent / ".sessioncompress" / f"{SESSION}.{name}" / "kept").exists()
 
 
+@pytest.mark.parametrize(
+    "make", [Path.touch, os.mkfifo, lambda place: place.symlink_to("/")], ids=["file", "pipe", "link"]
+)
+def test_no_folder_where_one_of_stores_may_be(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    """What is only named like another machine's folder of stores stops no command, of a folder of sessions either."""
+    path = cloned(tmp_path, lambda store: (store / "notes").write_bytes(b""))
+    planted = path.parent / ".sessioncompress/local-00000000"
+    make(planted)
+    before = path.read_bytes()
+    for command in ("compress --force", "verify", "stats", "clean --yes", "restore", "forget --yes"):
+        for named in (path, path.parent):
+            code, said = run(*command.split(), named)
+            assert code == 0, (command, said)
+        assert os.path.lexists(planted)
+    assert path.read_bytes() == before
+
+
 def _as_folder(place: Path) -> None:
     place.mkdir()
     (place / "kept").write_bytes(b"x")
@@ -124,14 +156,16 @@ def test_forget_says_which_of_them_it_leaves(tmp_path: Path) -> None:
     assert set(everything(path.parent / ".sessioncompress")) - {".gitignore"} == {f"{SESSION}.late-1-1-0-0-0"}
 
 
-@pytest.mark.parametrize("name", ["s.refs.jsonl", "s.jsonl.zst"])
-def test_a_pipe_in_the_place_of_a_file(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("which", ["journal", "originals"])
+def test_a_pipe_in_the_place_of_a_file(tmp_path: Path, which: str, place: str) -> None:
     """Every command that needs the file says what lies there, and waits for nobody to write to it."""
     path = tmp_path / SESSION
     path.write_bytes(fixture("pi-anthropic.jsonl"))
     run("compress", path)
-    ref = re.findall(rb'"ref":"([0-9a-f]+)"', (tmp_path / ".sessioncompress/s.refs.jsonl").read_bytes())[0].decode()
-    (planted := tmp_path / ".sessioncompress" / name).unlink()
+    files = at_place(path, place)
+    ref = re.findall(rb'"ref":"([0-9a-f]+)"', files.journal.read_bytes())[0].decode()
+    (planted := Path(getattr(files, which))).unlink()
     os.mkfifo(planted)
     before = path.read_bytes()
     for command in ("verify", "restore", "restore --from-markers", "compress --force", "stats", f"show {ref}"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged, IsALink
@@ -21,8 +22,11 @@ from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import recover
+from tests.attacks.test_planted_files import at_place
 from tests.faults.tools import ENVIRONMENT, run
 from tests.support.runs import fixture
+from tests.unit.store.test_beside import PLACES
+from tests.unit.store.tools import everything
 
 POLICY = PRESETS["archive"]
 
@@ -36,34 +40,93 @@ def compressed(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("journal", [b"", b"\n", b"x", b"{}\n", b"\n\n"], ids=repr)
-def test_a_journal_of_a_byte_or_two(tmp_path: Path, journal: bytes) -> None:
+def test_a_journal_of_a_byte_or_two(tmp_path: Path, journal: bytes, place: str) -> None:
     """Whatever the size says, originals that the session needs do not go."""
     path = compressed(tmp_path)
-    originals = path.parent / ".sessioncompress" / "s.jsonl.zst"
-    kept = originals.read_bytes()
-    (path.parent / ".sessioncompress" / "s.refs.jsonl").write_bytes(journal)
+    files = at_place(path, place)
+    kept = files.originals.read_bytes()
+    files.journal.write_bytes(journal)
     for command in (restore_session, partial(compress_session, force=True)):
         with pytest.raises(Damaged):
             command(path, POLICY)
-    assert originals.read_bytes() == kept
+    assert files.originals.read_bytes() == kept
 
 
-@pytest.mark.parametrize("name", ["s.refs.jsonl", "s.jsonl.zst"])
-def test_a_store_with_other_names(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("which", ["journal", "originals"])
+def test_a_store_with_other_names(tmp_path: Path, which: str, place: str) -> None:
     """An archive may link our file to any file of the user's: none of them is written to, or cut."""
     path = compressed(tmp_path / "a")
     notes = tmp_path / "notes.txt"
-    os.link(path.parent / ".sessioncompress" / name, notes)
+    os.link(getattr(at_place(path, place), which), notes)
     before = notes.read_bytes()
     more = fixture("pi-one-prompt.jsonl").partition(b"\n")[2]
     path.write_bytes(path.read_bytes() + more)
     with pytest.raises(IsALink, match="other hard links"):
-        compress_session(path, POLICY, force=True)
+        compress_session(path, replace(POLICY, commit_originals=place == "plain"), force=True)
     assert notes.read_bytes() == before
     assert CliRunner().invoke(main, ["forget", "--yes", str(path)]).exit_code == 0
     assert notes.read_bytes() == before
     assert not (path.parent / ".sessioncompress").exists()
+
+
+@pytest.mark.parametrize("which", ["journal", "originals"])
+def test_a_store_with_other_names_that_is_due_elsewhere(tmp_path: Path, which: str) -> None:
+    """What a run moves is a copy, which has no other name: then the run may write."""
+    path = compressed(tmp_path / "a")
+    notes = tmp_path / "notes.txt"
+    os.link(getattr(at_place(path, "plain"), which), notes)
+    before = notes.read_bytes()
+    path.write_bytes(path.read_bytes() + fixture("pi-one-prompt.jsonl").partition(b"\n")[2])
+    compress_session(path, POLICY, force=True)
+    files = store_in(path)
+    assert files.is_ours
+    assert [each.stat().st_nlink for each in (files.journal, files.originals, notes)] == [1, 1, 1]
+    assert notes.read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["own", "another machine's"])
+@pytest.mark.parametrize("command", ["forget --yes", "clean --yes", "clean --max-size 0KB", "compress --force"])
+@pytest.mark.parametrize("gone", [False, True], ids=["the session is there", "the session is gone"])
+def test_a_linked_folder_of_stores(tmp_path: Path, place: str, command: str, gone: bool) -> None:
+    """It may lead to any folder of the user's: nothing of what is there is changed or deleted."""
+    path = compressed(tmp_path / "a")
+    files = at_place(path, place)
+    files.folder.rename(tmp_path / "elsewhere")
+    files.folder.symlink_to(tmp_path / "elsewhere")
+    if gone:
+        path.unlink()
+    before = everything(tmp_path)
+    done = CliRunner().invoke(main, [*command.split(), str(path)])
+    assert everything(tmp_path) == before
+    if gone and command.startswith("compress"):
+        assert done.exit_code == 2, done.output
+    elif gone or command != "clean --yes":
+        assert (done.exit_code, f"{files.folder}: this must be a folder of its own" in done.output) == (4, True), (
+            done.output
+        )
+    else:
+        # There is nothing to clean where the session is there.
+        assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("place", ["own", "plain"])
+def test_a_linked_folder_of_another_machine_beside_a_store(tmp_path: Path, place: str) -> None:
+    """It is no store of this session: forget deletes the session's own, and nothing of what the link leads to."""
+    path = compressed(tmp_path / "a")
+    files, other = at_place(path, place), PLACES["another machine's"](path)
+    (tmp_path / "elsewhere").mkdir()
+    for one, to in ((files.originals, other.originals), (files.journal, other.journal)):
+        (tmp_path / "elsewhere" / to.name).write_bytes(one.read_bytes())
+    other.folder.symlink_to(tmp_path / "elsewhere")
+    before = everything(tmp_path / "elsewhere")
+    for command in ("verify", "compress --force", "restore", "forget --yes"):
+        done = CliRunner().invoke(main, [*command.split(), str(path)])
+        assert isinstance(done.exception, SystemExit | None), (command, done.exception)
+        assert done.exit_code in (0, 4), (command, done.output)
+        assert everything(tmp_path / "elsewhere") == before, command
 
 
 def keep_a_line(session: OpenSession, store: Store, lengths: Lengths) -> None:
@@ -73,16 +136,17 @@ def keep_a_line(session: OpenSession, store: Store, lengths: Lengths) -> None:
         rewrite.finish()
 
 
-@pytest.mark.parametrize("name", ["s.refs.jsonl", "s.jsonl.zst"])
-def test_a_store_that_gets_another_name_and_grows(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("which", ["journal", "originals"])
+def test_a_store_that_gets_another_name_and_grows(tmp_path: Path, which: str, place: str) -> None:
     """Once the run has begun: what refuses it must not be cut to its committed length when the run is undone."""
     path = compressed(tmp_path / "a")
     notes = tmp_path / "notes.txt"
-    files = store_in(path)
+    files = at_place(path, place)
     lengths = journals.load(files.journal).lengths
     with open_session(path, writing=True) as session:
         recover(session, files, lengths)
-        os.link(files.folder / name, notes)
+        os.link(getattr(files, which), notes)
         with notes.open("ab") as file:
             file.write(b"more of the user's own\n")
         before = notes.read_bytes()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.policy.file import KEYS
+from sessioncompress.store.layout import FOLDER, all_stores, plain_in
 from tests.faults.tools import need
 from tests.support.runs import but_undo, fixture
 
@@ -43,10 +45,23 @@ class Victim:
     def session(self) -> Path:
         return self.clone / "sessions" / "s.jsonl"
 
+    @property
+    def stores(self) -> Path:
+        return self.session.parent / FOLDER
+
+    def works(self) -> str:
+        """Let the user have worked elsewhere before; return the name of the folder of hidden stores."""
+        path = self.folder / "elsewhere.jsonl"
+        path.write_bytes(fixture("claude-code.jsonl"))
+        assert self.sessioncompress("compress", path).returncode == 0
+        (store,) = all_stores(path)
+        shutil.rmtree(store.work)
+        return store.folder.name
+
     def commits(self, section: Mapping[str, Any] | str, name: str = "compression.json") -> Path:
         """Put a policy, or any text, into the clone."""
         file = self.clone / name
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(section if isinstance(section, str) else json.dumps({"session": section}))
         return file
 
@@ -78,6 +93,18 @@ class Victim:
         """Return every file of the user with its bytes, every folder without."""
         found = [path for path in self.folder.rglob("*") if "state" not in path.relative_to(self.folder).parts]
         return {path: path.read_bytes() if path.is_file() and not path.is_symlink() else None for path in found}
+
+
+def hidden_sessions(victim: Victim) -> int:
+    """Return the number of sessions in the clone that have one store, which is whole and hidden."""
+    stores = [all_stores(path) for path in victim.session.parent.glob("*.jsonl")]
+    whole = [each for each in stores if each and each[0].originals.is_file() and each[0].journal.is_file()]
+    return sum(len(each) == 1 and each[0].is_hidden for each in whole)
+
+
+def sees_of_stores(victim: Victim) -> set[str]:
+    """Return what of our folder would be in a commit of all."""
+    return {each for each in victim.sees() if FOLDER in Path(each).parts}
 
 
 @pytest.fixture
@@ -218,7 +245,7 @@ def test_what_a_command_does_not_act_on_does_not_stop_it(victim: Victim, way: st
     assert (command.returncode, but_undo(command.stderr)) == (0, "")
     assert list(victim.home.iterdir()) == []
     assert (victim.session.read_bytes() == fixture("pi-anthropic.jsonl")) == (way == "restore")
-    assert "sessions/.sessioncompress/s.jsonl.zst" not in victim.sees()
+    assert not sees_of_stores(victim)
 
 
 @pytest.mark.parametrize("way", ["a folder", "budget", "clean"])
@@ -249,7 +276,7 @@ def test_what_a_clone_may_say_counts(victim: Victim, name: str) -> None:
     """A project shares how its sessions are compressed."""
     victim.commits(ITS_OWN[name])
     assert victim.sessioncompress("compress", victim.session).returncode == 0
-    assert len(list((victim.session.parent / ".sessioncompress").glob("*.zst"))) == 1
+    assert hidden_sessions(victim) == 1
     assert victim.sees() == {"compression.json", "out", "sessions/s.jsonl", "sessions/up"}
     assert victim.sessioncompress("restore", victim.session).returncode == 0
     assert victim.session.read_bytes() == fixture("pi-anthropic.jsonl")
@@ -325,40 +352,63 @@ PLANTED = {
 }
 
 
+IN: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "our folder": lambda local: [""],
+    "that of hidden stores": lambda local: [local],
+    "both": lambda local: ["", local],
+}
+"""Where one may be planted: whoever has seen the name of the second folder may bring that too."""
+
+
 @pytest.mark.parametrize("command", ["compress", "pre-commit"])
+@pytest.mark.parametrize("where", IN)
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_ignore_file_shows_no_original(victim: Victim, name: str, command: str) -> None:
+def test_a_planted_ignore_file_shows_no_original(victim: Victim, name: str, where: str, command: str) -> None:
     """A clone may bring our folder with any `.gitignore`: `git add --all` staged the originals."""
-    victim.commits(PLANTED[name], "sessions/.sessioncompress/.gitignore")
+    local = victim.works()
+    for folder in IN[where](local):
+        victim.commits(PLANTED[name], f"sessions/{FOLDER}/{folder}/.gitignore")
     victim.sessioncompress(command, victim.session)
-    assert len(list((victim.session.parent / ".sessioncompress").glob("*.zst"))) == 1
-    assert not {each for each in victim.sees() if each.endswith((".zst", ".refs.jsonl"))}
-    assert (victim.session.parent / ".sessioncompress" / ".gitignore").read_text() == "*\n"
+    assert hidden_sessions(victim) == 1
+    assert not sees_of_stores(victim)
+    for folder in ("", local):
+        assert (victim.stores / folder / ".gitignore").read_text() == "*\n"
 
 
-def test_one_that_shows_them_lasts_until_a_run_writes(victim: Victim) -> None:
+@pytest.mark.parametrize("where", IN)
+def test_one_that_shows_them_lasts_until_a_run_writes(victim: Victim, where: str) -> None:
     """What changes nothing leaves it; a restore, which writes there, does not."""
     assert victim.sessioncompress("compress", victim.session).returncode == 0
-    ignore = victim.commits("!*\n", "sessions/.sessioncompress/.gitignore")
+    (store,) = all_stores(victim.session)
+    ignores = [
+        victim.commits("!*\n", f"sessions/{FOLDER}/{folder}/.gitignore") for folder in IN[where](store.folder.name)
+    ]
     for command in (("compress", "--dry-run"), ("verify",), ("stats",), ("pre-commit", "--check")):
         assert victim.sessioncompress(*command, victim.session).returncode == 0
-        assert ignore.read_text() == "!*\n"
+        assert {each.read_text() for each in ignores} == {"!*\n"}
     assert victim.sessioncompress("restore", victim.session).returncode == 0
-    assert ignore.read_text() == "*\n"
+    assert {each.read_text() for each in ignores} == {"*\n"}
+    assert not sees_of_stores(victim)
 
 
-@pytest.mark.parametrize("target", ["../../shown", "nowhere", "/dev/zero"])
-def test_a_planted_link_as_ignore_file_is_refused(victim: Victim, target: str) -> None:
+@pytest.mark.parametrize("target", ["../../shown", "../../../shown", "nowhere", "/dev/zero"])
+@pytest.mark.parametrize("where", IN)
+def test_a_planted_link_as_ignore_file_is_refused(victim: Victim, where: str, target: str) -> None:
     """Git follows none, so that nothing would be hidden; and what it leads to is nobody's to change."""
     (victim.clone / "shown").write_text("!*\n")
-    (victim.session.parent / ".sessioncompress").mkdir(mode=0o700)
-    (victim.session.parent / ".sessioncompress" / ".gitignore").symlink_to(target)
+    for folder in IN[where](victim.works()):
+        (victim.stores / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (victim.stores / folder / ".gitignore").symlink_to(target)
     before = victim.tree()
     done = victim.sessioncompress("compress", victim.session)
     assert done.returncode == 4
     assert ".gitignore: this must be a file of its own" in done.stderr
     assert "The session was not changed. Move it away." in done.stderr
-    assert victim.tree() == before
+    after = victim.tree()
+    if where == "that of hidden stores":
+        # Our folder, which the clone brought too, is hidden first.
+        assert after.pop(victim.stores / ".gitignore") == b"*\n"
+    assert after == before
 
 
 def test_what_the_user_wants_committed_is_not_hidden_by_a_later_run(victim: Victim) -> None:
@@ -394,12 +444,39 @@ def test_the_action_commits_no_session_without_its_originals(
     assert victim.session.read_bytes() == before
 
 
-def test_the_action_looks_behind_what_an_earlier_run_hid(victim: Victim) -> None:
-    """Its `.gitignore` gives way to the run; a rule of the clone for the whole folder is stronger than that."""
+def hides(victim: Victim, place: str) -> None:
+    """Let a run hide the originals of the session, or a run of the first version."""
     assert victim.sessioncompress("compress", victim.session).returncode == 0
+    (made,), plain = all_stores(victim.session), plain_in(victim.session)
+    if place == "plain":
+        made.originals.rename(plain.originals)
+        made.journal.rename(plain.journal)
+        shutil.rmtree(made.folder)
+    assert not sees_of_stores(victim)
+
+
+@pytest.mark.parametrize("place", ["hidden", "plain"])
+def test_the_action_shows_what_an_earlier_run_hid(victim: Victim, place: str) -> None:
+    """The session needs it, and the run has moved it to where git sees it."""
+    hides(victim, place)
+    done = _action(victim)
+    assert (done.returncode, "not committed" in done.stdout) == (0, False), done.stdout
+    assert {"sessions/.sessioncompress/s.jsonl.zst", "sessions/.sessioncompress/s.refs.jsonl"} <= victim.sees()
+    assert [each.is_hidden for each in all_stores(victim.session)] == [False]
+
+
+@pytest.mark.parametrize("place", ["hidden", "plain"])
+def test_the_action_looks_behind_what_an_earlier_run_hid(victim: Victim, place: str) -> None:
+    """Its `.gitignore` gives way to the run; a rule of the clone for the whole folder is stronger than that."""
+    hides(victim, place)
     victim.commits(".sessioncompress/\n", ".gitignore")
-    said = "not committed as it is: sessions/.sessioncompress/s.jsonl.zst (.gitignore:1: .sessioncompress/)"
-    assert said in _action(victim).stdout
+    before = victim.session.read_bytes()
+    done = _action(victim)
+    assert done.returncode == 2
+    for name in ("s.jsonl.zst", "s.refs.jsonl"):
+        said = f"not committed as it is: sessions/.sessioncompress/{name} (.gitignore:1: .sessioncompress/)"
+        assert said in done.stdout
+    assert victim.session.read_bytes() == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another user")
@@ -414,7 +491,7 @@ def test_a_file_of_another_user_above_is_ignored(victim: Victim, name: str) -> N
     assert done.returncode == 0
     assert but_undo(done.stderr) == f"warning: {file}: it is ignored, since neither you nor root owns it\n"
     assert list(victim.home.iterdir()) == []
-    assert len(list(victim.session.parent.glob(".sessioncompress/*.zst"))) == 2
+    assert hidden_sessions(victim) == 2
 
 
 # What is no policy

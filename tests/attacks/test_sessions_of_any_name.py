@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.layout import FOLDER, HISTORY, ORIGINALS, hidden_in, plain_in, store_in
+from sessioncompress.store.machine import folder_name
 from tests.support.runs import fixture, snapshot
 
 NAMES = ("session.txt", ".hidden", "chat", "rollout.jsonl.bak", "notes.json")
@@ -33,6 +34,20 @@ def compressed(folder: Path, *names: str, options: str = "") -> list[Path]:
     return paths
 
 
+def files_in(folder: Path) -> set[Path]:
+    """Return the files of stores in a folder, and in those of hidden stores in it."""
+    return {each for each in folder.rglob("*") if each.is_file() and each.name != ".gitignore"}
+
+
+def make_plain(path: Path) -> None:
+    """Move a session's store to where the first version made it."""
+    made, plain = store_in(path), plain_in(path)
+    made.originals.rename(plain.originals)
+    made.journal.rename(plain.journal)
+    made.folder.rmdir()
+    assert store_in(path) == plain
+
+
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["beside", "in a backup folder"])
 def test_whatever_it_is_called(tmp_path: Path, elsewhere: bool) -> None:
     """No command over its folder passes it over; what lies in a backup folder for other folders stays."""
@@ -40,7 +55,8 @@ def test_whatever_it_is_called(tmp_path: Path, elsewhere: bool) -> None:
     paths = compressed(tmp_path / "a" / "b", *NAMES, options=kept)
     compressed(tmp_path / "other", "session.txt", "more.txt", options=kept)
     store = tmp_path / "kept" if elsewhere else tmp_path / "a" / "b" / FOLDER
-    both = len(list((tmp_path / "kept").glob("*"))) if elsewhere else 0
+    made = files_in(store)
+    assert len(made) == 2 * (len(NAMES) + 2 * elsewhere)
     code, said = run(f"verify {kept}", tmp_path / "a")
     assert (code, f"total: {len(NAMES)} sessions" in said) == (0, True), said
     code, said = run(f"verify --include *.txt --exclude b/.h* {kept}", tmp_path / "a")
@@ -51,14 +67,21 @@ def test_whatever_it_is_called(tmp_path: Path, elsewhere: bool) -> None:
     assert all(path.read_bytes() == fixture("pi-anthropic.jsonl") for path in paths)
     code, said = run(f"forget --yes {kept}", tmp_path / "a")
     assert (code, f"total: {len(NAMES)} sessions: deleted" in said) == (0, True), said
-    assert len(list(store.glob("*"))) == (both - 2 * len(NAMES) if elsewhere else 0)
+    left = files_in(store)
+    assert (len(left), left <= made) == (4 if elsewhere else 0, True)
+    assert store.exists() == elsewhere
     assert run(f"verify {kept}", tmp_path / "other")[0] == 0
 
 
-def test_damage_is_found_whatever_it_is_called(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["hidden", "plain"])
+@pytest.mark.parametrize("name", NAMES)
+def test_damage_is_found_whatever_it_is_called(tmp_path: Path, name: str, place: str) -> None:
     """It ended with 0, and said nothing."""
-    compressed(tmp_path, "session.txt")
-    (tmp_path / FOLDER / "session.txt.zst").write_bytes(b"x")
+    (path,) = compressed(tmp_path, name)
+    if place == "plain":
+        make_plain(path)
+    assert run("verify", tmp_path)[0] == 0
+    store_in(path).originals.write_bytes(b"x")
     assert run("verify", tmp_path)[0] == 5
 
 
@@ -93,11 +116,15 @@ PLANTED: dict[Callable[[Path], None], str] = {
 }
 
 
+@pytest.mark.parametrize("place", ["hidden", "plain"])
 @pytest.mark.parametrize("name", ["s.jsonl", "s.txt"])
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_something_else_in_its_place(tmp_path: Path, plant: Callable[[Path], None], name: str) -> None:
+def test_something_else_in_its_place(tmp_path: Path, plant: Callable[[Path], None], name: str, place: str) -> None:
     """It is named, with what to do, and not taken for nothing; the others are gone through."""
-    path, other = compressed(tmp_path, name, "zz.jsonl")
+    (path,) = compressed(tmp_path, name)
+    if place == "plain":
+        make_plain(path)
+    (other,) = compressed(tmp_path, "zz.jsonl")
     plant(path)
     before = store_of(path)
     for command in ("verify", "restore"):
@@ -212,26 +239,36 @@ def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -
 
 
 NO_SESSIONS = [
-    "..zst",
-    "...zst",
-    "..session.refs.jsonl",
-    "...session.refs.jsonl",
-    "..temp-01234567",
-    "...temp-01234567",
+    ("plain", "..zst"),
+    ("plain", "...zst"),
+    ("plain", "..session.refs.jsonl"),
+    ("plain", "...session.refs.jsonl"),
+    *(
+        (place, name)
+        for place in ("own", "another machine's")
+        for name in (f".{ORIGINALS}", f"..{ORIGINALS}", f".{HISTORY}", f"..{HISTORY}", ORIGINALS, HISTORY)
+    ),
+    ("work", "..temp-01234567"),
+    ("work", "...temp-01234567"),
 ]
+"""Where each may be planted: `work` takes temp files."""
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["beside", "in a backup folder"])
-@pytest.mark.parametrize("name", NO_SESSIONS)
-def test_a_name_that_is_no_sessions(tmp_path: Path, name: str, elsewhere: bool) -> None:
+@pytest.mark.parametrize(("place", "name"), NO_SESSIONS)
+def test_a_name_that_is_no_sessions(tmp_path: Path, place: str, name: str, elsewhere: bool) -> None:
     """The folder itself, and the one above, lie where those would be: nothing is said of them, nothing goes."""
     folder = tmp_path / "a"
     folder.mkdir()
     kept = tmp_path / "kept"
     kept.mkdir()
-    files = store_in(folder / "any", kept if elsewhere else None)
-    planted = files.work / name if ".temp-" in name else files.folder / files.originals.name.replace("any.zst", name)
-    planted.parent.mkdir(exist_ok=True)
+    session, backups = folder / "any", kept if elsewhere else None
+    plain, local = plain_in(session, backups), folder_name() if place == "own" else "local-00000000"
+    planted = {
+        "plain": plain.originals.with_name(plain.originals.name.removesuffix("any.zst") + name),
+        "work": plain.work / name,
+    }.get(place) or Path(f"{str(hidden_in(session, local, backups).journal).removesuffix(f'any{HISTORY}')}{name}")
+    planted.parent.mkdir(parents=True, exist_ok=True)
     planted.write_bytes(b"x")
     options = f" --backup-dir {kept}" if elsewhere else ""
     for command in (*COMMANDS, "clean --yes"):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
-from sessioncompress.store.layout import store_in
+from sessioncompress.store.layout import Store, hidden_in, plain_in, store_in
+from sessioncompress.store.machine import folder_name
 from tests.support.runs import but_undo, fixture, split
 from tests.unit.store.tools import everything
 
@@ -23,14 +25,34 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Path:
+def move(store: Store, to: Store) -> None:
+    """Move a store, as a user does by hand."""
+    to.folder.mkdir(parents=True, exist_ok=True)
+    store.originals.rename(to.originals)
+    store.journal.rename(to.journal)
+
+
+PLACES: Mapping[str, Callable[[Path], Store]] = {
+    "hidden": lambda path: hidden_in(path, folder_name()),
+    "plain": plain_in,
+    "another machine's": lambda path: hidden_in(path, "local-00000000"),
+}
+"""Where beside it a session may have its store: `plain` is one of the first version."""
+
+
+@pytest.fixture(params=PLACES)
+def session(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Return a session whose store lies beside it, and which has grown since, so that a run is due."""
     path = tmp_path / "work" / "s.jsonl"
     path.parent.mkdir()
     lines = split(ORIGINAL)
     path.write_bytes(b"".join(lines[:80]))
     assert run(*COMPRESS, path).exit_code == 0
+    made, place = store_in(path), PLACES[request.param](path)
+    if place != made:
+        move(made, place)
+        shutil.rmtree(made.folder)
+    assert store_in(path) == place
     with path.open("ab") as file:
         file.write(b"".join(lines[80:]))
     return path
@@ -54,11 +76,11 @@ def refused(done: Result, session: Path, kept: Path) -> bool:
     """Say whether a command refused a session by its name, with where its originals lie and what to do."""
     store, there = store_in(session), store_in(session, kept)
     said = (
-        f"{session}: its originals are in {store.folder}, not in the backup folder {kept}. The session was not changed. "
-        "Run without --backup-dir"
+        f"{session}: its originals are in {store.folder}, not in the backup folder {kept}",
+        ". The session was not changed. Run without --backup-dir",
+        f"{store.originals.name} to {there.originals}, and {store.journal.name} to {there.journal}.",
     )
-    move = f"{store.originals.name} to {there.originals}, and {store.journal.name} to {there.journal}."
-    return done.exit_code == 4 and said in done.stderr and move in done.stderr
+    return done.exit_code == 4 and all(each in done.stderr for each in said)
 
 
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -197,8 +219,9 @@ def test_a_backup_folder_that_is_the_folder_beside(tmp_path: Path) -> None:
 
 
 def test_without_the_option(session: Path) -> None:
-    """The store goes on where it is."""
+    """The store goes on beside the session."""
     assert run(*COMPRESS, session).exit_code == 0
+    assert store_in(session).is_beside
     assert run("restore", session).exit_code == 0
     assert session.read_bytes() == ORIGINAL
 
@@ -214,8 +237,11 @@ def test_restore_and_forget_first(session: Path, kept: Path) -> None:
 
 
 def test_move_the_two_files(session: Path, kept: Path) -> None:
-    """As the error says."""
+    """As the error says: the folder is there, or the error says to make it."""
     store, there = store_in(session), store_in(session, kept)
+    said = run("verify", "--backup-dir", kept, session).stderr
+    if f"ake the folder {there.folder}" in said:
+        there.folder.mkdir()
     store.originals.rename(there.originals)
     store.journal.rename(there.journal)
     for command in (COMPRESS, ("verify",), ("restore",)):
@@ -231,11 +257,10 @@ def test_move_the_two_files(session: Path, kept: Path) -> None:
 def twofold(session: Path, kept: Path) -> Path:
     """Return a session of which an earlier version began a second store."""
     store = store_in(session)
-    aside = [path.rename(session.parent / path.name) for path in (store.originals, store.journal)]
+    aside = Store(session.parent, session.parent / "aside.zst", session.parent / "aside", session.parent)
+    move(store, aside)
     assert run(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
-    store.folder.mkdir(exist_ok=True)
-    for path in aside:
-        path.rename(store.folder / path.name)
+    move(aside, store)
     return session
 
 

@@ -51,7 +51,7 @@ def test_a_repository_that_the_environment_names_sees_none(repository: Repositor
     (repository.folder / ".git").rename(kept)
     repository.environment |= {"GIT_DIR": str(kept), "GIT_WORK_TREE": str(repository.folder)}
     assert command(repository, name, "s.jsonl").exit_code in (0, 1)
-    assert len(list(repository.folder.glob("sessions/.sessioncompress/*.zst"))) == 1
+    assert len(list(repository.folder.glob("sessions/.sessioncompress/**/*.zst"))) == 1
     assert sees(repository) == set()
 
 
@@ -112,7 +112,7 @@ def test_the_hook_says_which_session_is_hidden(repository: Repository) -> None:
     assert command(repository, "compress", "s.jsonl").exit_code == 0
     checked = command(repository, "pre-commit", "--check", "--commit-originals", "s.jsonl")
     assert checked.exit_code == 1
-    assert "s.jsonl: its originals are hidden from git by .sessioncompress/.gitignore" in checked.stdout
+    assert "s.jsonl: its originals are hidden from git in .sessioncompress/local-" in checked.stdout
 
 
 @pytest.mark.parametrize("name", ["compress", "pre-commit"])
@@ -154,7 +154,7 @@ def test_a_name_that_ends_a_line_is_refused(repository: Repository) -> None:
         refused = command(repository, "compress", "--commit-originals", "--", name)
         assert refused.exit_code == 4
         assert "since the name contains a line break. The session was not changed. Rename the session" in refused.stderr
-        assert bool(list(repository.folder.glob("sessions/.sessioncompress/*.zst"))) == stored
+        assert bool(list(repository.folder.glob("sessions/.sessioncompress/**/*.zst"))) == stored
         assert command(repository, "compress", ".").exit_code == 0
         assert sees(repository) == set()
 

@@ -25,7 +25,7 @@ from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.formats.table import AGENTS
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import store_in
+from sessioncompress.store.layout import journals_in, store_in
 from tests.support.runs import HOMES, but_undo, fixture, snapshot, split, survey_of, turn, write
 from tests.support.session import PiSession
 from tests.support.texts import ONE, OTHER
@@ -303,7 +303,8 @@ def test_the_figures_are_those_of_the_disk(session: Path) -> None:
     """What the line says is what lies there."""
     before = session.stat().st_size
     stats = one("compress", session)
-    lying = sum(path.stat().st_size for path in (session.parent / ".sessioncompress").iterdir())
+    folder = store_in(session).folder
+    lying = sum(path.stat().st_size for path in folder.iterdir() if path.name != ".gitignore")
     assert stats["originalSize"] == before
     assert stats["compressedSize"] == session.stat().st_size
     assert stats["storeSize"] == lying
@@ -606,8 +607,11 @@ def test_backup_dir(session: Path) -> None:
     before = session.read_bytes()
     elsewhere = session.parent / "kept"
     assert run("compress", "--backup-dir", "kept", "session.jsonl").exit_code == 0
-    names = sorted(path.name for path in elsewhere.iterdir())
-    assert [re.sub(r"^[0-9a-f]{12}-", "", name) for name in names] == ["session.jsonl.zst", "session.refs.jsonl"]
+    names = sorted(path.name for path in elsewhere.glob("local-*/[!.]*"))
+    assert [re.sub(r"^[0-9a-f]{12}-", "", name) for name in names] == [
+        "session.jsonl.history",
+        "session.jsonl.originals.zst",
+    ]
     assert not (session.parent / ".sessioncompress").exists()
     ref = next(ref for ref in re.findall(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())).decode()
     assert one("stats", "--backup-dir", "kept", session)["storeSize"] > 0
@@ -635,9 +639,7 @@ def test_a_backup_dir_that_is_no_text(session: Path) -> None:
     """The bytes of its name are its name; the journal tells them escaped."""
     folder = os.fsdecode(os.fsencode(session.parent) + b"/\xff")
     assert run("compress", "--backup-dir", folder, session).exit_code == 0
-    names = os.listdir(folder)
-    assert len(names) == 2
-    journal = next(Path(folder) / name for name in names if name.endswith(".refs.jsonl"))
+    (journal,) = journals_in(Path(folder))
     assert journals.load(journal).runs[0].policy["backupDir"].endswith("\\udcff")
     assert run("restore", "--backup-dir", folder, session).exit_code == 0
 
@@ -870,7 +872,7 @@ def test_a_file_under_the_threshold_that_was_only_met_is_not_opened(
 def test_a_backup_dir_is_created_with_all_above_it(session: Path) -> None:
     """So that a cached folder need not be there for the first run."""
     assert run("compress", "--backup-dir", "not/there/yet", session).exit_code == 0
-    assert len(list((session.parent / "not" / "there" / "yet").iterdir())) == 2
+    assert len(list((session.parent / "not" / "there" / "yet").glob("local-*/[!.]*"))) == 2
 
 
 # Exit codes
@@ -959,7 +961,7 @@ def test_show_says_whose_originals_it_searched(compressed: Path) -> None:
     said = run("show", "0123456789ab", compressed.parent).stderr
     assert "0123456789ab found. It has the stores of session.jsonl. Name the session that" in said
     for number in range(10):
-        store_in(compressed).journal.with_name(f"a{number}.refs.jsonl").touch()
+        store_in(compressed).journal.with_name(f"a{number}.jsonl.history").touch()
     said = run("show", "0123456789ab", compressed.parent).stderr
     assert "It has the stores of a0.jsonl, a1.jsonl, " in said
     assert ", a9.jsonl, 1 more. Name the session that" in said
@@ -1614,16 +1616,16 @@ def test_show_passes_over_a_journal_that_cannot_be_read(
     real = Path.open
 
     def denied(path: Path, *arguments: Any, **options: Any) -> Any:
-        if path.name == "bad.refs.jsonl":
+        if path.name == "bad.jsonl.history":
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", denied)
-    (store_in(compressed).folder / "bad.refs.jsonl").touch()
+    (store_in(compressed).folder / "bad.jsonl.history").touch()
     assert run("show", references(compressed)[0], compressed.parent).exit_code == 0
     result = run("show", "0123456789ab", compressed.parent)
     assert result.exit_code == 3
-    assert "bad.refs.jsonl: permission denied." in result.stderr
+    assert "bad.jsonl.history: permission denied." in result.stderr
 
 
 def test_show_from_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1661,7 +1663,7 @@ def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
     assert result.exit_code == 2
     assert f"{digest[:12]} matches 2 originals. Give more digits, or name the session." in result.stderr
     for name in "ab":
-        said = rf"^{digest}  result \w+, [\d,]+ bytes, line \d+  .*{name}\.refs\.jsonl$"
+        said = rf"^{digest}  result \w+, [\d,]+ bytes, line \d+  .*{name}\.jsonl\.history$"
         assert re.search(said, result.stderr, re.MULTILINE)
     assert run("show", digest[:12], "a.jsonl").exit_code == 0
 

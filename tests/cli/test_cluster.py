@@ -33,6 +33,7 @@ from sessioncompress.operations.history import read_runs
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS
+from sessioncompress.store.layout import journals_in
 from tests.bench.generate import generate
 from tests.cli.test_cli import run
 from tests.support.runs import but_undo, noted
@@ -114,7 +115,7 @@ def files(out: str) -> list[dict[str, Any]]:
 
 def written(folder: Path) -> list[int]:
     """Count the runs over each session."""
-    return [len(read_runs(path)) for path in sorted(folder.glob(".sessioncompress/*.refs.jsonl"))]
+    return [len(read_runs(path)) for path in journals_in(folder)]
 
 
 def connections() -> set[object]:
@@ -260,7 +261,7 @@ def test_an_interrupt(times: int, tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    while not list(folder.glob(".sessioncompress/*.refs.jsonl")) and begun.poll() is None:
+    while not journals_in(folder) and begun.poll() is None:
         time.sleep(0.01)
     children = psutil.Process(begun.pid).children(recursive=True)
     assert len(children) >= 2

@@ -111,7 +111,7 @@ def damage(path: Path) -> None:
     """Break the journal of a session."""
     write(path.parent, pi(8), path.name)
     assert run("compact", path).exit_code == 0
-    (journal,) = (path.parent / ".sessioncompress").glob(f"{path.stem}*refs.jsonl")
+    journal = store_in(path).journal
     journal.write_bytes(b"{}\n" + journal.read_bytes())
 
 

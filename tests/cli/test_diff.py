@@ -69,7 +69,7 @@ def test_what_cannot_be_compared_is_named(compressed: Path) -> None:
     store_in(compressed).originals.unlink()
     result = run("diff", "session.jsonl")
     assert result.exit_code == 5
-    assert "session.jsonl.zst: it is missing" in result.stderr
+    assert "session.jsonl.originals.zst: it is missing" in result.stderr
     assert result.stdout == ""
     store_in(compressed).journal.unlink()
     assert run("diff", "--stat", "session.jsonl").exit_code == 4

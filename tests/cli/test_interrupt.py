@@ -14,6 +14,7 @@ import pytest
 
 import sessioncompress
 from sessioncompress.core import process
+from sessioncompress.store.layout import journals_in
 from tests.bench.generate import generate
 from tests.support.runs import but_undo
 
@@ -86,7 +87,7 @@ def test_over_an_archive(tmp_path: Path, jobs: str) -> None:
     begun = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True, start_new_session=True
     )
-    while not list(folder.glob(".sessioncompress/*.refs.jsonl")):
+    while not journals_in(folder) and begun.poll() is None:
         time.sleep(0.01)
     os.killpg(begun.pid, signal.SIGINT)
     out, err = begun.communicate(timeout=60)
@@ -99,7 +100,7 @@ def test_over_an_archive(tmp_path: Path, jobs: str) -> None:
         "Finishing the files in progress. Press Ctrl-C again to stop now.",
         f"Interrupted. {24 - len(done)} files left. Run the command again to continue.",
     ]
-    assert len(list(folder.glob(".sessioncompress/*.zst"))) == len(done)
+    assert len(list(folder.glob(".sessioncompress/*/*.zst"))) == len(done)
     assert {each.name for each in folder.iterdir() if each.stat().st_size < 1_500_000} - {".sessioncompress"} == {
         Path(each["path"]).name for each in done
     }

@@ -19,6 +19,7 @@ from sessioncompress.operations import search as searching
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.originals import zstd
+from sessioncompress.store.packing import packs_of
 from tests.cli.test_cli import document, here, run
 from tests.support import packs
 from tests.support.build import ClaudeSession
@@ -70,7 +71,7 @@ def test_there_and_back(work: Path) -> None:
     assert result.exit_code == 0
     assert "/packs/tmp-1.tar.zst: 3 sessions, " in result.stdout
     *_, last = result.stderr.splitlines(keepends=True)
-    assert last == f"undo with: sessioncompress unpack {work}/.sessioncompress/packs/tmp-1.tar.zst\n"
+    assert last == f"undo with: sessioncompress unpack {packs_of(work)}/tmp-1.tar.zst\n"
     assert "total: packed 3 sessions" in result.stdout
     assert packs.state(work) == {}
     assert "total: packed 0 sessions, 0 KB" in run("pack", work).stdout
@@ -197,7 +198,7 @@ def test_one_session_by_its_name(work: Path, name: str) -> None:
     """By any that means only this one."""
     write(work, claude("An unlike one."), "claude.jsonl")
     run("pack", work)
-    indexes = (work / ".sessioncompress/packs").glob("*.index")
+    indexes = packs_of(work).glob("*.index")
     rows = [json.loads(line) for index in indexes for line in index.read_text().splitlines()]
     row = next(each for each in rows if each.get("agent") == "claude-code")
     names = {"id": row["id"], "start of the id": row["id"][:8], "title": "unlike", "path": str(work / "claude.jsonl")}
@@ -296,13 +297,13 @@ def test_all_older_sessions(here: Path) -> None:
     assert run("pack", "--all", "--older-than", "30d").exit_code == 0
     assert young.exists()
     assert not old.exists()
-    assert list((home / ".pi/agent/sessions/.sessioncompress/packs").glob("*.tar.zst")) != []
+    assert list(packs_of(home / ".pi/agent/sessions").glob("*.tar.zst")) != []
     whole = document("sessions")
     listed = {Path(each["path"]).name: each for each in whole["sessions"]}
     assert {name: each["packed"] for name, each in listed.items()} == {"old.jsonl": True, "young.jsonl": False}
     assert listed["old.jsonl"]["title"] == listed["young.jsonl"]["title"] != ""
     assert listed["old.jsonl"]["size"] == young.stat().st_size
-    (archive,) = (home / ".pi/agent/sessions/.sessioncompress/packs").glob("*.tar.zst")
+    (archive,) = packs_of(home / ".pi/agent/sessions").glob("*.tar.zst")
     assert listed["old.jsonl"]["packedSize"] == archive.stat().st_size == whole["totals"]["packedSize"]
     # What is packed is apart: the disk holds its archive alone.
     assert whole["totals"]["size"] == young.stat().st_size
@@ -362,7 +363,7 @@ def test_other_commands_see_it(work: Path) -> None:
     assert sorted(map(str, document("stats", work)["files"])) == sorted(map(str, plain))
     assert sorted(run("verify", work).stdout.splitlines()) == sorted(checked.splitlines())
     assert run("show", ref, work).stdout == shown
-    archive = next((work / ".sessioncompress/packs").glob("*.tar.zst"))
+    archive = next(packs_of(work).glob("*.tar.zst"))
     archive.write_bytes(archive.read_bytes()[:-400])
     assert run("verify", work).exit_code == 5
 
@@ -468,7 +469,7 @@ def test_report_tells_what_is_packed(work: Path) -> None:
     page = Path("report.html").read_text()
     assert "What is packed" in page
     assert "<dt>Packed besides</dt><dd>3 sessions</dd>" in page
-    index = next((work / ".sessioncompress/packs").glob("*.index"))
+    index = next(packs_of(work).glob("*.index"))
     index.write_bytes(b"[]\n")
     assert run("report", work).exit_code == 5
     assert "What is packed" not in Path("report.html").read_text()
@@ -527,7 +528,7 @@ def test_the_path_of_an_archive(work: Path, arguments: tuple[str, ...], code: in
     records = store_in(work / "one.jsonl").journal.read_text().splitlines()
     ref = next(json.loads(line)["ref"] for line in records if '"block"' in line)
     run("pack", work)
-    (archive,) = (work / ".sessioncompress/packs").glob("*.tar.zst")
+    (archive,) = packs_of(work).glob("*.tar.zst")
     result = run(*(each.format(archive, ref=ref) for each in arguments))
     assert result.exit_code == code, result.output
     assert said.format(archive) in result.output
@@ -540,7 +541,7 @@ def test_the_path_of_an_archive(work: Path, arguments: tuple[str, ...], code: in
 def test_an_archive_without_its_index(work: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
     """No command ends well over it, named or met, and each says how to unpack it."""
     run("pack", work)
-    (archive,) = (work / ".sessioncompress/packs").glob("*.tar.zst")
+    (archive,) = packs_of(work).glob("*.tar.zst")
     archive.with_name("tmp-1.index").unlink()
     monkeypatch.chdir(work)
     result = run(*(each.format(archive) for each in arguments))
@@ -568,7 +569,7 @@ def test_a_full_disk_under_the_copy_that_is_read(work: Path, monkeypatch: pytest
 def test_an_index_without_its_archive(work: Path, command: str) -> None:
     """What it holds is lost unless it is put back: `pack` said that it is packed already, and the others 3."""
     run("pack", work)
-    (archive,) = (work / ".sessioncompress/packs").glob("*.tar.zst")
+    (archive,) = packs_of(work).glob("*.tar.zst")
     archive.unlink()
     result = run(command, *(["Look"] if command == "search" else []), work)
     assert result.exit_code == 5, result.output
@@ -580,7 +581,7 @@ def test_an_index_without_its_archive_of_what_is_back(work: Path) -> None:
     """Nothing is lost, as where an older index is put back over the folder: the next run deletes it."""
     was = packs.state(work)
     run("pack", work)
-    index = work / ".sessioncompress/packs/tmp-1.index"
+    index = packs_of(work) / "tmp-1.index"
     before = index.read_bytes()
     run("unpack", work)
     index.parent.mkdir()

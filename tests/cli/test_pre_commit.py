@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
 from sessioncompress.store.layout import store_in
+from sessioncompress.store.machine import folder_name
 from tests.support.repository import Repository
 from tests.support.runs import MTIME, fixture, snapshot, split
 
@@ -114,7 +115,7 @@ def test_what_is_no_session_is_passed_over_in_silence(repository: Repository) ->
     """Nor does it stop the sessions among them; without any file there is nothing to do."""
     names = look_alikes(repository.folder)
     assert run(NAME).exit_code == 1
-    names += ["sessions/.sessioncompress/a.refs.jsonl"]
+    names += [str(store_in(repository.folder / NAME).journal.relative_to(repository.folder))]
     before = {name: (repository.folder / name).read_bytes() for name in names}
     done = run(*names, NAME)
     assert (done.exit_code, done.output) == (0, "")
@@ -166,9 +167,7 @@ def test_a_session_that_became_small_still_needs_its_originals(repository: Repos
     done = run(*check, NAME)
     assert done.exit_code == 5
     assert ".zst: it is missing, and with it the " in done.stderr
-    assert (
-        "'git checkout -- sessions/.sessioncompress/a.jsonl.zst'. Without one 'sessioncompress forget'" in done.stderr
-    )
+    assert "Without one 'sessioncompress forget'" in done.stderr
     (repository.folder / "mine.json").write_text('{"session": {"keepBackup": false}}')
     assert run(*check, "--config", "mine.json", NAME).exit_code == 5
 
@@ -194,7 +193,7 @@ def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) ->
     checked = run("--check", COMMITTED, NAME)
     assert checked.exit_code == 1
     assert checked.stdout == (
-        f"{NAME}: its originals are hidden from git by sessions/.sessioncompress/.gitignore\n"
+        f"{NAME}: its originals are hidden from git in sessions/.sessioncompress/{folder_name()}\n"
         "Run 'sessioncompress compress --commit-originals PATH ...', then 'git add' the sessions and their stores, and "
         "commit again.\n"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from sessioncompress.cli.pre_commit import put_aside, refuse_if_put_aside, stage
 from sessioncompress.errors import FileFailed, Refused
-from sessioncompress.store.layout import Store, store_in
+from sessioncompress.store.layout import Store, plain_in
 from tests.support.repository import Repository
 
 NAMES = ["a.jsonl", "with a blank.jsonl", "*.jsonl", ":(top)b.jsonl", "-n.jsonl", "\u00e9\n.jsonl"]
@@ -30,7 +30,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 def store(name: str, text: str = "x\n") -> Store:
     """Write what lies beside a session."""
-    files = store_in(Path(name))
+    files = plain_in(Path(name))
     files.folder.mkdir(exist_ok=True)
     for path in (files.originals, files.journal):
         path.write_text(text)
@@ -60,7 +60,7 @@ def test_only_what_lies_beside_is_staged(repository: Repository, name: str) -> N
 def test_without_a_store_git_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be none, or no repository."""
     monkeypatch.setenv("PATH", "")
-    assert take(store_in(tmp_path / "a.jsonl")) == []
+    assert take(plain_in(tmp_path / "a.jsonl")) == []
     assert take() == []
 
 
@@ -70,9 +70,9 @@ def test_what_git_ignores_in_a_folder_is_not_staged(repository: Repository) -> N
         folder.mkdir()
         (folder / ".gitignore").write_text("*.temp-*\n")
     store("a.jsonl")
-    other = store_in(Path("b.jsonl"), Path("elsewhere"))
+    other = plain_in(Path("b.jsonl"), Path("elsewhere"))
     other.journal.write_text("x")
-    take(store_in(Path("a.jsonl")), other)
+    take(plain_in(Path("a.jsonl")), other)
     staged = {".sessioncompress/a.jsonl.zst", ".sessioncompress/a.refs.jsonl"}
     assert repository.staged() == staged | {str(other.journal)}
 
@@ -190,7 +190,7 @@ def test_a_session_of_no_commit_is_not_asked_about(repository: Repository, tmp_p
     for session in (tmp_path / "a.jsonl", Path("inner/a.jsonl"), Path("none.jsonl")):
         if session.name != "none.jsonl":
             session.write_bytes(b"{}\r\n")
-        files = store_in(session, Path("kept"))
+        files = plain_in(session, Path("kept"))
         files.originals.write_bytes(b"\x28\xb5\x2f\xfd\0")
         assert len(stage({session: files}, dry_run=False)) == 1
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.store.layout import journals_in
 from tests.cli.test_cli import here, policy, run
 from tests.support.branched import branched
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
@@ -93,7 +94,7 @@ def test_the_log_says_who_wrote_it_and_what_it_cost(session: Path, here: Path) -
         assert {key: each[key] for key in said} == said
         assert each["multiplier"] == 1.5
         assert each["thresholds"].keys() == {"idleSeconds", "budget", "compact"}
-    (journal,) = (here / ".sessioncompress").glob("*.refs.jsonl")
+    (journal,) = journals_in(here)
     (record,) = [each for each in map(json.loads, journal.read_text().splitlines()) if each["type"] == "checkpoint"]
     assert (record["goalMethod"], record["trigger"], record["model"]) == ("given", "manual", "m")
 
@@ -298,7 +299,7 @@ def test_config_shows_no_secret_of_a_url(here: Path, secret: str) -> None:
 def test_the_journal_has_nothing_of_them(session: Path, here: Path, endpoint: Endpoint) -> None:
     """A URL, and a command, may hold what is secret."""
     run("compact", "--endpoint", endpoint.url + "?x=1", "--model", "m", "--api-key-env", "MINE", session)
-    (journal,) = (here / ".sessioncompress").glob("*.refs.jsonl")
+    (journal,) = journals_in(here)
     assert b"127.0.0.1" not in journal.read_bytes()
     assert b"MINE" not in journal.read_bytes()
 

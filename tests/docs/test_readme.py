@@ -82,8 +82,8 @@ def test_the_first_command_sets_up_and_shows_what_it_saves(tmp_path: Path) -> No
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert re.search(r"session\.jsonl: 338 KB -> \d+ KB \(\d+ % smaller; ", done.stdout), done.stdout
-        assert "session.jsonl.zst" in done.stdout
-        assert "session.refs.jsonl" in done.stdout
+        assert "session.jsonl.originals.zst" in done.stdout
+        assert "session.jsonl.history" in done.stdout
     assert (copy / "fixtures" / "pi-anthropic.jsonl").read_bytes() == before
     assert {path.name for path in copy.iterdir()} - set(SHIPPED) <= {".venv", "build", "sessioncompress.egg-info"}
 

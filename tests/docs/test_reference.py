@@ -304,7 +304,7 @@ def test_every_field_of_the_journal_is_there(tmp_path: Path) -> None:
     """Of what a run writes; what only some runs write may be told as well."""
     place = Place(tmp_path)
     assert place.run("sessioncompress compress session.jsonl").returncode == 0
-    journal = place.work / ".sessioncompress" / "session.refs.jsonl"
+    (journal,) = (place.work / ".sessioncompress").glob("local-*/session.jsonl.history")
     told = rows(section(STORE, "Journal records"))
     written: dict[str, set[str]] = {}
     for record in map(json.loads, journal.read_bytes().splitlines()):
@@ -317,8 +317,10 @@ def test_every_field_of_the_journal_is_there(tmp_path: Path) -> None:
 def test_the_files_of_the_store_are_there(tmp_path: Path) -> None:
     place = Place(tmp_path)
     assert place.run("sessioncompress compress session.jsonl").returncode == 0
-    for path in (place.work / ".sessioncompress").glob("session.*"):
-        assert f"DIR/.sessioncompress/{path.name} " in page(STORE)
+    files = list((place.work / ".sessioncompress").glob("local-*/session.*"))
+    assert len(files) == 2
+    for path in files:
+        assert f"DIR/.sessioncompress/local-XXXXXXXX/{path.name} " in page(STORE)
 
 
 # Configuration

@@ -19,6 +19,7 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import CompressionStats
 from sessioncompress.policy.model import Policy
+from sessioncompress.store.layout import store_in
 from tests.support.runs import EAGER, MTIME, compress_again, disk, entries, snapshot, split, view_of
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s"\[\]{}:,]+|\s+', re.DOTALL)
@@ -79,8 +80,9 @@ def check_restored(path: Path, policy: Policy, original: bytes) -> None:
 def check_beside(path: Path, most: int) -> None:
     """Fewer bytes than before; one file of originals and one journal however many runs there were, and no more."""
     assert disk(path) < most
-    store = (f".sessioncompress/{path.stem}.refs.jsonl", f".sessioncompress/{path.name}.zst")
-    assert sorted(snapshot(path)) == sorted([*store, path.name])
+    store = store_in(path)
+    files = (path, store.originals, store.journal)
+    assert sorted(snapshot(path)) == sorted(each.relative_to(path.parent).as_posix() for each in files)
 
 
 def check_protected(played: Played) -> None:

@@ -12,12 +12,14 @@ from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
 from sessioncompress.errors import Refused, SessionCompressError
-from sessioncompress.store.layout import store_in
+from sessioncompress.store.layout import Store
+from tests.attacks.test_planted_files import at_place
 from tests.faults.forging import commands, reference
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.test_rights import COMMANDS, REPLACING
 from tests.faults.watch import nothing_outside
 from tests.support.runs import write
+from tests.unit.store.test_beside import PLACES
 from tests.unit.store.tools import everything
 
 
@@ -43,12 +45,19 @@ def _as_folder(place: Path, elsewhere: Path) -> None:
     place.mkdir()
 
 
+def _named(files: Store, which: str) -> Path:
+    """Return one of the paths of a store, or what is below one."""
+    field, _, below = which.partition("/")
+    return Path(getattr(files, field), below)
+
+
 @pytest.mark.parametrize("put", [_as_link, _as_pipe, _as_folder])
-@pytest.mark.parametrize("which", ["journal", "originals", "folder", "work/.gitignore"])
-def test_no_way_leads_out_of_the_folder(path: Path, which: str, put: Callable[[Path, Path], None]) -> None:
+@pytest.mark.parametrize("which", ["journal", "originals", "folder", "work", "work/.gitignore", "folder/.gitignore"])
+@pytest.mark.parametrize("at", PLACES)
+def test_no_way_leads_out_of_the_folder(path: Path, at: str, which: str, put: Callable[[Path, Path], None]) -> None:
     """A command works or refuses; it neither follows a link nor waits for the writer of a pipe."""
-    ref, files = reference(path), store_in(path)
-    place = files.folder / ".gitignore" if "/" in which else getattr(files, which)
+    ref, files = reference(path), at_place(path, at)
+    place = _named(files, which)
     (path.parent / ".git").mkdir()
     if "/" in which:
         place.write_bytes(b"*\n")
@@ -61,20 +70,23 @@ def test_no_way_leads_out_of_the_folder(path: Path, which: str, put: Callable[[P
         now = everything(path.parent.parent)
         assert all(now[each] == target[each] for each in now if each.startswith("elsewhere")), name
         assert now.keys() >= {each for each in target if each.startswith("elsewhere")}, name
-        if which in ("journal", "folder"):
-            assert path.read_bytes() == old or (place.is_dir() and name == "compress"), name
+        if which in ("journal", "folder", "work"):
+            # An empty folder of ours is none that a run must keep its hands off.
+            is_new = put is _as_folder and which != "journal" and name == "compress"
+            assert path.read_bytes() == old or is_new, name
 
 
-@pytest.mark.parametrize("which", ["journal", "originals", "folder"])
-def test_a_link_beside_a_session_is_refused_by_every_command(path: Path, which: str) -> None:
+@pytest.mark.parametrize("which", ["journal", "originals", "folder", "work"])
+@pytest.mark.parametrize("at", PLACES)
+def test_a_link_beside_a_session_is_refused_by_every_command(path: Path, at: str, which: str) -> None:
     """Also by those that only read: it might lead to another session's originals."""
-    ref, files = reference(path), store_in(path)
-    _as_link(getattr(files, which), path.parent.parent / "elsewhere")
+    ref, files = reference(path), at_place(path, at)
+    _as_link(_named(files, which), path.parent.parent / "elsewhere")
     before = everything(path.parent.parent)
     for name, act in commands(ref).items():
         # Who looks at no original need not mind; who deletes a file deletes the link.
         needs = name in ("verify", "show", "compress", "restore", "restore --from-markers")
-        if which == "folder" or needs or (which == "journal" and not name.startswith("forget")):
+        if which in ("folder", "work") or needs or (which == "journal" and not name.startswith("forget")):
             with pytest.raises(Refused):
                 act(path)
         else:

@@ -116,8 +116,11 @@ FORBIDDEN: dict[str, tuple[Callable[[Path], Path], int, tuple[tuple[str, ...], .
     "a folder that cannot be written to": (lambda path: path.parent, 0o500, REPLACING),
     "a folder that cannot be entered": (lambda path: path.parent, 0o600, COMMANDS),
     "a session that cannot be read": (lambda path: path, 0o200, COMMANDS[:-1]),
-    "a folder of ours that cannot be written to": (lambda path: store_in(path).folder, 0o500, WRITING),
-    "a folder of ours that cannot be entered": (lambda path: store_in(path).folder, 0o600, COMMANDS),
+    "a folder of ours that cannot be written to": (lambda path: store_in(path).work, 0o500, WRITING),
+    "a folder of ours that cannot be entered": (lambda path: store_in(path).work, 0o600, COMMANDS),
+    # What is there already may be written to.
+    "a folder of stores that cannot be written to": (lambda path: store_in(path).folder, 0o500, WRITING[-1:]),
+    "a folder of stores that cannot be entered": (lambda path: store_in(path).folder, 0o600, COMMANDS),
     "a journal that cannot be read": (lambda path: store_in(path).journal, 0o200, COMMANDS),
     "originals that cannot be read": (lambda path: store_in(path).originals, 0o200, (("verify",), ("restore",))),
     "originals that cannot be written to": (lambda path: store_in(path).originals, 0o400, COMMANDS[:1]),

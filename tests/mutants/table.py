@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         "what is forgotten comes back",
         "store/recover.py",
-        "            disk.flush_folder(store.folder)\n        folder.tidy(store.work)\n",
-        "            pass\n        folder.tidy(store.work)\n",
+        "            disk.flush_folder(store.folder)\n        folder.tidy_after(store)\n",
+        "            pass\n        folder.tidy_after(store)\n",
         _RECOVER,
     ),
     # The order of writes.
@@ -537,7 +537,7 @@ MUTANTS = (
     Mutant(
         "a clone's .gitignore shows originals",
         "store/folder.py",
-        "    if shown or folder.name != FOLDER:\n",
+        "    if shown or not is_ours(folder):\n",
         "    if True:\n",
         _FOLDER,
     ),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sessioncompress.store.layout import store_in
+from sessioncompress.store.layout import plain_in, store_in
 from tests.cli.action.runner import ROOT, Done, Job, action
 from tests.docs.pages import blocks, page
 from tests.support.repository import Repository
@@ -269,11 +269,11 @@ def test_originals_that_git_would_not_take_are_an_error(repository: Repository, 
 def test_rules_that_do_not_matter(repository: Repository, job: Job) -> None:
     """One that is taken back, and that of an earlier run which was not to commit anything."""
     (repository.folder / ".gitignore").write_text("*.zst\n!*.jsonl.zst\n")
-    store_in(repository.folder / SECOND).folder.mkdir(exist_ok=True)
-    (store_in(repository.folder / SECOND).folder / ".gitignore").write_text("*\n")
+    plain_in(repository.folder / SECOND).folder.mkdir(exist_ok=True)
+    (plain_in(repository.folder / SECOND).folder / ".gitignore").write_text("*\n")
     assert job.use(USED).exit_code == 0
     repository.git("add", SESSIONS)
-    assert str(store_in(Path(SECOND)).originals) in repository.staged()
+    assert str(plain_in(Path(SECOND)).originals) in repository.staged()
 
 
 def test_without_originals_markers_name_no_way_back(repository: Repository, job: Job, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_it_fails_where_the_paths_became_larger(
     session.write_bytes(b"x" * 1000)
 
     def compress(inputs: Inputs) -> tuple[int, bytes]:
-        store_in(session).journal.parent.mkdir()
+        store_in(session).journal.parent.mkdir(parents=True)
         store_in(session).journal.write_bytes(b"y" * (400 + grows))
         session.write_bytes(b"x" * 600)
         return 0, orjson.dumps(wording.document([DONE]))

@@ -8,6 +8,7 @@ import pytest
 
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.hooks.guard import known
+from sessioncompress.store.layout import journals_in
 from tests.support.runs import fixture
 from tests.unit.hooks.calls import INVENTED, compressed, markers
 
@@ -81,7 +82,7 @@ def test_one_that_names_no_original_passes_where_the_agent_wrote_it(tmp_path: Pa
 
 def test_a_damaged_journal_is_an_error_only_where_it_must_be_read(tmp_path: Path) -> None:
     session = compressed(tmp_path)
-    (journal,) = (tmp_path / ".sessioncompress").glob("*.refs.jsonl")
+    (journal,) = journals_in(tmp_path)
     journal.write_bytes(b"[]\n" + journal.read_bytes())
     assert known(markers(session)[:1], session) == markers(session)[:1]
     assert known(["[[sessioncompress: 77 lines, 9.9 KB]]", *markers(session)[:1]], session) == markers(session)[:1]

@@ -98,11 +98,11 @@ STAYS: tuple[tuple[str, Callable[[Path], object], Cause | None], ...] = (
 def test_what_stays(folder: Path, _name: str, act: Callable[[Path], object], cause: Cause | None) -> None:
     """No session that a folder had is taken for gone, and it is said why."""
     act(folder)
-    before = {each: each.read_bytes() for each in (folder / FOLDER).iterdir()}
+    before = {each: each.read_bytes() for each in (folder / FOLDER).rglob("*") if each.is_file()}
     found = clean(folder).get("session.jsonl")
     assert (found and found.cause) == cause
     assert not (found and (found.deleted or found.left_over))
-    assert {each: each.read_bytes() for each in (folder / FOLDER).iterdir()} == before
+    assert {each: each.read_bytes() for each in (folder / FOLDER).rglob("*") if each.is_file()} == before
 
 
 def test_a_dry_run_writes_nothing(folder: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_session_that_is_named_as_gone_goes(folder: Path, order: int) -> None:
     assert (found.deleted, found.cause) == (True, Cause.GONE)
     assert found.originals == found.originals_lost > 0
     files = store_in(other)
-    assert set((folder / FOLDER).iterdir()) == {files.originals, files.journal}
+    assert set((folder / FOLDER).glob("local-*/*.jsonl*")) == {files.originals, files.journal}
     assert not any(clean(folder).values())
     restore_session(other)
     assert other.read_bytes() == session(PiSession(seed="other")).bytes()
@@ -227,10 +227,10 @@ def test_by_age_and_size_only_what_was_asked_for(aged: Path, limits: Limits, gon
 
 def test_the_oldest_go_first_until_the_rest_fits(aged: Path) -> None:
     """No more than that."""
-    size = sum(each.stat().st_size for each in (aged / FOLDER).iterdir())
+    size = sum(each.stat().st_size for each in (aged / FOLDER).glob("local-*/*.jsonl.*"))
     done = clean(aged, limits=Limits(max_size=size - 1))
     assert [name for name, stats in done.items() if stats and stats.deleted] == ["c.jsonl"]
-    size = sum(each.stat().st_size for each in (aged / FOLDER).iterdir())
+    size = sum(each.stat().st_size for each in (aged / FOLDER).glob("local-*/*.jsonl.*"))
     assert not any(clean(aged, limits=Limits(max_size=size)).values())
 
 
@@ -249,7 +249,8 @@ def test_what_dead_runs_left_beside_a_session_goes(folder: Path) -> None:
     found = would["session.jsonl"]
     assert found is not None
     assert (found.left_over, found.left_over_bytes) == (2, 4 + len(content))
-    assert {each.name for each in work.iterdir()} == {"session.jsonl.zst", "session.refs.jsonl"}
+    files = store_in(path)
+    assert {each for each in work.rglob("session*") if each.is_file()} == {files.originals, files.journal}
     assert path.read_bytes() == content
 
 
@@ -257,7 +258,7 @@ def test_what_a_killed_run_added_is_counted(tmp_path: Path) -> None:
     """It goes with the temp file: the originals and the records that were never committed."""
     path = write(tmp_path, session())
     files = store_in(path)
-    files.work.mkdir()
+    files.folder.mkdir(parents=True)
     (files.work / "session.jsonl.temp-0123abcd").write_bytes(b"dead")
     files.journal.write_bytes(b'{"type":"li')
     would = clean(tmp_path, dry_run=True)
@@ -428,7 +429,7 @@ def test_a_linked_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / FOLDER).rename(tmp_path / "elsewhere")
     (folder / FOLDER).symlink_to(tmp_path / "elsewhere")
     assert run("--yes", folder / "session.jsonl").exit_code == 4
-    assert (tmp_path / "elsewhere" / "session.jsonl.zst").exists()
+    assert list((tmp_path / "elsewhere").glob("local-*/session.jsonl.originals.zst"))
 
 
 def test_what_came_back_meanwhile_stays(folder: Path) -> None:

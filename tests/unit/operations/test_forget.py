@@ -171,7 +171,7 @@ def test_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(IsALink):
         forget_session(path, EAGER)
-    assert (tmp_path / "elsewhere" / "session.jsonl.zst").exists()
+    assert list((tmp_path / "elsewhere").glob("local-*/session.jsonl.originals.zst"))
 
 
 def test_a_session_that_never_was_is_no_session(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.originals import zstd
-from sessioncompress.store.packing import Pack
+from sessioncompress.store.packing import Pack, packs_of
 from tests.support.packs import Was, in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import EAGER, MTIME, fixture, write
 from tests.unit.store.tools import disk, in_a_child
@@ -61,7 +61,7 @@ def test_many_small_packs_become_one(nights: tuple[Path, dict[str, Was]]) -> Non
     was |= night(folder, 3)
     (one,) = packs_in(folder)
     assert len(one.index.entries) == 4
-    assert len(list((folder / ".sessioncompress/packs").iterdir())) == 2
+    assert len(list(packs_of(folder).iterdir())) == 2
     was |= night(folder, 4)
     assert len(packs_in(folder)) == 2
     assert [each.error for each in unpack(folder)] == [None] * 5
@@ -108,7 +108,8 @@ def test_a_folder_of_ours_does_not_come_and_go_with_each_session(tmp_path: Path)
         write(below, session(f"Look at part {number}."), f"{number}.jsonl")
     with disk() as seam:
         assert [each.error for each in pack(tmp_path)] == [None] * 5
-    made = [tmp_path / FOLDER, packs_in(tmp_path)[0].archive.parent, below / FOLDER]
+    packs = packs_in(tmp_path)[0].archive.parent
+    made = [tmp_path / FOLDER, packs.parent, packs, below / FOLDER]
     assert seam.calls.count("mkdir") == len(made)
     assert list(below.iterdir()) == []
 
@@ -283,7 +284,7 @@ def test_an_index_that_does_not_read_back_takes_no_session(tmp_path: Path, monke
     was = sessions_in(tmp_path / "s")
     assert [type(each.error) for each in pack(tmp_path / "s")] == [FileFailed]
     assert state(tmp_path / "s") == was
-    assert not (tmp_path / "s/.sessioncompress/packs").exists()
+    assert not packs_of(tmp_path / "s").exists()
 
 
 def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:

@@ -95,8 +95,9 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     assert "store is missing: its originals were not committed or copied with it, or it was renamed without " in said
     assert "'sessioncompress restore --from-markers --originals OTHER PATH' puts them back" in said
     assert said.count(str(moved)) == 1
-    lie = ".sessioncompress/moved" if elsewhere is None else "backup/[0-9a-f]{12}-moved"
-    assert re.search(rf"put them here as {lie}\.refs\.jsonl and (\w+-)?moved\.jsonl\.zst, or name their folder", said)
+    lie = ".sessioncompress/" if elsewhere is None else "backup/"
+    moved_to = rf"{lie}local-[0-9a-f]{{8}}/(\w+-)?moved\.jsonl\.history and (\w+-)?moved\.jsonl\.originals\.zst"
+    assert re.search(f"put them here as {moved_to}, or name their folder", said)
     assert snapshot(moved) == before
     assert restore_session(moved, policy, from_markers=True, originals=path).status is Status.RESTORED
     assert moved.read_bytes() == session().bytes()

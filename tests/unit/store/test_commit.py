@@ -79,8 +79,9 @@ def test_compress_and_restore(tmp_path: Path) -> None:
     assert done is not None
     assert (path.read_bytes(), done.size, done.appended) == (NEW, len(NEW), 0)
     assert (path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode), path.stat().st_nlink) == (MTIME, 0o640, 1)
-    names = {".sessioncompress", ".sessioncompress/session.jsonl.zst", ".sessioncompress/session.refs.jsonl"}
-    assert set(everything(tmp_path)) == {"session.jsonl"} | names
+    store = store_in(path)
+    files = {str(each.relative_to(tmp_path)) for each in (store.work, store.folder, store.originals, store.journal)}
+    assert set(everything(tmp_path)) == {"session.jsonl"} | files
     append(path, APPENDED)
     os.utime(path, ns=(MTIME, MTIME + 1))
     restore(path)
@@ -94,8 +95,9 @@ def test_modes_under_an_open_umask(tmp_path: Path) -> None:
     modes = set()
 
     def look(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        for found in (tmp_path / ".sessioncompress").glob("*"):
-            modes.add(stat.S_IMODE(found.stat().st_mode))
+        for found in (tmp_path / ".sessioncompress").rglob("*"):
+            if found.is_file():
+                modes.add(stat.S_IMODE(found.stat().st_mode))
 
     before = os.umask(0)
     try:
@@ -105,7 +107,8 @@ def test_modes_under_an_open_umask(tmp_path: Path) -> None:
         os.umask(before)
     # The new session gets the old one's mode before it is put in place, and not a moment earlier.
     assert modes == {0o600, 0o640}
-    assert stat.S_IMODE((tmp_path / ".sessioncompress").stat().st_mode) == 0o700
+    store = store_in(path)
+    assert {stat.S_IMODE(each.stat().st_mode) for each in (store.work, store.folder)} == {0o700}
 
 
 @names_of_descriptors
@@ -115,10 +118,10 @@ def test_the_order_of_writes(tmp_path: Path) -> None:
     with steps_of(("write", "fsync", "utime", "link", "exchange", "replace", "unlink")) as steps:
         compress(path)
     assert steps == [
-        f"fsync {tmp_path.name}",
+        f"fsync {tmp_path.name}", "fsync .sessioncompress",
         "write .zst", "write .temp-",
-        "fsync .zst", "fsync .sessioncompress",
-        "write .refs", "fsync .refs", "fsync .sessioncompress",
+        "fsync .zst", "fsync local-",
+        "write .history", "fsync .history", "fsync local-",
         "link session.jsonl", "fsync .sessioncompress",
         "utime .temp-", "fsync .temp-", "exchange .temp-", "unlink .temp-", f"fsync {tmp_path.name}",
         "unlink .late-",
@@ -138,7 +141,7 @@ def test_the_order_of_taking_back(tmp_path: Path) -> None:
 
     with steps_of(("exchange", "truncate"), fail) as steps, pytest.raises(FileFailed):
         compress(path)
-    assert steps[steps.index("exchange .temp-") + 1 :] == ["truncate .refs", "truncate .zst"]
+    assert steps[steps.index("exchange .temp-") + 1 :] == ["truncate .history", "truncate .zst"]
 
 
 def test_leaving_without_commit(tmp_path: Path) -> None:
@@ -373,7 +376,7 @@ def flipping(part: str) -> Callable[[int, str, tuple[Any, ...]], None]:
 
 
 @names_of_descriptors
-@pytest.mark.parametrize("part", [".zst", ".refs.jsonl"])
+@pytest.mark.parametrize("part", [".zst", ".history"])
 def test_a_disk_that_corrupts_the_backup(tmp_path: Path, part: str) -> None:
     """What does not read back as written is noticed before the session is touched, and taken away."""
     path = make_session(tmp_path)
@@ -500,7 +503,7 @@ def test_a_backup_folder(tmp_path: Path) -> None:
     compress(path, backup_dir=tmp_path / "backup")
     assert path.read_bytes() == NEW
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "session.jsonl"]
-    assert len(list((tmp_path / "backup").iterdir())) == 2
+    assert len(list(store_in(path, tmp_path / "backup").folder.iterdir())) == 2
     assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o700
     assert compress(path, backup_dir=tmp_path / "backup") is None
 

@@ -17,6 +17,7 @@ import pytest
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store import lock
+from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import Held
 from tests.unit.store.test_holders import linux
 from tests.unit.store.tools import (
@@ -359,4 +360,5 @@ def test_everything_beside_counts(tmp_path: Path) -> None:
     path = make_session(tmp_path)
     compress(path)
     beside = {name: content for name, content in everything(tmp_path).items() if name != "session.jsonl" and content}
-    assert sorted(beside) == [".sessioncompress/session.jsonl.zst", ".sessioncompress/session.refs.jsonl"]
+    store = store_in(path)
+    assert sorted(beside) == [str(each.relative_to(tmp_path)) for each in (store.journal, store.originals)]

@@ -43,7 +43,7 @@ def test_the_last_line(tmp_path: Path, content: bytes, expected: bytes) -> None:
 def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool) -> None:
     """Its own traces."""
     path = tmp_path / "session.jsonl"
-    folder = store_in(path).folder
+    folder = store_in(path).work
     assert not has_leftovers(path)
     folder.mkdir()
     (folder / name).touch()
@@ -53,7 +53,7 @@ def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool)
 def test_a_folder_is_listed_again_once_it_changed(tmp_path: Path) -> None:
     """Also where that was so long ago that its time is believed."""
     path = tmp_path / "session.jsonl"
-    folder = store_in(path).folder
+    folder = store_in(path).work
     folder.mkdir()
     os.utime(folder, (1, 1))
     assert not has_leftovers(path)

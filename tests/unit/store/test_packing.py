@@ -22,7 +22,7 @@ from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import packing, recover_packs
 from sessioncompress.store.lock import Held, wait_until_free
 from sessioncompress.store.pack import INDEX, State, source_of
-from sessioncompress.store.packing import NEW
+from sessioncompress.store.packing import NEW, packs_of
 from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import write
@@ -44,7 +44,7 @@ def test_nothing_goes_before_the_pack_is_certain(folder: Path) -> None:
         del number
         first = arguments[0]
         kind = Path(f"/proc/self/fd/{first}").readlink().name if isinstance(first, int) else Path(first).name
-        if name in ("fsync", "replace") or (name == "unlink" and kind == "one.jsonl.zst"):
+        if name in ("fsync", "replace") or (name == "unlink" and kind == "one.jsonl.originals.zst"):
             seen.append(f"{name} {kind}")
 
     with disk(note):
@@ -62,7 +62,7 @@ def test_nothing_goes_before_the_pack_is_certain(folder: Path) -> None:
     begins = seen.index(certain[0])
     assert seen[begins : begins + len(certain)] == certain
     assert min(map(seen.index, aside)) >= begins + len(certain)
-    assert seen.index("unlink one.jsonl.zst") > seen.index("replace one.jsonl")
+    assert seen.index("unlink one.jsonl.originals.zst") > seen.index("replace one.jsonl")
 
 
 def at(call: str, kind: str, act: Callable[[], object]) -> Callable[[int, str, tuple[Any, ...]], None]:
@@ -185,7 +185,7 @@ def test_a_part_comes_back(folder: Path) -> None:
     assert in_packs(folder) == ["below/three.jsonl", "two.jsonl"]
     unpack(folder)
     assert state(folder) == was
-    assert not (folder / ".sessioncompress/packs").exists()
+    assert not packs_of(folder).exists()
 
 
 def test_nothing_is_overwritten(folder: Path) -> None:
@@ -216,7 +216,7 @@ def test_no_link_leads_elsewhere(folder: Path) -> None:
 def test_a_linked_folder_of_packs_is_none(folder: Path) -> None:
     """Neither is it read nor written."""
     (folder.parent / "elsewhere").mkdir()
-    (folder / ".sessioncompress/packs").symlink_to(folder.parent / "elsewhere")
+    packs_of(folder).symlink_to(folder.parent / "elsewhere")
     assert [type(each.error) for each in pack(folder)] == [IsALink]
     assert packs_in(folder) == []
     assert list((folder.parent / "elsewhere").iterdir()) == []
@@ -384,7 +384,7 @@ def test_a_damaged_pack_keeps_what_it_cannot_give(folder: Path) -> None:
 def test_a_disk_that_keeps_other_bytes_is_noticed(folder: Path) -> None:
     """No session goes."""
     was = state(folder)
-    archive = folder / ".sessioncompress/packs/tmp-1.tar.zst.temp"
+    archive = packing.packs_of(folder) / "tmp-1.tar.zst.temp"
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "fsync" and isinstance(arguments[0], int) and archive.exists() and archive.stat().st_size:

@@ -88,7 +88,7 @@ def test_first_run_killed(tmp_path: Path) -> None:
     """What a first run left without a commit goes away, and the folder with it."""
     path = make_session(tmp_path)
     files = store_in(path)
-    files.folder.mkdir()
+    files.folder.mkdir(parents=True)
     files.originals.write_bytes(FRAME[:9])
     files.journal.write_bytes(b"")
     (files.work / "session.jsonl.temp-01234567").write_bytes(b"new")
@@ -100,7 +100,7 @@ def test_only_our_own_temp_files_go(tmp_path: Path) -> None:
     """Temp files of other sessions may be in use by another run; other files are not ours."""
     path = make_session(tmp_path)
     files = store_in(path)
-    files.folder.mkdir()
+    files.folder.mkdir(parents=True)
     others = ["other.jsonl.temp-01234567", "session.jsonl.temp-", "session.jsonl.temp-0123456x", "notes"]
     for name in [*others, "session.jsonl.temp-89abcdef"]:
         (files.work / name).write_bytes(b"")
@@ -116,8 +116,8 @@ def test_originals_without_a_journal(tmp_path: Path) -> None:
     before = everything(tmp_path)
     with pytest.raises(Damaged, match="journal of these originals is missing") as caught:
         recovered(path)
-    assert "Put session.refs.jsonl back from a backup, or where git has it" in str(caught.value)
-    assert "'zstd -dc session.jsonl.zst' still prints the originals" in str(caught.value)
+    assert f"Put {store_in(path).journal.name} back from a backup, or where git has it" in str(caught.value)
+    assert "'zstd -dc session.jsonl.originals.zst' still prints the originals" in str(caught.value)
     assert "'sessioncompress forget' deletes them." in str(caught.value)
     assert everything(tmp_path) == before
 
@@ -153,7 +153,7 @@ def test_a_journal_that_lost_a_run(tmp_path: Path, harm: Callable[[bytes], bytes
     lost = 12 if runs == 2 and harm is emptied else 6
     with pytest.raises(Damaged, match=f"lost the record of a run that replaced {lost} lines") as caught:
         recovered(path)
-    assert "zstd -dc session.jsonl.zst" in str(caught.value)
+    assert f"zstd -dc {store_in(path).originals.name}" in str(caught.value)
     assert everything(tmp_path) == before
 
 
@@ -161,9 +161,9 @@ def test_a_journal_that_lost_a_run_without_originals(tmp_path: Path) -> None:
     """What a run without originals wrote is known by its records alone."""
     path = make_session(tmp_path, NEW)
     files = store_in(path)
-    files.folder.mkdir()
+    files.folder.mkdir(parents=True)
     files.journal.write_bytes(LineRecord(digest(b"old"), None, digest(NEW.splitlines(keepends=True)[2])).encode())
-    with pytest.raises(Damaged, match=r"refs\.jsonl: it has lost the record of a run that replaced 1 line of"):
+    with pytest.raises(Damaged, match=r"history: it has lost the record of a run that replaced 1 line of"):
         recovered(path)
     path.write_bytes(OLD)
     recovered(path)
@@ -204,7 +204,7 @@ def test_damage_behind_the_committed_bytes(tmp_path: Path, harm: str, runs: int)
     """No kill leaves it: what cannot be read may be what the session needs, and an emptied journal says nothing."""
     path = make_session(tmp_path, OLD + APPENDED)
     files = store_in(path)
-    files.folder.mkdir()
+    files.folder.mkdir(parents=True)
     if runs:
         compress(path)
     with files.originals.open("ab") as file:
@@ -214,7 +214,7 @@ def test_damage_behind_the_committed_bytes(tmp_path: Path, harm: str, runs: int)
     with pytest.raises(Damaged, match=r"the originals cannot be read from byte [0-9,]+ on") as caught:
         recovered(path)
     assert caught.value.remedy.endswith(
-        f"the first {read_lengths(files).journal} bytes of session.refs.jsonl." if runs else "forget' deletes them."
+        f"the first {read_lengths(files).journal} bytes of session.jsonl.history." if runs else "forget' deletes them."
     )
     assert everything(tmp_path) == before
 
@@ -229,7 +229,7 @@ def test_a_torn_frame_is_undone(tmp_path: Path, torn: bytes, rest: int, whole: i
     """A killed run leaves it behind whole ones; a power cut may leave zeros where the rest was to be."""
     path = make_session(tmp_path, OLD + APPENDED)
     files = store_in(path)
-    files.folder.mkdir()
+    files.folder.mkdir(parents=True)
     files.originals.write_bytes(zstd.compress(APPENDED) * whole + torn + bytes(rest))
     files.journal.touch()
     recovered(path)
@@ -249,7 +249,7 @@ def test_a_line_that_changed_since_a_run_was_killed(tmp_path: Path, runs: int) -
     (tmp_path / "copy").mkdir()
     copy = make_session(tmp_path / "copy", path.read_bytes())
     compress(copy)
-    files.folder.mkdir(exist_ok=True)
+    files.folder.mkdir(parents=True, exist_ok=True)
     with files.originals.open("ab") as file:
         file.write(store_in(copy).originals.read_bytes())
     files.journal.touch()
@@ -263,7 +263,9 @@ def test_a_line_that_changed_since_a_run_was_killed(tmp_path: Path, runs: int) -
     if not runs:
         assert caught.value.remedy.endswith("If not, 'sessioncompress forget' deletes them.")
         return
-    found = re.search(r"the first (\d+) bytes of session.jsonl.zst and the first (\d+) bytes", caught.value.remedy)
+    found = re.search(
+        r"the first (\d+) bytes of session.jsonl.originals.zst and the first (\d+) bytes", caught.value.remedy
+    )
     assert found
     assert tuple(map(int, found.groups())) == (committed.originals, committed.journal)
     os.truncate(files.originals, committed.originals)
@@ -361,7 +363,7 @@ def test_the_order_of_forgetting(tmp_path: Path) -> None:
     compress(path)
     with open_session(path, writing=True) as session, steps_of(("truncate", "fsync", "unlink")) as steps:
         forget(session, store_in(path))
-    assert steps[:3] == ["unlink .zst", "unlink .refs", "fsync .sessioncompress"]
+    assert steps[:3] == ["unlink .zst", "unlink .history", "fsync local-"]
 
 
 def test_forget_fails_half_way(tmp_path: Path) -> None:
@@ -389,6 +391,6 @@ def test_forget_keeps_the_folder_of_others(tmp_path: Path) -> None:
     compress(other)
     with open_session(path, writing=True) as session:
         forget(session, store_in(path))
-    left = sorted(path.name for path in (tmp_path / ".sessioncompress").iterdir())
-    assert left == ["other.jsonl.zst", "other.refs.jsonl"]
+    store = store_in(other)
+    assert sorted(store.folder.iterdir()) == [store.journal, store.originals]
     assert read_lengths(store_in(path)) == Lengths()

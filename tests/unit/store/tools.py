@@ -169,7 +169,9 @@ def steps_of(
             target = arguments[0]
             known = (Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target).name
             kinds = [
-                part for part in (".temp-", ".late-", ".zst", ".refs", ".missing", "session.jsonl") if part in known
+                part
+                for part in (".temp-", ".late-", ".zst", ".refs", ".history", ".missing", "local-", "session.jsonl")
+                if part in known
             ]
             steps.append(f"{name} {[*kinds, known][0]}")
         if failing:

@@ -1,0 +1,98 @@
+"""What this user has on this machine alone: a key that nobody else knows, and the name that it gives our folders."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from sessioncompress.errors import FileFailed
+from sessioncompress.store import disk
+
+_KEY = "late-links.key"
+_KEY_BYTES = 32
+_FOLDER_BYTES = 4
+_found: list[bytes] = []
+"""The key, once it was read or made."""
+
+
+def state_folder() -> Path:
+    """Name our folder in `XDG_STATE_HOME`, which counts only where it is absolute.
+
+    Raises FileFailed where no home is known: the working folder may be anyone's project.
+    """
+    named = os.environ.get("XDG_STATE_HOME", "")
+    home = named if os.path.isabs(named) else at_home("~/.local/state")  # noqa: PTH117 - as in the line below
+    return Path(home, "sessioncompress")
+
+
+def at_home(named: str) -> Path:
+    """Expand a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
+    path = os.path.expanduser(named)  # noqa: PTH111 - that of a Path raises what is no error of the system
+    if named.startswith("~") and not os.path.isabs(path):  # noqa: PTH117
+        raise FileFailed("no home folder is known", where=named, state="Nothing was changed.", remedy="Set HOME.")
+    return Path(path)
+
+
+def key() -> bytes:
+    """Read this user's key on this machine; empty where none was made yet."""
+    if not _found:
+        with suppress(OSError, FileFailed):
+            if there := _read(state_folder() / _KEY):
+                _found.append(there)
+    return _found[0] if _found else b""
+
+
+def make_key() -> bytes:
+    """Read this user's key on this machine, or make it: before the first run that writes names anything by it.
+
+    Where it cannot be kept, this process has one of its own. The links that it leaves when it is killed count for no
+    later run then, and stay where they are; its stores are in a folder that later runs take for another machine's.
+    """
+    if not key():
+        try:
+            path = state_folder() / _KEY
+            disk.make_folder(path.parent)
+            # The home folder may be a work tree.
+            with suppress(FileExistsError), disk.closing(disk.create(path.with_name(".gitignore"))) as ignore:
+                disk.write_all(ignore, b"*\n")
+            draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
+            fd = disk.create(draft)
+            try:
+                disk.write_all(fd, os.urandom(_KEY_BYTES))
+                disk.system.fsync(fd)
+                # Another process may have been first: then its key counts.
+                with suppress(FileExistsError):
+                    disk.system.link(draft, path, follow_symlinks=False)
+                disk.flush_folder(path.parent)
+            finally:
+                os.close(fd)
+                disk.remove(draft)
+            made = _read(path)
+        except (OSError, FileFailed):
+            made = os.urandom(_KEY_BYTES)
+        _found.append(made)
+    return _found[0]
+
+
+def folder_name() -> str:
+    """Name the folder of this user's hidden stores: no branch, clone or archive has one of that name.
+
+    Empty where no key was made yet: then there is no such folder.
+    """
+    made = key()
+    # The bytes that are left are secret enough, and a digest of all would be an import in runs that have nothing to do.
+    return f"local-{made[-_FOLDER_BYTES:].hex()}" if made else ""
+
+
+def _read(path: Path) -> bytes:
+    """Read the key in a file; empty where there is no such file. Raises OSError where anybody else may know it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    with disk.closing(fd):
+        found, read = os.fstat(fd), os.read(fd, _KEY_BYTES)
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(read) != _KEY_BYTES:
+            raise PermissionError
+        return read

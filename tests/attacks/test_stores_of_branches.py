@@ -1,0 +1,704 @@
+"""No branch takes a hidden store away, and one that other machines or the first version made goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.store import machine
+from sessioncompress.store.layout import FOLDER, Store, hidden_in, holds, locals_in, plain_in, store_in
+from sessioncompress.store.machine import folder_name
+from tests.attacks.test_forged_references import (
+    FIXTURE,
+    REFERENCE,
+    compressed,
+    forged,
+    of_first_stores,
+    other_digests,
+    other_names,
+    own_names,
+)
+from tests.faults.scenes import SIZES, Scene, Size, Stage, built, check_it_goes_on, check_old_or_new, killed, stage
+from tests.stores.test_first import EACH, is_whole, taken_out
+from tests.support.long import FEW, LONG, TURNS
+from tests.support.repository import Repository
+from tests.support.runs import EAGER, GREEDY, fixture, invoke, run, split, write
+from tests.unit.store.tools import everything
+
+LINES = split(fixture("pi-anthropic.jsonl"))
+HEAD, MORE, ORIGINAL = b"".join(LINES[:70]), b"".join(LINES[70:]), b"".join(LINES)
+NAME = "sessions/s.jsonl"
+COMPRESS = ("compress", "--force", "--preset", "low-cost", "--keep-turns", "0", "--protect-tokens", "0")
+LOCAL = "local-00000000"
+"""A folder that anybody may name."""
+Act = Callable[[Repository], None]
+
+
+@contextmanager
+def user_of(state: Path) -> Iterator[None]:
+    """Run as who keeps his key in that folder: another user, or the same on another machine."""
+    with mock.patch.object(machine, "_found", []), mock.patch.dict(os.environ, XDG_STATE_HOME=str(state)):
+        yield
+
+
+def grows(path: Path, more: bytes) -> None:
+    """Append what an agent says next."""
+    with path.open("ab") as file:
+        file.write(more)
+
+
+def stores_of(path: Path, backups: Path | None = None) -> list[Store]:
+    """List all stores of a session beside it or in a backup folder, halves too."""
+    plain = plain_in(path, backups)
+    return list(filter(holds, (plain, *(hidden_in(path, name, backups) for name in locals_in(plain.folder)))))
+
+
+def own_folder(path: Path) -> Path:
+    """Name the folder of this user's stores beside a session."""
+    return path.parent / FOLDER / folder_name()
+
+
+def move(store: Store, to: Store) -> None:
+    """Move a store, as if it had been made there."""
+    to.folder.mkdir(mode=0o700, exist_ok=True)
+    for one, other in ((store.originals, to.originals), (store.journal, to.journal)):
+        one.rename(other)
+    if store.folder != store.work:
+        shutil.rmtree(store.folder)
+
+
+# Branches
+
+
+def worked(folder: Path) -> tuple[Repository, Path]:
+    """Return a clone whose session was gone on with and has a hidden store; on branch `ci` it has a committed one."""
+    origin = Repository(folder / "origin")
+    (origin.folder / "sessions").mkdir()
+    (origin.folder / NAME).write_bytes(HEAD)
+    origin.commit()
+    ours = origin.clone(folder / "ci")
+    ours.git("checkout", "--quiet", "-b", "ci")
+    with user_of(folder / "state of ci"):
+        run("compress", "--force", "--commit-originals", ours.folder / NAME)
+    ours.commit()
+    assert {"sessions/.sessioncompress/s.jsonl.zst", "sessions/.sessioncompress/s.refs.jsonl"} <= ours.tracked()
+    ours.git("push", "--quiet", "origin", "ci")
+    mine = origin.clone(folder / "mine")
+    path = mine.folder / NAME
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    mine.commit()
+    mine.git("fetch", "--quiet")
+    assert [each.is_ours for each in stores_of(path)] == [True]
+    return mine, path
+
+
+def checkout(mine: Repository) -> None:
+    """Look at the branch, and come back."""
+    mine.git("checkout", "--quiet", "ci")
+    assert (mine.folder / "sessions/.sessioncompress/s.refs.jsonl").exists()
+    mine.git("checkout", "--quiet", "main")
+    assert not (mine.folder / "sessions/.sessioncompress/s.refs.jsonl").exists()
+
+
+def pull(mine: Repository) -> None:
+    """Merge the branch, and keep this one's session."""
+    mine.run("git", "merge", "--no-commit", "origin/ci")
+    mine.git("checkout", "HEAD", "--", NAME)
+    mine.git("commit", "--quiet", "--message", "merge")
+    assert (mine.folder / "sessions/.sessioncompress/s.refs.jsonl").exists()
+
+
+def rebase(mine: Repository) -> None:
+    """Rebase onto the branch, and keep this one's session."""
+    was = mine.git("rev-parse", "HEAD").strip()
+    mine.run("git", "rebase", "origin/ci")
+    mine.git("checkout", was, "--", NAME)
+    mine.run("git", "-c", "core.editor=true", "rebase", "--continue")
+    assert mine.git("rev-parse", "HEAD^") == mine.git("rev-parse", "origin/ci")
+    assert (mine.folder / "sessions/.sessioncompress/s.refs.jsonl").exists()
+
+
+def reset(mine: Repository) -> None:
+    """Reset to the branch, and back."""
+    mine.git("reset", "--quiet", "--hard", "origin/ci")
+    mine.git("reset", "--quiet", "--hard", "HEAD@{1}")
+
+
+def worktree(mine: Repository) -> None:
+    """Check the branch out beside: there its store is the only one, and it goes on."""
+    other = mine.folder.parent / "other"
+    mine.git("worktree", "add", "--quiet", other, "ci")
+    path = other / NAME
+    assert [each.is_hidden for each in stores_of(path)] == [False]
+    run("verify", path)
+    run(*COMPRESS, path)
+    assert [each.is_hidden for each in stores_of(path)] == [False]
+    run("restore", path)
+    assert path.read_bytes() == HEAD
+
+
+def stash(mine: Repository) -> None:
+    """Put aside all that is ignored too, and take it back."""
+    mine.git("stash", "--quiet", "--all")
+    assert stores_of(mine.folder / NAME) == []
+    mine.git("stash", "pop", "--quiet")
+
+
+def sequester(mine: Repository) -> None:
+    """Put aside what git sees, on the branch too."""
+    (mine.folder / "note").touch()
+    mine.git("stash", "--quiet", "--include-untracked")
+    checkout(mine)
+    mine.git("stash", "pop", "--quiet")
+    (mine.folder / "note").unlink()
+
+
+def clean(mine: Repository) -> None:
+    """Remove what git does not see, but for what is ignored."""
+    mine.git("checkout", "--quiet", "ci")
+    mine.git("clean", "--quiet", "-d", "--force")
+    mine.git("checkout", "--quiet", "main")
+
+
+@pytest.mark.parametrize("act", [checkout, pull, rebase, reset, worktree, stash, sequester, clean])
+def test_a_hidden_store_outlives_a_branch_with_a_committed_one(tmp_path: Path, act: Act) -> None:
+    """Not a byte of it changes, and the session comes back; a run goes on in it."""
+    mine, path = worked(tmp_path)
+    before = everything(own_folder(path))
+    assert len(before) >= 2
+    act(mine)
+    assert everything(own_folder(path)) == before
+    assert mine.git("status", "--porcelain") == ""
+    assert invoke("verify", path).exit_code == 0
+    grows(path, LINES[-1])
+    run("compress", "--force", "--preset", "archive", path)
+    assert store_in(path).is_ours
+    assert invoke("verify", path).exit_code == 0
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL + LINES[-1]
+
+
+def test_on_the_branch_its_own_store_counts(tmp_path: Path) -> None:
+    """The hidden one is of another session of that name: what brings a clone of the branch back does so here."""
+    mine, path = worked(tmp_path)
+    mine.git("checkout", "--quiet", "ci")
+    assert path.read_bytes() != HEAD
+    restored = invoke("restore", path)
+    assert path.read_bytes() == HEAD, restored.output
+
+
+def test_on_the_branch_nothing_is_silently_wrong(tmp_path: Path) -> None:
+    """Where its session does not come back whole, verify and restore say so; what a run does there is no harm here."""
+    mine, path = worked(tmp_path)
+    mine.git("checkout", "--quiet", "ci")
+    was = path.read_bytes()
+    verified, restored = invoke("verify", path), invoke("restore", path)
+    if path.read_bytes() != HEAD:
+        assert restored.exit_code == 5, restored.output
+        assert "changed since" in verified.output, verified.output
+    path.write_bytes(was)
+    run(*COMPRESS, path)
+    mine.git("checkout", "--quiet", "--force", "main")
+    assert invoke("verify", path).exit_code == 0
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def of_a_stranger(mine: Repository, plant: Callable[[Path], None]) -> None:
+    """Offer a branch as a pull request, in which something is planted in the session's folder, and look at it."""
+    folder = mine.folder.parent
+    theirs = Repository(folder / "origin").clone(folder / "theirs")
+    theirs.git("checkout", "--quiet", "-b", "theirs")
+    plant(theirs.folder / NAME)
+    theirs.git("add", "--force", "--all")
+    theirs.git("commit", "--quiet", "--message", "please pull")
+    theirs.git("push", "--quiet", "origin", "HEAD:refs/pull/1/head")
+    mine.git("fetch", "--quiet", "origin", "refs/pull/1/head:pr")
+    mine.git("checkout", "--quiet", "pr")
+    mine.git("checkout", "--quiet", "main")
+
+
+def in_plain_names(path: Path) -> None:
+    """A store where the first version has it, and a pack."""
+    with user_of(path.parents[2] / "state of a stranger"):
+        run(*COMPRESS, "--commit-originals", path)
+    (path.parent / FOLDER / "packs").mkdir()
+    for ending in ("tar.zst", "index"):
+        (path.parent / FOLDER / f"packs/p-1.{ending}").touch()
+
+
+def in_a_local_folder(path: Path) -> None:
+    """A store in a folder named as that of a user."""
+    with user_of(path.parents[2] / "state of a stranger"):
+        run(*COMPRESS, path)
+    move(stores_of(path)[0], hidden_in(path, LOCAL))
+
+
+def in_all_of_them(path: Path) -> None:
+    """Both, with a .gitignore that shows all."""
+    in_a_local_folder(path)
+    for name in ("originals", "journal"):
+        shutil.copy(getattr(hidden_in(path, LOCAL), name), getattr(plain_in(path), name))
+    for folder in (path.parent / FOLDER, path.parent / FOLDER / LOCAL):
+        (folder / ".gitignore").write_bytes(b"!*\n")
+        (folder / ".gitattributes").write_bytes(b"* text eol=crlf\n")
+
+
+PLANTS = [in_plain_names, in_a_local_folder, in_all_of_them]
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_hidden_store_outlives_the_branch_of_a_stranger(tmp_path: Path, plant: Callable[[Path], None]) -> None:
+    """Whatever it has where ours may be."""
+    mine, path = worked(tmp_path)
+    before = {name: content for name, content in everything(own_folder(path)).items() if name.startswith("s.")}
+    of_a_stranger(mine, plant)
+    now = everything(own_folder(path))
+    assert {name: now.get(name) for name in before} == before
+    assert mine.git("status", "--porcelain") == ""
+    assert invoke("verify", path).exit_code == 0
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+@pytest.mark.parametrize("place", ["plain", LOCAL])
+@pytest.mark.parametrize("forge", [other_names, None])
+def test_a_planted_store_of_a_session_that_has_none_here(
+    tmp_path: Path, forge: Callable[[Any, Any], None] | None, place: str
+) -> None:
+    """It passes for another machine's; nothing that it holds comes into the session, and no command is content."""
+    if forge is not None:
+        made = forged(tmp_path, forge)
+    else:
+        made, theirs = (
+            compressed(tmp_path / name, FIXTURE.read_bytes().replace(b"MAX_GAP", word))
+            for name, word in (("ours", b"MAX_GAP"), ("theirs", b"EVIL_GAP"))
+        )
+        shutil.copytree(theirs.parent / FOLDER, made.parent / FOLDER, dirs_exist_ok=True)
+    move(store_in(made), plain_in(made) if place == "plain" else hidden_in(made, place))
+    author = Repository(tmp_path / "ours")
+    author.git("add", "--force", "--all")
+    author.git("commit", "--quiet", "--message", "sessions")
+    path = author.clone(tmp_path / "clone").folder / made.name
+    assert [store.is_ours for store in stores_of(path)] == [False]
+    before = path.read_bytes()
+    assert b"EVIL_GAP" not in before
+    verified = invoke("verify", path)
+    assert verified.exit_code or "changed since" in verified.output, verified.output
+    for ref in {match.decode() for match in REFERENCE.findall(before)}:
+        shown = invoke("show", ref, path)
+        assert shown.exit_code or sha256(shown.stdout_bytes).hexdigest().startswith(ref), shown.output
+    for options in ([], ["--from-markers"]):
+        restored = invoke("restore", *options, path)
+        assert b"EVIL_GAP" not in path.read_bytes()
+        assert restored.exit_code or path.read_bytes() == FIXTURE.read_bytes(), restored.output
+
+
+@pytest.mark.parametrize("place", ["plain", LOCAL])
+@pytest.mark.parametrize("forge", [other_digests, of_first_stores, own_names])
+def test_a_forged_store_does_not_verify(tmp_path: Path, forge: Callable[[Any, Any], None], place: str) -> None:
+    """Nor does `show` print of it what has not the digest that a marker names."""
+    made = forged(tmp_path, forge)
+    move(store_in(made), plain_in(made) if place == "plain" else hidden_in(made, place))
+    assert invoke("verify", made).exit_code == 5
+    for ref in {match.decode() for match in REFERENCE.findall(made.read_bytes())}:
+        shown = invoke("show", ref, made)
+        assert shown.exit_code or sha256(shown.stdout_bytes).hexdigest().startswith(ref), shown.output
+
+
+# Packs
+
+
+def packed_by(folder: Path) -> str:
+    """Pack all sessions of a folder; return the name of the pack."""
+    run("pack", folder)
+    (archive,) = (folder / FOLDER).rglob("*.tar.zst")
+    return archive.name.removesuffix(".tar.zst")
+
+
+def of_nothing(packs: Path, name: str) -> None:
+    """Files that are no pack."""
+    for ending in ("tar.zst", "index"):
+        (packs / f"{name}.{ending}").write_bytes(b"x\n")
+
+
+def of_other_sessions(packs: Path, name: str) -> None:
+    """A whole pack of sessions of the same names."""
+    made = Path(tempfile.mkdtemp(dir=packs.parents[2]))
+    for each in ("a.jsonl", "b.jsonl"):
+        (made / each).write_bytes(fixture("pi-responses.jsonl"))
+    with user_of(made / "state"):
+        machine.make_key()
+        there = packed_by(made)
+    for ending in ("tar.zst", "index"):
+        (found,) = made.rglob(f"{there}.{ending}")
+        shutil.copy(found, packs / f"{name}.{ending}")
+    shutil.rmtree(made)
+
+
+@pytest.mark.parametrize("place", ["packs", f"{LOCAL}/packs"])
+@pytest.mark.parametrize("plant", [of_nothing, of_other_sessions])
+@pytest.mark.parametrize("back", [True, False], ids=["back again", "on the branch"])
+def test_a_pack_outlives_a_branch_that_has_one_of_its_name(
+    tmp_path: Path, plant: Callable[[Path, str], None], place: str, back: bool
+) -> None:
+    """`unpack` brings every session back."""
+    origin = Repository(tmp_path / "origin")
+    (origin.folder / "README").write_text("hi\n")
+    origin.commit()
+    mine = origin.clone(tmp_path / "mine")
+    sessions = {"a.jsonl": fixture("pi-anthropic.jsonl"), "b.jsonl": fixture("pi-one-prompt.jsonl")}
+    for each, content in sessions.items():
+        (mine.folder / each).write_bytes(content)
+    name = packed_by(mine.folder)
+    assert not (mine.folder / "a.jsonl").exists()
+    assert mine.git("status", "--porcelain") == ""
+    before = everything(own_folder(mine.folder / "a.jsonl"))
+    assert f"packs/{name}.index" in before
+    origin.git("checkout", "--quiet", "-b", "pr")
+    packs = origin.folder / FOLDER / place
+    packs.mkdir(parents=True)
+    plant(packs, name)
+    origin.git("add", "--force", FOLDER)
+    origin.git("commit", "--quiet", "--message", "please pull")
+    mine.git("fetch", "--quiet")
+    mine.git("checkout", "--quiet", "pr")
+    if back:
+        mine.git("checkout", "--quiet", "main")
+    assert everything(own_folder(mine.folder / "a.jsonl")) == before
+    done = invoke("unpack", mine.folder)
+    assert not back or done.exit_code == 0, done.output
+    assert {each: (mine.folder / each).read_bytes() for each in sessions} == sessions
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["no pack yet", "beside one of the first version"])
+def test_the_first_command_of_a_user_packs(tmp_path: Path, older: bool) -> None:
+    """It makes the key by which its folder is named: the pack is in that folder all the same."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    sessions = {"a.jsonl": ORIGINAL, "b.jsonl": fixture("pi-one-prompt.jsonl")}
+    for name, content in sessions.items():
+        (folder / name).write_bytes(content)
+    if older:
+        (folder / FOLDER / "packs").mkdir(parents=True)
+    with user_of(tmp_path / "state"):
+        done = invoke("pack", folder)
+        assert done.exit_code == 0, done.output
+        assert list(folder.glob("*.jsonl")) == []
+        assert {each.parents[1] for each in folder.rglob("*.index")} == {folder / FOLDER / folder_name()}
+        run("unpack", folder)
+    assert {name: (folder / name).read_bytes() for name in sessions} == sessions
+
+
+# Other trees of git
+
+
+@pytest.mark.parametrize("option", [(), ("--recurse-submodules",)], ids=["checkout", "checkout with submodules"])
+def test_sessions_in_a_submodule(tmp_path: Path, option: tuple[str, ...]) -> None:
+    """It goes and comes back with a checkout of the repository above, and so does what is beside its sessions."""
+    library = Repository(tmp_path / "library")
+    (library.folder / "s.jsonl").write_bytes(HEAD)
+    library.commit()
+    above = Repository(tmp_path / "above")
+    (above.folder / "README").write_text("hi\n")
+    above.commit()
+    above.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library.folder, "library")
+    path = above.folder / "library" / "s.jsonl"
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    inside = Repository(path.parent)
+    assert inside.git("status", "--porcelain").splitlines() == [" M s.jsonl"]
+    inside.commit()
+    above.commit()
+    before = everything(own_folder(path))
+    above.git("checkout", "--quiet", *option, "HEAD^")
+    assert everything(own_folder(path)) == before
+    above.git("checkout", "--quiet", *option, "main")
+    assert everything(own_folder(path)) == before
+    assert inside.git("status", "--porcelain") == ""
+    assert invoke("verify", path).exit_code == 0
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+@pytest.mark.parametrize("which", ["the store", "the key"])
+def test_a_home_that_is_a_work_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    """Git lists neither: what anybody may have from a repository of dotfiles is no secret."""
+    home = Repository(tmp_path / "home")
+    path = home.folder / "agent" / "sessions" / "s.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(HEAD)
+    home.commit()
+    monkeypatch.setenv("HOME", str(home.folder))
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(machine, "_found", [])
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    assert store_in(path).is_ours
+    listed = home.git("status", "--porcelain", "--untracked-files=all").splitlines()
+    names = (FOLDER,) if which == "the store" else ("late-links.key",)
+    assert [line for line in listed if any(name in line for name in names)] == []
+    home.commit()
+    home.git("checkout", "--quiet", "HEAD^")
+    home.git("checkout", "--quiet", "main")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+# Keys
+
+
+@pytest.mark.parametrize("order", ["ABA", "BAB", "AAB", "ABB"])
+@pytest.mark.parametrize("last", ["A", "B"])
+@pytest.mark.parametrize("kept", [False, True], ids=["beside", "in a backup folder"])
+def test_two_machines_on_one_synchronized_folder(tmp_path: Path, order: str, last: str, kept: bool) -> None:
+    """One store is gone on with by both, and either brings the session back."""
+    backups = tmp_path / "kept" if kept else None
+    option = () if backups is None else ("--backup-dir", backups)
+    path = tmp_path / "work" / "s.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    parts = [b"".join(LINES[:40]), b"".join(LINES[40:80]), b"".join(LINES[80:])]
+    for name, part in zip(order, parts, strict=True):
+        grows(path, part)
+        with user_of(tmp_path / name):
+            run(*COMPRESS, *option, path)
+        assert len(stores_of(path, backups)) == 1
+    with user_of(tmp_path / last):
+        assert path.read_bytes() != ORIGINAL
+        assert invoke("verify", *option, path).exit_code == 0
+        run("restore", *option, path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_two_machines_that_each_began_a_store(tmp_path: Path) -> None:
+    """The folder was not synchronized meanwhile: each has its own store, and none says that all is well by the other's."""
+    folders = [tmp_path / name for name in "AB"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "s.jsonl").write_bytes(ORIGINAL)
+        with user_of(tmp_path / f"state of {folder.name}"):
+            run(*COMPRESS, folder / "s.jsonl")
+    shutil.copytree(folders[1] / FOLDER, folders[0] / FOLDER, dirs_exist_ok=True)
+    path = folders[0] / "s.jsonl"
+    assert len(stores_of(path)) == 2
+    with user_of(tmp_path / "state of A"):
+        run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_where_no_key_can_be_kept(tmp_path: Path) -> None:
+    """Each process has one of its own; the store of the first one goes on."""
+    (tmp_path / "file").touch()
+    path = tmp_path / "work" / "s.jsonl"
+    path.parent.mkdir()
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "file" / "below")}
+
+    def process(*arguments: str) -> None:
+        command = [sys.executable, "-m", "sessioncompress", *arguments, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+
+    for part in (HEAD, MORE):
+        grows(path, part)
+        process(*COMPRESS)
+        assert [each.is_hidden for each in stores_of(path)] == [True]
+    assert path.read_bytes() != ORIGINAL
+    process("verify")
+    process("restore")
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_a_new_key(tmp_path: Path) -> None:
+    """Whoever lost his state goes on with the store that he has, which git still does not see."""
+    work = Repository(tmp_path / "work")
+    path = work.folder / "s.jsonl"
+    path.write_bytes(HEAD)
+    work.commit()
+    names = []
+    for part in (b"", MORE):
+        grows(path, part)
+        with user_of(tmp_path / "state"):
+            run(*COMPRESS, path)
+            names.append(folder_name())
+        work.commit()
+        assert len(stores_of(path)) == 1
+        assert work.tracked() == {"s.jsonl"}
+        assert work.git("status", "--porcelain") == ""
+        shutil.rmtree(tmp_path / "state")
+    assert names[0] != names[1]
+    with user_of(tmp_path / "state"):
+        assert invoke("verify", path).exit_code == 0
+        run("restore", path)
+        assert path.read_bytes() == ORIGINAL
+        run("forget", "--yes", path)
+    assert stores_of(path) == []
+
+
+def test_what_another_machine_hid_is_committed(tmp_path: Path) -> None:
+    """Where the originals are to be committed, a clone has them whoever hid them before."""
+    work = Repository(tmp_path / "work")
+    path = work.folder / "s.jsonl"
+    path.write_bytes(HEAD)
+    with user_of(tmp_path / "A"):
+        run(*COMPRESS, path)
+    grows(path, MORE)
+    with user_of(tmp_path / "B"):
+        run(*COMPRESS, "--commit-originals", path)
+    work.commit()
+    clone = work.clone(tmp_path / "clone").folder / "s.jsonl"
+    run("restore", clone)
+    assert clone.read_bytes() == ORIGINAL
+
+
+# Stores of the first version
+
+
+@EACH
+def test_a_store_of_the_first_version_comes_home(one: dict[str, Any], tmp_path: Path) -> None:
+    """Outside git the next run that writes moves it, with all that it holds; one that has nothing to do may not."""
+    path = taken_out(one, tmp_path)
+    plain = plain_in(path)
+    had = {name: getattr(plain, name).exists() for name in ("originals", "journal")}
+    compress_session(path, replace(GREEDY, size_threshold_kb=1 << 20))
+    assert stores_of(path) == [plain]
+    compress_session(path, GREEDY, force=True)
+    (store,) = stores_of(path)
+    assert store.is_ours
+    assert not plain.originals.exists()
+    assert not plain.journal.exists()
+    assert store.journal.exists()
+    assert store.originals.exists() or not had["originals"]
+    assert [each.name for each in plain.folder.iterdir()] == [folder_name()]
+    verify_session(path)
+    restore_session(path)
+    assert is_whole(path, one) is ("without" not in one["life"])
+
+
+@pytest.mark.parametrize("act", ["restore", "compact", "forget"])
+def test_other_commands_on_a_store_of_the_first_version(tmp_path: Path, act: str) -> None:
+    """Each works on it where it is, or moves it whole."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    move(stores_of(path)[0], plain_in(path))
+    run(act, *(["--yes"] if act == "forget" else []), path)
+    assert len(stores_of(path)) == (act != "forget")
+    if act != "forget":
+        invoke("verify", path)
+        invoke("restore", path)
+        assert path.read_bytes() == ORIGINAL
+
+
+# Moves that are killed
+
+
+def _plain(folder: Path, size: Size) -> Path:
+    """Make a session that went on, with a store where the first version put it."""
+    path = _hidden(folder, size)
+    move(stores_of(path)[0], plain_in(path))
+    return path
+
+
+def _hidden(folder: Path, size: Size) -> Path:
+    path = write(folder, built(size, 1))
+    compress_session(path, EAGER, force=True)
+    grows(path, built(size, 2).bytes()[len(built(size, 1).bytes()) :])
+    path.chmod(0o640)
+    return path
+
+
+def _compacted(folder: Path, _: Size) -> Path:
+    """Make one whose store is a journal alone, where the first version put it."""
+    path = write(folder, LONG["pi"](TURNS))
+    compact_session(path, FEW)
+    (store,) = stores_of(path)
+    assert not store.originals.exists()
+    plain_in(path).journal.write_bytes(store.journal.read_bytes())
+    shutil.rmtree(store.folder)
+    return path
+
+
+def _in_git(make: Callable[[Path, Size], Path]) -> Callable[[Path, Size], Path]:
+    def made(folder: Path, size: Size) -> Path:
+        subprocess.run(["git", "init", "--quiet", "--template=", folder], check=True)
+        return make(folder, size)
+
+    return made
+
+
+def _alone_at(where: Callable[[Path], Store]) -> Callable[[Path], bool]:
+    def is_alone(path: Path) -> bool:
+        stores = [store for store in stores_of(path) if store.journal.exists()]
+        left = [each.name for each in (path.parent / FOLDER).rglob("*") if each.name.endswith(".new")]
+        assert left == []
+        assert stores_of(path) == stores == [where(path)]
+        return True
+
+    return is_alone
+
+
+def _own(path: Path) -> Store:
+    return hidden_in(path, folder_name())
+
+
+def _run(path: Path) -> object:
+    return compress_session(path, EAGER, force=True)
+
+
+def _run_that_commits(path: Path) -> object:
+    return compress_session(path, replace(EAGER, commit_originals=True), force=True)
+
+
+PARTS = 2
+_BOTH = built(SIZES[0], 2).bytes()
+MOVES = (
+    Scene("to our own", _plain, _run, (), _alone_at(_own), _BOTH),
+    Scene("a journal alone", _compacted, _run, (), _alone_at(_own), LONG["pi"](TURNS)),
+    Scene("to our own in git", _in_git(_plain), _run, (), _alone_at(_own), _BOTH),
+    Scene("to where git sees it", _in_git(_hidden), _run_that_commits, (), _alone_at(plain_in), _BOTH),
+)
+
+
+def _restored(play: Stage, path: Path) -> None:
+    """Restore what a killed run left."""
+    restore_session(path)
+    assert path.read_bytes() == play.original
+
+
+@pytest.mark.parametrize("scene", MOVES, ids=[scene.name for scene in MOVES])
+@pytest.mark.parametrize("then", ["restored", "gone on with"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_move_that_is_killed_before_any_call(tmp_path: Path, scene: Scene, then: str, part: int) -> None:
+    """The session can be restored at once, and the next run finishes the move: one whole store remains."""
+    play = stage(scene, SIZES[0], tmp_path)
+    wrong = []
+    for number in range(part, play.calls, PARTS):
+        with play.played(tmp_path / str(number)) as path:
+            assert killed(play, path, number)
+            try:
+                if then == "restored":
+                    check_old_or_new(play, path)
+                    _restored(play, path)
+                else:
+                    check_it_goes_on(play, path)
+            except Exception as error:  # all of them are told at once
+                wrong.append(f"{number}: {type(error).__name__}: {str(error)[:120]}")
+    assert not wrong, "\n".join(wrong)
