@@ -121,7 +121,7 @@ def _messages(
         if not whole or number not in known.rewritten:
             continue
         record, entry = known.rewritten[number], parse_any(raw) or {}
-        original = parse_any(original_of(raw, record, originals, where)) if record.place is not None else None
+        original = parse_any(original_of(raw, record, originals, journal, where)) if record.place is not None else None
         if (blocks := again.get(record.sha256)) is None:
             rows = journal.originals(bytes.fromhex(record.sha256))
             blocks = _by_place(block for row in rows for block in journal.blocks_of(row))

@@ -42,7 +42,8 @@ def whole_lines(
     form: Format,
     swaps: Mapping[int, LineRecord],
     originals: OriginalsReader,
-    journal: Path,
+    journal: Journal,
+    where: Path,
 ) -> tuple[dict[int, LineRecord], set[int]]:
     """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
 
@@ -62,14 +63,14 @@ def whole_lines(
         if record is None:
             continue
         try:
-            original = original_of(raw, record, originals, journal)
+            original = original_of(raw, record, originals, journal, where)
         except errors.Unreadable:
             damaged.add(number)
             del kept[number]
             continue
         now, then = ids(raw), ids(original)
         if len(now) != len(then):
-            raise of_another(journal)
+            raise of_another(where)
         if changed := {one for one, other in zip(now, then, strict=True) if one != other}:
             cut[number] = changed
     named = set[str]().union(*cut.values())
@@ -96,7 +97,7 @@ class _Source:
         self._original = lru_cache(maxsize=2)(self._read)
         self._replaced = cache(self._by_entry)
         swaps = reading.rewritten_among(stream(), self.journal)
-        self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.where)
+        self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.journal, self.where)
 
     def value(self, row: int) -> tuple[Kind, Any]:
         """Read the original of a block record. Raises Damaged."""
@@ -171,7 +172,7 @@ class _Restored:
             new = raw
             for source in self.sources:
                 if record := source.whole.get(number):
-                    new = original_of(new, record, source.originals, source.where)
+                    new = original_of(new, record, source.originals, source.journal, source.where)
             yield number, new, is_whole
 
     def written(self) -> Iterator[bytes]:
@@ -196,7 +197,12 @@ class _Restored:
             if not block.marked:
                 continue
             key = block.digest, block.kind, block.call
-            found = {content: at for each in reversed(later) for content, at in each.candidates(line, key).items()}
+            found = {
+                content: (source, row)
+                for each in reversed(later)
+                for content, (source, row) in each.candidates(line, key).items()
+                if row is None or source.journal.block(row)[1].ref.encode() in raw
+            }
             known = [(source, row) for source, row in found.values() if row is not None]
             if len(known) == 1 and len({digest for digest, _ in found}) == 1:
                 ((source, row),) = known

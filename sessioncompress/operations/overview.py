@@ -348,7 +348,7 @@ def _kept(known: reading.Known, view: View, store: Store, most: int) -> list[Sam
             rows = known.journal.originals(bytes.fromhex(record.sha256))
             for each in (each for row in rows for each in known.journal.blocks_of(row)):
                 if (each.replacement, each.kind) == (block.digest, block.kind):
-                    original = parse_any(original_of(raw, record, originals, store.journal))
+                    original = parse_any(original_of(raw, record, originals, known.journal, store.journal))
                     content = content_of(recorded(original, each, store.journal), each.kind)
                     made += _sample(view, block.tool, content, value_at(parse_any(raw) or {}, block.path))
                     break

@@ -229,7 +229,7 @@ class _Exactly(Restoring):
             number = len(swaps) - lost
             with OriginalsReader(originals) as reader:
                 known_form = reading.format_of(session, self.form)
-                swaps, _ = whole_lines(before.pieces, known_form, swaps, reader, self.store.journal)
+                swaps, _ = whole_lines(before.pieces, known_form, swaps, reader, journal, self.store.journal)
             parted = number - len(swaps)
         has = counted(lost, "line has", "lines have")
         stay = counted(parted, "line stays with them", "lines stay with them")
@@ -259,7 +259,7 @@ class _Exactly(Restoring):
         with OriginalsReader(originals) as reader, self.rewriting() as sink:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
-                sink.write(original_of(raw, record, reader, self.store.journal) if record else raw)
+                sink.write(original_of(raw, record, reader, journal, self.store.journal) if record else raw)
             done = self.commit(
                 sink, len(swaps), undoes=self._undoes(runs, found, is_exact=not inexact), taken=before.ended()
             )

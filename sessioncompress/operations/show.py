@@ -13,7 +13,7 @@ from sessioncompress import errors
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import holds, parse_any
-from sessioncompress.core.marker import PREFIX
+from sessioncompress.core.marker import PREFIX, PREFIX_BYTES, references
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
 from sessioncompress.core.splice import CannotSplice
@@ -29,6 +29,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_git, put_back
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import (
     backup_folder,
     is_own,
@@ -47,14 +48,41 @@ _LONG_ENOUGH = 64
 """Bytes. A head of this length holds an id or a time, not only the type."""
 
 
-def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Path) -> bytes:
+def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Journal, where: Path) -> bytes:
     """Read the original of a rewritten line, with an LF if the line has one. Raises Damaged on a mix-up."""
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
     if not begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
-        raise of_another(journal)
+        raise of_another(where)
+    if PREFIX_BYTES in raw and not is_made_here(where):
+        _refuse_others(raw, record, original, originals, journal, where)
     # The message had a line of its own then, and is one of several now.
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
+
+
+def is_made_here(journal: Path) -> bool:
+    """Tell whether this user made a store on this machine: nobody else can have planted that."""
+    return journal.parent.name == folder_name()
+
+
+def _refuse_others(
+    raw: bytes, record: LineRecord, original: bytes, originals: OriginalsReader, journal: Journal, where: Path
+) -> None:
+    """Raise Damaged where a marker in a rewritten line names what its original has not."""
+    refs = [ref for ref in references(raw.decode(errors="replace")) if ref.encode() not in original]
+    row = journal.rewriting(bytes.fromhex(record.rewritten)) if refs else None
+    if row is None:
+        return
+    first = journal.placed(row)
+    if first.sha256 != record.sha256 and first.place is not None:
+        # It is what an earlier run left of that.
+        original = originals.line(first.place, first.sha256)
+    entry = parse_any(original)
+    for ref in refs:
+        block = journal.named(ref, bytes.fromhex(first.sha256))
+        if block is None:
+            raise of_another(where)
+        recorded(entry, block, where)
 
 
 def identity(entry: Entry | None) -> int:
@@ -121,7 +149,7 @@ class Shown(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Whether it is from a store that this user made on this machine, which nobody else can have planted."""
-        return self.journal.parent.name == folder_name()
+        return is_made_here(self.journal)
 
 
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
 from heapq import heappop, heappush
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 from shlex import quote
 from typing import Any, BinaryIO
@@ -286,6 +286,17 @@ class Journal:
     def originals(self, sha256: bytes) -> list[int]:
         """Find the line records of an original, in their order."""
         return list(self._originals.all(sha256))[::-1]
+
+    @cached_property
+    def _named(self) -> Mapping[tuple[bytes, str], int]:
+        """The oldest block record of each reference in an original."""
+        blocks = zip(reversed(self._owners), reversed(self._blocks), count(len(self._blocks) - 1, -1), strict=False)
+        return {(self._firsts[owner], block.ref): row for owner, block, row in blocks}
+
+    def named(self, ref: str, original: bytes) -> BlockRecord | None:
+        """Find the record of what a reference in an original's rewritten line names."""
+        row = self._named.get((original, ref))
+        return None if row is None else self._blocks[row]
 
     def original_of(self, row: int) -> bytes:
         """Return the SHA-256 of a line record's original: of what the agent wrote."""

@@ -323,6 +323,22 @@ def test_a_forged_store_does_not_verify(tmp_path: Path, forge: Callable[[Any, An
         assert shown.exit_code or sha256(shown.stdout_bytes).hexdigest().startswith(ref), shown.output
 
 
+@pytest.mark.parametrize("place", ["plain", LOCAL])
+@pytest.mark.parametrize("forge", [other_names, other_digests, of_first_stores, own_names])
+@pytest.mark.parametrize("options", [(), ("--from-markers",), ("--last",)])
+def test_a_forged_store_restores_nothing(
+    tmp_path: Path, forge: Callable[[Any, Any], None], place: str, options: tuple[str, ...]
+) -> None:
+    """Neither a line nor a value that has not the digest that a marker names; nor does `diff` print one."""
+    made = forged(tmp_path, forge)
+    move(store_in(made), plain_in(made) if place == "plain" else hidden_in(made, place))
+    before = made.read_bytes()
+    restored = invoke("restore", *options, made)
+    assert restored.exit_code, restored.output
+    assert made.read_bytes() == before
+    assert "EVIL_GAP" not in invoke("diff", made).output
+
+
 # Packs
 
 
