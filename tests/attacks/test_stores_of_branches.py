@@ -706,7 +706,7 @@ def test_a_move_that_is_killed_before_any_call(tmp_path: Path, scene: Scene, the
     """The session can be restored at once, and the next run finishes the move: one whole store remains."""
     play = stage(scene, SIZES[0], tmp_path)
     wrong = []
-    for number in range(part, play.calls, PARTS):
+    for number in range(part, play.states, PARTS):
         with play.played(tmp_path / str(number)) as path:
             assert killed(play, path, number)
             try:

@@ -218,7 +218,10 @@ def each_size(sizes: Sequence[Size]) -> pytest.MarkDecorator:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A scene at one size, ready to be played: what the session is before and after, and what it was at first."""
+    """A scene at one size, ready to be played: what the session is before and after, and what it was at first.
+
+    `states` are the calls before which a kill finds the disk as no earlier one would: it undoes no fsync.
+    """
 
     scene: Scene
     folder: Path
@@ -226,6 +229,7 @@ class Stage:
     new: bytes
     original: bytes
     calls: int
+    states: int
 
     @contextmanager
     def played(self, at: Path) -> Iterator[Path]:
@@ -241,11 +245,12 @@ def stage(scene: Scene, size: Size, folder: Path) -> Stage:
     template.mkdir()
     path = scene.prepare(template, size)
     old = path.read_bytes()
-    once = Stage(scene, template, b"", b"", b"", 0)
+    once = Stage(scene, template, b"", b"", b"", 0, 0)
     with once.played(folder / "once") as at, disk() as seam:
         scene.act(at)
         new = at.read_bytes()
-    return Stage(scene, template, old, new, scene.original or _original(path, size), len(seam.calls))
+    original = scene.original or _original(path, size)
+    return Stage(scene, template, old, new, original, len(seam.calls), sum(map(_is_new_state, ["", *seam.calls[:-1]])))
 
 
 def _original(path: Path, size: Size) -> bytes:
@@ -265,11 +270,28 @@ def kill_at(number: int) -> Fault:
     return kill
 
 
+def _is_new_state(before: str) -> bool:
+    return before != "fsync"
+
+
+def _kill_at_state(number: int) -> Fault:
+    """Make a fault that kills this process just before one of the calls that find a new state."""
+    before, state = "", -1
+
+    def kill(found: int, name: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal before, state
+        state += _is_new_state(before)
+        before = name
+        kill_at(number)(state, name, arguments)
+
+    return kill
+
+
 def killed(stage: Stage, path: Path, number: int) -> bool:
-    """Run the scene's command in a child and kill it before one call; return whether it lived to make that call."""
+    """Run the scene's command in a child and kill it in one state; return whether it lived until then."""
 
     def work() -> None:
-        with disk(kill_at(number)):
+        with disk(_kill_at_state(number)):
             stage.scene.act(path)
 
     return in_a_child(work) == signal.SIGKILL

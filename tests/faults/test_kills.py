@@ -28,8 +28,8 @@ def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> Non
     """The session is old or new; if it is new its originals restore it; the next run puts everything right."""
     with frames_of(size):
         play = stage(scene, size, tmp_path)
-        assert play.calls > 4
-        for number in range(play.calls):
+        assert play.states > 4
+        for number in range(play.states):
             with play.played(tmp_path / str(number)) as path:
                 assert killed(play, path, number)
                 check_old_or_new(play, path)
@@ -43,7 +43,7 @@ def test_a_kill_before_any_call_of_the_run_after_a_kill(tmp_path: Path, scene: S
     points = 0
     with frames_of(size):
         play = stage(scene, size, tmp_path)
-        firsts = range(part, play.calls, PARTS)
+        firsts = range(part, play.states, PARTS)
         for number in firsts:
             again = 0
             lived = False

@@ -25,10 +25,11 @@ _scenes = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 
 
 class Point(NamedTuple):
-    """One system call of a run: its name, and the how many-th of that name it is."""
+    """One system call of a run: its name, the how many-th of that name it is, and whether it can change the disk."""
 
     name: str
     when: int
+    changes: bool
 
 
 def traced(play: Stage, path: Path, *injected: str) -> int:
@@ -48,14 +49,19 @@ def points(play: Stage, at: Path) -> Iterator[Point]:
         seen[name] += 1
         ours = str(at) in arguments if name == "openat" else not arguments.startswith(_OUTPUT)
         if ours:
-            yield Point(name, seen[name])
+            yield Point(name, seen[name], name != "fsync" and (name != "openat" or "O_CREAT" in arguments))
 
 
 @each_size(effort(SIZES[:1], SIZES[:1], SIZES))
 def test_a_kill_at_any_system_call(tmp_path: Path, scene: Scene, size: Size) -> None:
     """The session is old or new; if it is new its originals restore it; the next run puts everything right."""
     play = stage(scene, size, tmp_path)
+    is_new_state = True
     for point in points(play, tmp_path / "whole"):
+        # A kill behind a call that changes nothing finds what one before that did.
+        is_tried, is_new_state = is_new_state, point.changes
+        if not is_tried:
+            continue
         with play.played(tmp_path / f"{point.name}-{point.when}") as path:
             assert traced(play, path, f"{point.name}:signal=SIGKILL:when={point.when}") == -signal.SIGKILL
             check_old_or_new(play, path)
