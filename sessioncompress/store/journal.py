@@ -474,7 +474,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 "its lines end with CR LF: git converts line ends where an attribute or core.autocrlf says so",
                 where=where,
                 state=NOT_CHANGED,
-                remedy=convert_back(where, f"*{layout.JOURNAL}"),
+                remedy=convert_back(where, f"*{layout.HISTORY if where.endswith(layout.HISTORY) else layout.JOURNAL}"),
             )
         try:
             record = records.decode(raw)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
+from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, UsageError
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.machine import folder_name
 
@@ -75,9 +75,9 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     """Find the store of a session beside it, or in a backup folder that sessions of many folders share.
 
     It is in this user's folder, or else where git may have brought it, or else in the folder of another machine or
-    user, as after a copy of all. Of two that are whole, one counts whose last run left what the session begins with:
-    a branch brings its own session, with its own store. Where there is none, name the one that a run begins, `shown`
-    to git or not.
+    user, as after a copy of all. Of two that are whole, the committed one counts where it goes on from the hidden one,
+    or else the one whose last run left what the session begins with: a branch brings its own session, with its own
+    store. Where there is none, name the one that a run begins, `shown` to git or not.
     """
     plain = plain_in(session, backup_dir)
     own = hidden_in(session, folder_name(), backup_dir)
@@ -88,7 +88,11 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     if not found:
         return plain if shown or not folder_name() else own
     whole = [each for each in found if os.path.lexists(each.journal)] or found
-    return whole[0] if len(whole) == 1 else next((each for each in whole if _fits(each, session)), whole[0])
+    if len(whole) == 1:
+        return whole[0]
+    if plain in whole and _goes_on(plain, whole[0]):
+        return plain
+    return next((each for each in whole if _fits(each, session)), whole[0])
 
 
 def _fits(store: Store, session: Path) -> bool:
@@ -104,6 +108,22 @@ def _fits(store: Store, session: Path) -> bool:
         with disk.closing(os.open(session, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as fd:
             found = disk.digest(fd, 0, size) if 0 < size <= os.fstat(fd).st_size else None
         return found is not None and found.hex() == digest
+    return False
+
+
+def _goes_on(store: Store, earlier: Store) -> bool:
+    """Tell whether a store's journal begins with all of another's: then it holds all that this one does."""
+    # Imported here, as above.
+    from sessioncompress.store import disk
+    from sessioncompress.store.lock import open_file
+
+    with (
+        suppress(OSError, SessionCompressError),
+        disk.closing(open_file(store.journal)) as fd,
+        disk.closing(open_file(earlier.journal)) as there,
+    ):
+        size = os.fstat(there).st_size
+        return size > 0 and disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size)
     return False
 
 

@@ -164,11 +164,12 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
 
 
 def brought_home(session: OpenSession, policy: Policy) -> Store:
-    """Move a session's store to where it is due, and return it there: see Store.
+    """Bring a session's store to where it is due, and return it there: see Store.
 
-    A store of the first version that git does not see goes into this user's folder, where no checkout overwrites it;
-    one that is to be committed now goes where git sees it. Any other stays. What a killed move left goes. Raises as
-    recover() does; Refused where another store is there already.
+    A store of the first version that git does not see goes into this user's folder, where no checkout overwrites it.
+    One that is to be committed now is copied to where git sees it: other branches may need the one that stays. Any
+    other is where it is due. What a killed move left goes. Raises as recover() does; Refused where another store is
+    there already.
     """
     store, backups = store_of(session.path, policy), backups_of(session.path, policy)
     plain, own = plain_in(session.path, backups), hidden_in(session.path, folder_name(), backups)
@@ -178,12 +179,11 @@ def brought_home(session: OpenSession, policy: Policy) -> Store:
     elif store == plain and holds(plain) and not folder.is_seen_by_git(plain):
         due = own
     if due == store or not holds(store):
-        due, left = store, own if store == plain else plain
-        if _begins(left, store) and not (left == plain and folder.is_seen_by_git(plain)):
+        if store == own and _begins(plain, own) and not folder.is_seen_by_git(plain):
             with failing(session.path):
-                _remove(left)
-            folder.tidy_after(left)
-        return due
+                _remove(plain)
+            folder.tidy_after(plain)
+        return store
     if holds(due) and not _begins(due, store):
         remedy = "Move one of the two away: 'sessioncompress verify' tells which one the session needs."
         what = f"it has two stores, and the other one is in {due.folder}"
@@ -194,7 +194,8 @@ def brought_home(session: OpenSession, policy: Policy) -> Store:
         for path, to in ((store.originals, due.originals), (store.journal, due.journal)):
             if os.path.lexists(path):
                 _copy(path, to, shown=folder.names_of(due) if policy.commit_originals else ())
-        _remove(store)
+        if due == own:
+            _remove(store)
     folder.tidy_after(store)
     return due
 

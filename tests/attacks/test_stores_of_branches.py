@@ -221,6 +221,38 @@ def test_on_the_branch_nothing_is_silently_wrong(tmp_path: Path) -> None:
     assert path.read_bytes() == ORIGINAL
 
 
+@pytest.mark.parametrize("where", ["here", "in a copy"])
+def test_a_branch_that_begins_to_commit_originals(tmp_path: Path, where: str) -> None:
+    """The branch that it left still has its store, whatever a run does on either; so do both once they are merged."""
+    mine = Repository(tmp_path / "mine")
+    path = mine.folder / "s.jsonl"
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    mine.commit()
+    if where == "in a copy":
+        shutil.copytree(mine.folder, tmp_path / "copy")
+    there = Repository(tmp_path / "copy") if where == "in a copy" else mine
+    there.git("checkout", "--quiet", "-b", "ci")
+    grows(there.folder / "s.jsonl", MORE)
+    run(*COMPRESS, "--commit-originals", there.folder / "s.jsonl")
+    there.commit()
+    if there is not mine:
+        mine.git("fetch", "--quiet", there.folder, "ci:ci")
+    for branch, original in [("main", HEAD), ("ci", ORIGINAL)] * 2:
+        mine.git("checkout", "--quiet", "--force", branch)
+        run("compress", "--force", path)
+        run("verify", path)
+        run("restore", path)
+        assert path.read_bytes() == original
+        mine.git("checkout", "--quiet", "--force", branch)
+    mine.git("checkout", "--quiet", "main")
+    mine.git("merge", "--quiet", "ci")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+    run("forget", "--yes", path)
+    assert stores_of(path) == []
+
+
 def of_a_stranger(mine: Repository, plant: Callable[[Path], None]) -> None:
     """Offer a branch as a pull request, in which something is planted in the session's folder, and look at it."""
     folder = mine.folder.parent
@@ -660,15 +692,16 @@ def _in_git(make: Callable[[Path, Size], Path]) -> Callable[[Path, Size], Path]:
     return made
 
 
-def _alone_at(where: Callable[[Path], Store]) -> Callable[[Path], bool]:
-    def is_alone(path: Path) -> bool:
+def _only_at(*places: Callable[[Path], Store]) -> Callable[[Path], bool]:
+    def is_only_there(path: Path) -> bool:
         stores = [store for store in stores_of(path) if store.journal.exists()]
         left = [each.name for each in (path.parent / FOLDER).rglob("*") if each.name.endswith(".new")]
         assert left == []
-        assert stores_of(path) == stores == [where(path)]
+        assert stores_of(path) == stores == [where(path) for where in places]
+        assert store_in(path) == stores[0]
         return True
 
-    return is_alone
+    return is_only_there
 
 
 def _own(path: Path) -> Store:
@@ -686,10 +719,10 @@ def _run_that_commits(path: Path) -> object:
 PARTS = 2
 _BOTH = built(SIZES[0], 2).bytes()
 MOVES = (
-    Scene("to our own", _plain, _run, (), _alone_at(_own), _BOTH),
-    Scene("a journal alone", _compacted, _run, (), _alone_at(_own), LONG["pi"](TURNS)),
-    Scene("to our own in git", _in_git(_plain), _run, (), _alone_at(_own), _BOTH),
-    Scene("to where git sees it", _in_git(_hidden), _run_that_commits, (), _alone_at(plain_in), _BOTH),
+    Scene("to our own", _plain, _run, (), _only_at(_own), _BOTH),
+    Scene("a journal alone", _compacted, _run, (), _only_at(_own), LONG["pi"](TURNS)),
+    Scene("to our own in git", _in_git(_plain), _run, (), _only_at(_own), _BOTH),
+    Scene("to where git sees it", _in_git(_hidden), _run_that_commits, (), _only_at(plain_in, _own), _BOTH),
 )
 
 
