@@ -51,8 +51,8 @@ def show(
         sys.stdout.buffer.flush()
     if rest:
         click.echo(f"\n{kb(rest)} more; use --all for everything, or --lines A:B for a part.", err=True)
-    if path is None and not first.is_ours:
-        click.echo(printable(f"From a store that you did not write on this machine: {first.journal}"), err=True)
+    if not first.is_ours:
+        click.echo(printable(f"From a store made elsewhere, or by an earlier version: {first.journal}"), err=True)
     if first.record.kind.value == "image":
         click.echo("An image, in base64: 'show REF --all | base64 -d' gives the file.", err=True)
 

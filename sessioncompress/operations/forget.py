@@ -28,7 +28,7 @@ from sessioncompress.pipeline.relatives import (
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, packing, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, all_stores, backups_of, size_of, store_in, store_of
+from sessioncompress.store.layout import Store, all_stores, backups_of, drafts, size_of, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
 if TYPE_CHECKING:
@@ -100,12 +100,17 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: 
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
     # What a branch or another machine brought holds the same secrets.
-    others = [each for each in all_stores(session.path, backups_of(session.path, policy)) if each != store]
+    backups = backups_of(session.path, policy)
+    others = [each for each in all_stores(session.path, backups) if each != store]
     of_others = sum(_held(each) for each in others)
+    torn = drafts(session.path, backups)
+    size += reading.size_of_names(torn)
     size += sum(map(reading.size_of_store, others))
     if not dry_run:
         if journal is not None:
             session.pointers.forget(lambda raw: journal.rewriting(sha256(raw).digest()) is not None)
+        for path in torn:
+            disk.remove(path)
         for each in (*others, store):
             kept = recover.forget(session, each)
     stored_in_all, lost_in_all = (of_others + left + number for number in (len(stored), len(lost)))
@@ -125,7 +130,7 @@ def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetS
     store = store_of(path, policy)
     with failing(path, state=""):
         needed = stores.needed_links(path)
-        left = [each for each in stores.remains(path) if each not in needed]
+        left = [*drafts(path, backups_of(path, policy)), *(each for each in stores.remains(path) if each not in needed)]
         others = [each for each in all_stores(path, backups_of(path, policy)) if each != store]
         size = sum(map(reading.size_of_store, (store, *others))) + sum(each.lstat().st_size for each in left)
     # Imported here: most sessions are in their places.
@@ -147,7 +152,7 @@ def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetS
         with failing(path, state=""):
             # A writer may have come meanwhile.
             held = stores.needed_links(path)
-            left = [each for each in stores.remains(path) if each not in held]
+            left = [each for each in left if each not in held]
             # Originals and journal go last, so that a later run can go on after a kill.
             for each in (*left, *(file for place in (*others, store) for file in (place.originals, place.journal))):
                 disk.remove(each)

@@ -112,7 +112,7 @@ def pack_sessions(
     for root, projects in sorted(projects_in.items(), reverse=True):
         try:
             with recover_packs.alone(root):
-                packs = list(packing.readable_packs([root]))
+                packs = packing.certain_packs([root])
                 latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
                 for heads in latest_first:
                     yield from _packed(root, _by_family(heads), packs)

@@ -167,11 +167,11 @@ def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda
 
 
 def _newest(among: Iterable[Packed]) -> dict[Path, Packed]:
-    """Choose by their places: of two packed sessions of one place the newer one is meant."""
+    """Choose by their places: of two packed sessions of one place the newer one is meant, but none that git brought."""
     newest: dict[Path, Packed] = {}
     for each in among:
         there = newest.setdefault(each.place, each)
-        if each.entry.age > there.entry.age:
+        if there is not each and (each.pack.is_certain, each.entry.age) > (there.pack.is_certain, there.entry.age):
             newest[each.place] = each
     return newest
 

@@ -36,7 +36,7 @@ from sessioncompress.formats.table import (
 )
 from sessioncompress.pipeline.usage import newest_answer, speaking
 from sessioncompress.store import disk
-from sessioncompress.store.journal import Journal, convert_back
+from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
 from sessioncompress.store.layout import Store, is_archive, size_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.records import LineRecord
@@ -225,6 +225,8 @@ def find(session: OpenSession, journal: Journal) -> Found:
         else:
             marked = marked or PREFIX_BYTES in raw
     # What a restore took back counts again where somebody put the rewritten session back.
+    if not there and journal.counts[0]:
+        _refuse_if_unknown(session, journal)
     missing = journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
     return Found(found, missing, marked)
 
@@ -432,17 +434,27 @@ def refuse_if_converted(session: OpenSession, journal: Journal) -> None:
     with session.reader() as file:
         if not file.readline(_LONGEST_FIRST).endswith(b"\r\n"):
             return
+    _refuse_if_known_with(session, journal, LF, CR_LF)
+
+
+def _refuse_if_unknown(session: OpenSession, journal: Journal) -> None:
+    """Raise Refused where no line is known since it ends with LF now, as git commits those that ended with CR LF."""
+    _refuse_if_known_with(session, journal, CR_LF, LF)
+
+
+def _refuse_if_known_with(session: OpenSession, journal: Journal, then: bytes, now: bytes) -> None:
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
     for _, raw, _ in jsonl.pieces_of(session.reader, session.size):
-        as_it_was = raw.replace(b"\r\n", b"\n")
+        as_it_was = raw.replace(now, then)
         digest = sha256(as_it_was).digest()
         if as_it_was != raw and (digest in ours or row_of(as_it_was, digest, journal) is not None):
+            names = {LF: "LF", CR_LF: "CR LF"}
             raise Refused(
-                "its lines end with CR LF now, which a run left with LF: git converts line ends where an attribute or "
-                "core.autocrlf says so",
+                f"its lines end with {names[now]} now, which a run left with {names[then]}: git converts line ends "
+                "where an attribute or core.autocrlf says so",
                 where=session.path,
                 state=NOT_CHANGED,
-                remedy=convert_back(str(session.path), f"*{session.path.suffix}"),
+                remedy=convert_back(str(session.path), f"*{session.path.suffix}", then),
             )
 
 
@@ -469,6 +481,8 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     rewritten = RewrittenLines(journal)
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
+    if not rewritten and journal.counts[0]:
+        _refuse_if_unknown(session, journal)
     seen = not form or known.recognizes(head)
     answer = newest(session, found, known, document)
     return Known(session, journal, known, known.named(head).id, found, rewritten, seen, answer)

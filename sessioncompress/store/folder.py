@@ -13,7 +13,7 @@ from pathlib import Path
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.store import disk
 from sessioncompress.store.git import in_work_tree, known
-from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, LOCAL, Store, is_local
+from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, Store, is_local
 from sessioncompress.store.lock import open_file
 
 _TRIES = 5
@@ -60,7 +60,7 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
 
 def make_ours(folder: Path, shown: Sequence[str] = (), created: Sequence[str] = ()) -> None:
     """Make a folder of ours, or a backup folder, and above one of hidden stores that in which it lies: see above."""
-    for each in (folder.parent, folder) if folder.name.startswith(LOCAL) else (folder,):
+    for each in (folder.parent, folder) if is_local(folder.name) else (folder,):
         _make(each)
         if shown:
             _bring(each, _ATTRIBUTES, partial(_attributes_due, each))
@@ -80,7 +80,7 @@ def _make(folder: Path) -> None:
 
 def is_ours(folder: Path) -> bool:
     """Tell whether a folder is one that we make, by its name: not a backup folder."""
-    return folder.name == FOLDER or folder.name.startswith(LOCAL)
+    return folder.name == FOLDER or is_local(folder.name)
 
 
 def show_to_git(store: Store) -> None:
@@ -115,11 +115,11 @@ def hides_from_git(store: Store) -> bool:
         return lines is not None and not shown <= set(lines) and _is_for_us(store.folder)
 
 
-def is_seen_by_git(store: Store) -> bool:
-    """Tell whether git sees a store, or has it in any commit that it can still find."""
-    if not in_work_tree(store.folder):
+def is_only_ignored(store: Store) -> bool:
+    """Tell whether git ignores a store, and has it in no commit that it can still find: a checkout may overwrite it."""
+    if not in_work_tree(store.folder) or not hides_from_git(store):
         return False
-    return not hides_from_git(store) or bool(known(each for each in (store.originals, store.journal) if each.exists()))
+    return not known(each for each in (store.originals, store.journal) if os.path.lexists(each))
 
 
 def refuse_linked_folder(folder: Path) -> None:
@@ -195,7 +195,9 @@ def tidy(folder: Path) -> None:
     names = _other_names(folder)
     if names is not None and all(map(is_local, names)):
         for name in names:
-            _tidy(folder / name)
+            # Another user's may not be read, and anything may be named like one: that is no failure of what was done.
+            with suppress(OSError, Refused):
+                _tidy(folder / name)
         _tidy(folder)
 
 

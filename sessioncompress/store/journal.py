@@ -516,7 +516,11 @@ def uncommitted(path: Path, start: int) -> Iterator[str]:
                     yield from record.lines
 
 
-def convert_back(file: str, pattern: str) -> str:
-    """Write the command that ends a file's lines with LF again, and what keeps git from converting such files."""
-    command = f"perl -pi -e 's/\\r\\n/\\n/' {quote(file)}"
+LF, CR_LF = b"\n", b"\r\n"
+_CHANGES = {LF: r"s/\r\n/\n/", CR_LF: r"s/\n/\r\n/"}
+
+
+def convert_back(file: str, pattern: str, to: bytes = LF) -> str:
+    """Write the command that ends a file's lines as they did, and what keeps git from converting such files."""
+    command = f"perl -pi -e '{_CHANGES[to]}' {quote(file)}"
     return f"Convert them back: {command}, and run again. A line '{pattern} -text' in .gitattributes keeps git from it."

@@ -6,13 +6,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, UsageError
+from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.machine import folder_name
 
@@ -20,7 +21,6 @@ FOLDER = ".sessioncompress"
 PACKS = "packs"
 ARCHIVE = ".tar.zst"
 JOURNAL = ".refs.jsonl"
-LOCAL = "local-"
 _IS_LOCAL = re.compile(r"local-[0-9a-f]{8}")
 HISTORY = ".history"
 ORIGINALS = ".originals.zst"
@@ -51,7 +51,7 @@ class Store(NamedTuple):
     @property
     def is_hidden(self) -> bool:
         """Whether it is where no store that git brings can be."""
-        return self.folder.name.startswith(LOCAL)
+        return self.journal.name.endswith(HISTORY)
 
     @property
     def is_beside(self) -> bool:
@@ -75,16 +75,17 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     """Find the store of a session beside it, or in a backup folder that sessions of many folders share.
 
     It is in this user's folder, or else where git may have brought it, or else in the folder of another machine or
-    user, as after a copy of all. Of two that are whole, the committed one counts where it goes on from the hidden one,
-    or else the one whose last run left what the session begins with: a branch brings its own session, with its own
-    store. Where there is none, name the one that a run begins, `shown` to git or not.
+    user, as after a copy of all. Of several that are whole, the committed one counts where it goes on from the hidden
+    one, or else the one that knows most of the session: see _best(). Where there is none, name the one that a run
+    begins, `shown` to git or not.
     """
     plain = plain_in(session, backup_dir)
     own = hidden_in(session, folder_name(), backup_dir)
     found = [each for each in (own, plain) if holds(each)]
-    if not found:
+    if not any(os.path.lexists(each.journal) for each in found):
+        # A folder of many stores is listed only where it must be.
         others = (hidden_in(session, name, backup_dir) for name in _locals(plain.folder))
-        found = [each for each in others if holds(each)]
+        found += [each for each in others if holds(each) and each != own]
     if not found:
         return plain if shown or not folder_name() else own
     whole = [each for each in found if os.path.lexists(each.journal)] or found
@@ -92,35 +93,81 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
         return whole[0]
     if plain in whole and _goes_on(plain, whole[0]):
         return plain
-    return next((each for each in whole if _fits(each, session)), whole[0])
+    return _best(session, whole)
 
 
-def _fits(store: Store, session: Path) -> bool:
-    """Tell whether a session begins with what the last run in a store's journal left of it."""
+def _best(session: Path, whole: Sequence[Store]) -> Store:
+    """Choose the store that knows most of a session's lines with a marker; of equals the first.
+
+    A branch brings its own session, with its own store. But a stranger's journal may name any line that he knows: of
+    the lines that this user's runs marked it names no more than theirs.
+    """
+    try:
+        found = [path.stat() for path in (session, *(each.journal for each in whole))]
+    except OSError:
+        return whole[0]
+    states = tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+    return whole[_knowing_most(session, tuple(whole), states)]
+
+
+@lru_cache(maxsize=16)
+def _knowing_most(session: Path, whole: tuple[Store, ...], _states: object) -> int:
     # Imported here: hardly any session has two stores.
-    import json
+    from sessioncompress.core.marker import PREFIX_BYTES
 
+    marked = digests_in(session, PREFIX_BYTES)
+    known = [len(marked.intersection(made_by(each.journal))) for each in whole]
+    return known.index(max(known))
+
+
+def digests_in(session: Path, holding: bytes = b"") -> set[str]:
+    """Collect the SHA-256 of a session's lines and messages that hold some bytes, of each with an LF and without.
+
+    Raises nothing: of what cannot be read there is none.
+    """
+    # Imported here, as above.
+    from hashlib import sha256
+
+    from sessioncompress.core.jsonl import pieces, pieces_of
     from sessioncompress.store import disk
 
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        run = json.loads(last_line(store.journal))
-        size, digest = run["compressedSize"], run["compressedXxh3"]
-        with disk.closing(os.open(session, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as fd:
-            found = disk.digest(fd, 0, size) if 0 < size <= os.fstat(fd).st_size else None
-        return found is not None and found.hex() == digest
-    return False
+    found: set[str] = set()
+    with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
+        size = os.fstat(fd).st_size
+        # A line that sets messages counts, and so does each of these.
+        parts = pieces_of(lambda: disk.reader(fd, 0, size), size)
+        for _, raw, whole in chain(parts, pieces(disk.reader(fd, 0, size), size)):
+            if whole and holding in raw:
+                bare = raw.removesuffix(b"\n")
+                found.update(sha256(each).hexdigest() for each in (bare, bare + b"\n"))
+    return found
+
+
+def made_by(journal: Path) -> set[str]:
+    """Collect the SHA-256 of the lines that runs wrote by what a journal says."""
+    # Imported here, as above.
+    from sessioncompress.store import disk
+
+    found: set[str] = set()
+    with (
+        suppress(OSError),
+        disk.closing(os.open(journal, _READING)) as fd,
+        disk.reader(fd, 0, os.fstat(fd).st_size) as file,
+    ):
+        for record in iter(lambda: file.readline(LONGEST), b""):
+            found.update(each.decode() for each in _MADE.findall(record))
+    return found
 
 
 def _goes_on(store: Store, earlier: Store) -> bool:
     """Tell whether a store's journal begins with all of another's: then it holds all that this one does."""
     # Imported here, as above.
     from sessioncompress.store import disk
-    from sessioncompress.store.lock import open_file
 
     with (
-        suppress(OSError, SessionCompressError),
-        disk.closing(open_file(store.journal)) as fd,
-        disk.closing(open_file(earlier.journal)) as there,
+        suppress(OSError),
+        disk.closing(os.open(store.journal, _READING)) as fd,
+        disk.closing(os.open(earlier.journal, _READING)) as there,
     ):
         size = os.fstat(there).st_size
         return size > 0 and disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size)
@@ -129,9 +176,24 @@ def _goes_on(store: Store, earlier: Store) -> bool:
 
 def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:
     """List all stores of a session that are there: more than one where a branch or a copy brought another."""
+    return [each for each in _places(session, backup_dir) if holds(each)]
+
+
+def drafts(session: Path, backup_dir: Path | None = None) -> list[Path]:
+    """List what a killed run left of a store that it was copying."""
+    stores = _places(session, backup_dir)
+    named = (draft_of(path) for each in stores for path in (each.originals, each.journal))
+    return [each for each in named if os.path.lexists(each)]
+
+
+def draft_of(path: Path) -> Path:
+    """Name a file of a store while it is copied."""
+    return path.with_name(f"{path.name}.new")
+
+
+def _places(session: Path, backup_dir: Path | None) -> list[Store]:
     plain = plain_in(session, backup_dir)
-    places = [plain, *(hidden_in(session, name, backup_dir) for name in _locals(plain.folder))]
-    return [each for each in places if holds(each)]
+    return [plain, *(hidden_in(session, name, backup_dir) for name in _locals(plain.folder))]
 
 
 def plain_in(session: Path, backup_dir: Path | None = None) -> Store:
@@ -193,7 +255,7 @@ def stores_in(folder: Path, backup_dir: Path | None = None) -> list[tuple[Path, 
             # A clone may bring what is only named like one.
             continue
         for name in sorted(os.listdir(plain.folder / local)):
-            session = name.removesuffix(ORIGINALS).removesuffix(HISTORY).removeprefix(home)
+            session = name.removesuffix(ORIGINALS if name.endswith(ORIGINALS) else HISTORY).removeprefix(home)
             if name.endswith((ORIGINALS, HISTORY)) and name.startswith(home) and may_own(session):
                 found[hidden_in(folder / session, local, backup_dir)] = folder / session
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -348,6 +410,9 @@ def backup_folder(named: str, where: Path) -> Path:
 
 
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
+_MADE = re.compile(rb'(?:Sha256":|[\[,])"([0-9a-f]{64})"')
+"""The SHA-256 of a line that a run wrote, as a journal's records have it, or of something else, but of no original."""
+_READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 LONGEST = 1 << 20
 """Bytes: no run record is longer."""
 _TICK = 2_000_000_000
@@ -356,7 +421,7 @@ _TICK = 2_000_000_000
 
 def last_line(journal: Path) -> bytes:
     """Read the last line, with its LF; empty where the file does not end with a whole one. Raises OSError."""
-    fd = os.open(journal, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    fd = os.open(journal, _READING)
     try:
         size = os.fstat(fd).st_size
         step = 1 << 12

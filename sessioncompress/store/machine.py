@@ -38,8 +38,12 @@ def key() -> bytes:
     """Read this user's key on this machine; empty where none was made yet."""
     if not _found:
         with suppress(OSError, FileFailed):
-            if there := _read(state_folder() / _KEY):
+            folder = state_folder()
+            if there := _read(folder / _KEY):
                 _found.append(there)
+                if not os.path.lexists(folder / ".gitignore"):
+                    # The first version made none.
+                    _hide(folder)
     return _found[0] if _found else b""
 
 
@@ -53,9 +57,7 @@ def make_key() -> bytes:
         try:
             path = state_folder() / _KEY
             disk.make_folder(path.parent)
-            # The home folder may be a work tree.
-            with suppress(FileExistsError), disk.closing(disk.create(path.with_name(".gitignore"))) as ignore:
-                disk.write_all(ignore, b"*\n")
+            _hide(path.parent)
             draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
             fd = disk.create(draft)
             try:
@@ -73,6 +75,12 @@ def make_key() -> bytes:
             made = os.urandom(_KEY_BYTES)
         _found.append(made)
     return _found[0]
+
+
+def _hide(folder: Path) -> None:
+    """Keep git from seeing the key, where the home folder is a work tree."""
+    with suppress(FileExistsError), disk.closing(disk.create(folder / ".gitignore")) as ignore:
+        disk.write_all(ignore, b"*\n")
 
 
 def folder_name() -> str:

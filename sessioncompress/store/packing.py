@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from shlex import quote
@@ -21,6 +22,7 @@ from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, SessionCompressError, failed, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
+from sessioncompress.store.git import known
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, locals_in, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.machine import folder_name
@@ -60,6 +62,13 @@ class Pack:
     def archive(self) -> Path:
         """The archive's path."""
         return self.folder / f"{self.name}{ARCHIVE}"
+
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether this user made it on this machine, or in the first version, and git does not know it."""
+        if self.folder == packs_of(self.root):
+            return True
+        return self.folder == self.root / FOLDER / PACKS and not known([self.archive])
 
     def place(self, entry: Entry) -> Path:
         """Where a session was, and belongs."""
@@ -152,6 +161,11 @@ def _packs_in(root: Path, folder: Path) -> Iterator[Pack | SessionCompressError]
 def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
     """Yield the packs of folders that can be read; what is wrong with another is told where it is asked for."""
     return (each for each in chain.from_iterable(map(packs_in, roots)) if isinstance(each, Pack))
+
+
+def certain_packs(roots: Iterable[Path]) -> list[Pack]:
+    """List the packs of folders that no checkout takes away: only what these hold may go from its place."""
+    return [each for each in readable_packs(roots) if each.is_certain]
 
 
 def by_tar(archive: Path, root: Path) -> str:

@@ -18,13 +18,17 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
+from sessioncompress.store.git import in_work_tree
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.layout import (
     Lengths,
     Store,
     backups_of,
+    digests_in,
+    draft_of,
     hidden_in,
     holds,
+    made_by,
     plain_in,
     sessions_named,
     size_of,
@@ -166,20 +170,23 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
 def brought_home(session: OpenSession, policy: Policy) -> Store:
     """Bring a session's store to where it is due, and return it there: see Store.
 
-    A store of the first version that git does not see goes into this user's folder, where no checkout overwrites it.
-    One that is to be committed now is copied to where git sees it: other branches may need the one that stays. Any
-    other is where it is due. What a killed move left goes. Raises as recover() does; Refused where another store is
-    there already.
+    A store of the first version that git only ignores goes into this user's folder, where no checkout overwrites it.
+    One that is to be committed now is copied to where git sees it: other branches may need the one that stays. One that
+    a branch brought and of which nothing stands in the session is none: our own is begun. What a killed move left goes.
+    Raises as recover() does; Refused where another store is there already.
     """
     store, backups = store_of(session.path, policy), backups_of(session.path, policy)
     plain, own = plain_in(session.path, backups), hidden_in(session.path, folder_name(), backups)
     due = store
     if policy.commit_originals:
         due = plain
-    elif store == plain and holds(plain) and not folder.is_seen_by_git(plain):
-        due = own
+    elif store != own and holds(store) and in_work_tree(store.folder):
+        if folder.is_only_ignored(store):
+            due = own if store == plain else store
+        elif made_by(store.journal).isdisjoint(digests_in(session.path)):
+            return own
     if due == store or not holds(store):
-        if store == own and _begins(plain, own) and not folder.is_seen_by_git(plain):
+        if store == own and _begins(plain, own) and folder.is_only_ignored(plain):
             with failing(session.path):
                 _remove(plain)
             folder.tidy_after(plain)
@@ -208,7 +215,7 @@ def _begins(part: Store, whole: Store) -> bool:
         size = size_of(one)
         if size is None:
             continue
-        with suppress(FileNotFoundError), disk.closing(open_file(one)) as fd, disk.closing(open_file(other)) as there:
+        with suppress(OSError, Refused), disk.closing(open_file(one)) as fd, disk.closing(open_file(other)) as there:
             if disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size):
                 continue
         return False
@@ -216,7 +223,7 @@ def _begins(part: Store, whole: Store) -> bool:
 
 
 def _copy(path: Path, to: Path, *, shown: Sequence[str]) -> None:
-    draft = to.with_name(f"{to.name}.new")
+    draft = draft_of(to)
     disk.remove(draft)
     with (
         disk.closing(open_file(path)) as fd,

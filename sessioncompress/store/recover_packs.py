@@ -22,11 +22,11 @@ from sessioncompress.store.packing import (
     TEMP,
     Pack,
     aside_of,
+    certain_packs,
     is_below,
     pack_folders,
     packs_of,
     put_aside_back,
-    readable_packs,
     remove_store,
 )
 
@@ -44,7 +44,7 @@ def alone(root: Path) -> Iterator[None]:
     make_key()
     folder = packs_of(root)
     with failing(root):
-        for each in dict.fromkeys((root / FOLDER, folder.parent, folder, root / FOLDER / PACKS)):
+        for each in (root / FOLDER, folder.parent, folder):
             refuse_linked_folder(each)
         # Not the folder of the packs itself: that may go, and is locked for a moment where git is to see nothing in it.
         with disk.closing(disk.open_folder(root)) as fd:
@@ -67,7 +67,7 @@ def _settle(root: Path) -> None:
         if folder.is_dir() and not folder.is_symlink():
             _settle_in(folder)
     left_in = cache(sessions_named)
-    for pack in readable_packs([root]):
+    for pack in certain_packs([root]):
         for entry in pack.index.entries:
             path = pack.place(entry)
             if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
@@ -146,7 +146,7 @@ def _may_go(aside: Path, entry: Entry) -> bool:
 
 def _settle_moved(root: Path) -> None:
     """Finish a merge that was killed: a pack goes whose sessions are all in others, and read back from there."""
-    packs = list(readable_packs([root]))
+    packs = certain_packs([root])
     holding: dict[tuple[str, ...], list[tuple[Pack, Entry]]] = {}
     for pack in packs:
         for entry in pack.packed():

@@ -10,7 +10,7 @@ from shutil import disk_usage
 from sessioncompress.errors import FileFailed, IsALink, Refused, SessionCompressError, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, make_ours, tidy
-from sessioncompress.store.layout import FOLDER, LOCAL, store_in
+from sessioncompress.store.layout import FOLDER, is_local, store_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.pack import Entry, Member, PackReader, is_same
 from sessioncompress.store.packing import Pack, by_tar, is_below
@@ -121,7 +121,7 @@ def copy_of(session: Path, folder: Path) -> Path:
 
 def _put_in_place(draft: Path, pack: Pack, member: Member) -> None:
     path = pack.root / member.path
-    if path.parent.name.startswith(LOCAL):
+    if is_local(path.parent.name):
         make_ours(path.parent)
     try:
         link(draft, path)

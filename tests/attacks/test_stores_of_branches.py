@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from unittest import mock
 
 import pytest
 from msgspec.structs import replace
+from xxhash import xxh3_128_hexdigest
 
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
@@ -33,6 +36,7 @@ from tests.attacks.test_forged_references import (
     other_digests,
     other_names,
     own_names,
+    sealed,
 )
 from tests.faults.scenes import SIZES, Scene, Size, Stage, built, check_it_goes_on, check_old_or_new, killed, stage
 from tests.stores.test_first import EACH, is_whole, taken_out
@@ -53,7 +57,10 @@ Act = Callable[[Repository], None]
 @contextmanager
 def user_of(state: Path) -> Iterator[None]:
     """Run as who keeps his key in that folder: another user, or the same on another machine."""
-    with mock.patch.object(machine, "_found", []), mock.patch.dict(os.environ, XDG_STATE_HOME=str(state)):
+    with (
+        mock.patch.object(machine, "_found", []),
+        mock.patch.dict(os.environ, XDG_STATE_HOME=str(state)),
+    ):
         yield
 
 
@@ -72,6 +79,13 @@ def stores_of(path: Path, backups: Path | None = None) -> list[Store]:
 def own_folder(path: Path) -> Path:
     """Name the folder of this user's stores beside a session."""
     return path.parent / FOLDER / folder_name()
+
+
+def in_work_tree(folder: Path) -> None:
+    """Make a folder a work tree, in which our folder has the .gitignore that every version makes."""
+    subprocess.run(["git", "init", "--quiet", "--template=", folder], check=True)
+    (folder / FOLDER).mkdir(exist_ok=True)
+    (folder / FOLDER / ".gitignore").write_bytes(b"*\n")
 
 
 def move(store: Store, to: Store) -> None:
@@ -371,6 +385,164 @@ def test_a_forged_store_restores_nothing(
     assert "EVIL_GAP" not in invoke("diff", made).output
 
 
+def with_a_short_run(path: Path) -> None:
+    """Change what a journal says that its last run left: two bytes, with which every session begins."""
+    records = [json.loads(line) for line in split(path.read_bytes())]
+    records[-1] |= {"compressedSize": 1, "compressedXxh3": xxh3_128_hexdigest(b"{")}
+    path.write_bytes(sealed(records))
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.json"])
+def test_a_forged_store_never_counts_before_the_hidden_one(tmp_path: Path, name: str) -> None:
+    """Even where what the last run left was changed since, as an agent changes a document."""
+    content = fixture("gencode.json") if name == "s.json" else ORIGINAL
+    mine, theirs = (tmp_path / each / name for each in ("mine", "theirs"))
+    for path in (mine, theirs):
+        path.parent.mkdir()
+        path.write_bytes(content)
+        run(*COMPRESS, path)
+    made = store_in(theirs)
+    with_a_short_run(made.journal)
+    plain_in(mine).originals.write_bytes(made.originals.read_bytes())
+    plain_in(mine).journal.write_bytes(made.journal.read_bytes())
+    rewritten = mine.read_bytes()
+    mine.write_bytes(b"{ " + rewritten[1:])
+    assert store_in(mine).is_ours
+    mine.write_bytes(rewritten)
+    run("restore", mine)
+    assert mine.read_bytes() == content
+
+
+@pytest.mark.parametrize("plant", [in_plain_names, in_a_local_folder])
+@pytest.mark.parametrize("of", ["another session", "a copy of it"])
+def test_no_store_that_a_branch_brought_takes_new_originals(
+    tmp_path: Path, plant: Callable[[Path], None], of: str
+) -> None:
+    """Of a session that git does not have, and no run had rewritten: it gets a hidden store."""
+    origin = Repository(tmp_path / "origin")
+    (origin.folder / "sessions").mkdir()
+    (origin.folder / ".gitignore").write_bytes(b"s.jsonl\n")
+    origin.commit()
+    mine = origin.clone(tmp_path / "mine")
+    path = mine.folder / NAME
+    path.parent.mkdir()
+    path.write_bytes(ORIGINAL)
+
+    def planted(there: Path) -> None:
+        there.parent.mkdir()
+        there.write_bytes(fixture("pi-responses.jsonl") if of == "another session" else ORIGINAL)
+        plant(there)
+
+    theirs = Repository(tmp_path / "origin").clone(tmp_path / "theirs")
+    planted(theirs.folder / NAME)
+    theirs.git("add", "--force", f"sessions/{FOLDER}")
+    theirs.git("commit", "--quiet", "--message", "please pull")
+    theirs.git("push", "--quiet", "origin", "HEAD:refs/pull/1/head")
+    mine.git("fetch", "--quiet", "origin", "refs/pull/1/head:pr")
+    mine.git("checkout", "--quiet", "pr")
+    run(*COMPRESS, path)
+    assert mine.git("status", "--porcelain") == ""
+    assert store_in(path).is_ours
+    mine.git("reset", "--quiet", "--hard")
+    mine.git("checkout", "--quiet", "--force", "main")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_outside_git_no_store_passes_into_our_folder(tmp_path: Path) -> None:
+    """An archive may have brought it: `show` and `restore` go on to say that."""
+    with user_of(tmp_path / "state of a stranger"):
+        path = tmp_path / "unpacked" / "s.jsonl"
+        path.parent.mkdir()
+        path.write_bytes(HEAD)
+        run(*COMPRESS, "--commit-originals", path)
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    assert [each.is_ours for each in stores_of(path)] == [False]
+    ref = REFERENCE.findall(path.read_bytes())[0].decode()
+    for command in (("show", ref, path), ("restore", path)):
+        assert "made elsewhere, or by an earlier version" in invoke(*command).stderr
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "loop"])
+def test_what_is_only_named_like_a_folder_of_stores_is_in_nobody_s_way(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    there = path.parent / FOLDER / LOCAL
+    if kind == "file":
+        there.touch()
+    else:
+        there.symlink_to(LOCAL if kind == "loop" else "..")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+    run("pack", tmp_path)
+    run("unpack", tmp_path)
+    assert path.read_bytes() == ORIGINAL
+    run("forget", "--yes", path)
+    assert [each.name for each in (path.parent / FOLDER).iterdir()] == [LOCAL]
+
+
+@pytest.mark.parametrize("name", ["s.jsonl.history", "s.originals.zst", "s.history.originals.zst", LOCAL, ".history"])
+def test_a_session_that_is_named_like_one_of_our_files(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    run("verify", tmp_path)
+    run("restore", tmp_path)
+    assert path.read_bytes() == ORIGINAL
+    run("forget", "--yes", tmp_path)
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_backup_folder_that_is_named_almost_like_ours(tmp_path: Path) -> None:
+    """What lies in it stays as it is."""
+    work, backups = Repository(tmp_path / "work"), tmp_path / "work" / "local-backup"
+    backups.mkdir(mode=0o755)
+    (backups / ".gitignore").write_bytes(b"!keep\n")
+    (backups / "notes").touch()
+    path = work.folder / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, "--backup-dir", backups, path)
+    assert (backups / ".gitignore").read_bytes() == b"!keep\n"
+    assert backups.stat().st_mode & 0o777 == 0o755
+    run("restore", "--backup-dir", backups, path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_a_planted_link_keeps_nobody_from_a_hidden_store(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    plain_in(path).journal.symlink_to("nowhere")
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+@pytest.mark.parametrize("state", ["compressed", "restored"])
+def test_a_session_whose_line_ends_git_took(tmp_path: Path, state: str) -> None:
+    """One with CR LF that git has with LF: each command says so, and the one that it names mends it."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(ORIGINAL.replace(b"\n", b"\r\n"))
+    run(*COMPRESS, path)
+    rewritten = path.read_bytes()
+    if state == "restored":
+        run("restore", path)
+    path.write_bytes(rewritten.replace(b"\r\n", b"\n"))
+    for command in (("verify",), ("restore",), ("compress", "--force")):
+        said = invoke(*command, path)
+        assert said.exit_code == 4, said.output
+        assert "its lines end with LF now, which a run left with CR LF" in said.output
+    mends = re.search(r"perl -pi -e '[^']*' \S+(?=, and)", said.output)
+    assert mends is not None
+    subprocess.run(mends.group(), shell=True, check=True)
+    assert path.read_bytes() == rewritten
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL.replace(b"\n", b"\r\n")
+
+
 # Packs
 
 
@@ -434,6 +606,79 @@ def test_a_pack_outlives_a_branch_that_has_one_of_its_name(
     done = invoke("unpack", mine.folder)
     assert not back or done.exit_code == 0, done.output
     assert {each: (mine.folder / each).read_bytes() for each in sessions} == sessions
+
+
+PACKED = fixture("pi-v2.jsonl")
+
+
+def branch_with_packs(tmp_path: Path, place: str, sessions: dict[str, bytes]) -> Repository:
+    """Return a clone on a branch that has a pack of each of some sessions, made by a stranger."""
+    origin = Repository(tmp_path / "origin")
+    (origin.folder / ".gitignore").write_bytes(b"*.jsonl\n")
+    origin.commit()
+    mine = origin.clone(tmp_path / "mine")
+    packs, made = origin.folder / FOLDER / place, tmp_path / "made"
+    packs.mkdir(parents=True)
+    made.mkdir()
+    with user_of(tmp_path / "state of a stranger"):
+        for number, (name, content) in enumerate(sessions.items()):
+            (made / name).write_bytes(content)
+            there = packed_by(made)
+            for ending in ("tar.zst", "index"):
+                (found,) = made.rglob(f"{there}.{ending}")
+                shutil.move(found, packs / f"theirs-{number}.{ending}")
+    origin.git("checkout", "--quiet", "-b", "pr")
+    origin.git("add", "--force", FOLDER)
+    origin.git("commit", "--quiet", "--message", "please pull")
+    mine.git("fetch", "--quiet")
+    return mine
+
+
+PLACES = ["packs", f"{LOCAL}/packs"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_of_two_packs_with_a_session_of_one_place_the_user_s_own_counts(tmp_path: Path, place: str) -> None:
+    """However new the other one says that it is."""
+    mine = branch_with_packs(tmp_path, place, {"a.jsonl": ORIGINAL})
+    path = mine.folder / "a.jsonl"
+    path.write_bytes(PACKED)
+    os.utime(path, (0, 0))
+    run("pack", mine.folder)
+    mine.git("checkout", "--quiet", "pr")
+    run("unpack", mine.folder)
+    assert path.read_bytes() == PACKED
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("when", ["before", "on the branch"])
+def test_no_pack_that_a_branch_brought_counts_as_a_copy(tmp_path: Path, place: str, when: str) -> None:
+    """Back on the other branch the user's own has the session."""
+    mine = branch_with_packs(tmp_path, place, {"a.jsonl": PACKED})
+    path = mine.folder / "a.jsonl"
+    path.write_bytes(PACKED)
+    os.utime(path, (0, 0))
+    if when == "before":
+        run("pack", path)
+    mine.git("checkout", "--quiet", "pr")
+    (mine.folder / "b.jsonl").write_bytes(fixture("pi-responses.jsonl"))
+    run("pack", mine.folder)
+    assert not path.exists()
+    mine.git("checkout", "--quiet", "main")
+    run("unpack", mine.folder)
+    assert path.read_bytes() == PACKED
+
+
+def test_no_pack_that_a_branch_brought_is_merged(tmp_path: Path) -> None:
+    """What is in it does not pass into the user's own."""
+    theirs = {f"theirs-{number}.jsonl": PACKED.replace(b'"id":"', b'"id":"%d' % number) for number in range(8)}
+    mine = branch_with_packs(tmp_path, "packs", theirs)
+    mine.git("checkout", "--quiet", "pr")
+    (mine.folder / "own.jsonl").write_bytes(PACKED)
+    run("pack", mine.folder)
+    mine.git("checkout", "--quiet", "--force", "main")
+    run("unpack", mine.folder)
+    assert [each.name for each in mine.folder.glob("*.jsonl")] == ["own.jsonl"]
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["no pack yet", "beside one of the first version"])
@@ -621,8 +866,9 @@ def test_what_another_machine_hid_is_committed(tmp_path: Path) -> None:
 
 @EACH
 def test_a_store_of_the_first_version_comes_home(one: dict[str, Any], tmp_path: Path) -> None:
-    """Outside git the next run that writes moves it, with all that it holds; one that has nothing to do may not."""
+    """The next run that writes moves it in a work tree, with all that it holds; one that has nothing to do may not."""
     path = taken_out(one, tmp_path)
+    in_work_tree(path.parent)
     plain = plain_in(path)
     had = {name: getattr(plain, name).exists() for name in ("originals", "journal")}
     compress_session(path, replace(GREEDY, size_threshold_kb=1 << 20))
@@ -634,7 +880,7 @@ def test_a_store_of_the_first_version_comes_home(one: dict[str, Any], tmp_path: 
     assert not plain.journal.exists()
     assert store.journal.exists()
     assert store.originals.exists() or not had["originals"]
-    assert [each.name for each in plain.folder.iterdir()] == [folder_name()]
+    assert {each.name for each in plain.folder.iterdir()} == {folder_name(), ".gitignore"}
     verify_session(path)
     restore_session(path)
     assert is_whole(path, one) is ("without" not in one["life"])
@@ -643,6 +889,7 @@ def test_a_store_of_the_first_version_comes_home(one: dict[str, Any], tmp_path: 
 @pytest.mark.parametrize("act", ["restore", "compact", "forget"])
 def test_other_commands_on_a_store_of_the_first_version(tmp_path: Path, act: str) -> None:
     """Each works on it where it is, or moves it whole."""
+    in_work_tree(tmp_path)
     path = tmp_path / "s.jsonl"
     path.write_bytes(ORIGINAL)
     run(*COMPRESS, path)
@@ -659,7 +906,8 @@ def test_other_commands_on_a_store_of_the_first_version(tmp_path: Path, act: str
 
 
 def _plain(folder: Path, size: Size) -> Path:
-    """Make a session that went on, with a store where the first version put it."""
+    """Make a session that went on, with a store where the first version put it, which git ignores."""
+    in_work_tree(folder)
     path = _hidden(folder, size)
     move(stores_of(path)[0], plain_in(path))
     return path
@@ -675,6 +923,7 @@ def _hidden(folder: Path, size: Size) -> Path:
 
 def _compacted(folder: Path, _: Size) -> Path:
     """Make one whose store is a journal alone, where the first version put it."""
+    in_work_tree(folder)
     path = write(folder, LONG["pi"](TURNS))
     compact_session(path, FEW)
     (store,) = stores_of(path)
@@ -682,14 +931,6 @@ def _compacted(folder: Path, _: Size) -> Path:
     plain_in(path).journal.write_bytes(store.journal.read_bytes())
     shutil.rmtree(store.folder)
     return path
-
-
-def _in_git(make: Callable[[Path, Size], Path]) -> Callable[[Path, Size], Path]:
-    def made(folder: Path, size: Size) -> Path:
-        subprocess.run(["git", "init", "--quiet", "--template=", folder], check=True)
-        return make(folder, size)
-
-    return made
 
 
 def _only_at(*places: Callable[[Path], Store]) -> Callable[[Path], bool]:
@@ -721,8 +962,7 @@ _BOTH = built(SIZES[0], 2).bytes()
 MOVES = (
     Scene("to our own", _plain, _run, (), _only_at(_own), _BOTH),
     Scene("a journal alone", _compacted, _run, (), _only_at(_own), LONG["pi"](TURNS)),
-    Scene("to our own in git", _in_git(_plain), _run, (), _only_at(_own), _BOTH),
-    Scene("to where git sees it", _in_git(_hidden), _run_that_commits, (), _only_at(plain_in, _own), _BOTH),
+    Scene("to where git sees it", _hidden, _run_that_commits, (), _only_at(plain_in, _own), _BOTH),
 )
 
 
@@ -733,7 +973,7 @@ def _restored(play: Stage, path: Path) -> None:
 
 
 @pytest.mark.parametrize("scene", MOVES, ids=[scene.name for scene in MOVES])
-@pytest.mark.parametrize("then", ["restored", "gone on with"])
+@pytest.mark.parametrize("then", ["restored", "gone on with", "forgotten"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_move_that_is_killed_before_any_call(tmp_path: Path, scene: Scene, then: str, part: int) -> None:
     """The session can be restored at once, and the next run finishes the move: one whole store remains."""
@@ -746,6 +986,9 @@ def test_a_move_that_is_killed_before_any_call(tmp_path: Path, scene: Scene, the
                 if then == "restored":
                     check_old_or_new(play, path)
                     _restored(play, path)
+                elif then == "forgotten":
+                    run("forget", "--yes", path)
+                    assert list(path.parent.rglob("*.new")) == list(path.parent.rglob("*.zst")) == []
                 else:
                     check_it_goes_on(play, path)
             except Exception as error:  # all of them are told at once
