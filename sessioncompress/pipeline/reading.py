@@ -112,11 +112,23 @@ def read_line(raw: bytes, reader: Reader, *, ended: bool = True, entry: Entry | 
 
     Messages of a document are not `ended` by one. `entry` is the line as it was parsed before.
     """
+    if is_bare_end(raw):
+        return _blank(raw)
     entry = entry or jsonl.parse(raw)
     if entry is None:
         return _opaque(raw, reader)
     line = reader.line(raw, entry)
     return line if not ended or raw.endswith(b"\n") else unchangeable(line)
+
+
+def is_bare_end(raw: bytes) -> bool:
+    """Return true for a line that is nothing but its end: a session may have a million of them, all one object."""
+    return len(raw) <= 2 and raw.isspace()  # noqa: PLR2004
+
+
+@lru_cache(maxsize=16)
+def _blank(raw: bytes) -> Line:
+    return Line(Role.BLANK, len(raw), xxh3_64_intdigest(raw))
 
 
 def _opaque(raw: bytes, reader: Reader) -> Line:
@@ -148,10 +160,11 @@ class RewrittenLines(Mapping[int, LineRecord]):
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
-        for number, raw, whole in stream:
-            if whole and (row := row_of(raw, sha256(raw).digest(), self._journal)) is not None:
+        for piece in stream:
+            number, raw, whole = piece
+            if whole and not is_bare_end(raw) and (row := row_of(raw, sha256(raw).digest(), self._journal)) is not None:
                 self.rows[number] = row
-            yield number, raw, whole
+            yield piece
 
     def __getitem__(self, number: int) -> LineRecord:
         return self._placed(self.rows[number])
@@ -213,7 +226,7 @@ def find(session: OpenSession, journal: Journal) -> Found:
     refuse_if_converted(session, journal)
     found, there, marked = RewrittenLines(journal), set[bytes](), False
     for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
-        if not whole:
+        if not whole or is_bare_end(raw):
             continue
         digest = sha256(raw).digest()
         row = row_of(raw, digest, journal)

@@ -71,6 +71,14 @@ def test_a_blank_line_is_blank(raw: bytes) -> None:
     assert [line.role for line in read(raw).lines] == [Role.BLANK]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_million_blank_lines_take_the_memory_of_one(end: bytes) -> None:
+    """An agent that died while it wrote may leave any number."""
+    found = read(end * 1000).lines
+    assert len(found) == 1000
+    assert len({id(line) for line in found}) == 1
+
+
 def test_an_empty_file_has_no_line() -> None:
     """And no size."""
     found = read(b"")
