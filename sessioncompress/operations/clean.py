@@ -25,7 +25,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, git, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import refuse_if_of_another
-from sessioncompress.store.layout import Store, sessions_named, size_of, store_of
+from sessioncompress.store.layout import Store, all_stores, backups_of, sessions_named, size_of, store_of
 from sessioncompress.store.lock import open_session
 
 _AS_IT_WAS = "Its store was not changed."
@@ -204,7 +204,11 @@ def _told(holding: Holding) -> Holding:
     journal = journals.load(holding.store.journal)
     if size_of(holding.store.originals) not in (None, journal.store_size):
         refuse_if_of_another(holding.store, journal)
-    last = text.said_time(journal.runs[-1].at) if journal.runs else None
+    # All its stores would go, and another branch may go on with one of them.
+    there = all_stores(_place(holding.session), backups_of(holding.session, holding.policy))
+    others = [journals.load(each.journal) for each in there if each != holding.store]
+    dates = [text.said_time(each.runs[-1].at) for each in (journal, *others) if each.runs]
+    last = None if None in dates else max(filter(None, dates), default=None)
     return holding._replace(runs=len(journal.runs), last_run=last)
 
 

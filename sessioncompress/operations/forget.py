@@ -28,7 +28,7 @@ from sessioncompress.pipeline.relatives import (
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, packing, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, all_stores, backups_of, drafts, size_of, store_in, store_of
+from sessioncompress.store.layout import Store, backups_of, size_of, store_in, store_of, with_drafts
 from sessioncompress.store.lock import OpenSession, open_session
 
 if TYPE_CHECKING:
@@ -85,7 +85,11 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
 def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
     """Forget a session that is open, and locked unless this is a dry run."""
     journal = _journal(store)
-    stored = _stored(store, journal)
+    # What a branch or another machine brought holds the same secrets.
+    there, torn = with_drafts(session.path, backups_of(session.path, policy))
+    others = [each for each in there if each != store]
+    held = [(each, _journal(each)) for each in others]
+    stored = _stored(store, journal).union(*(_stored(*each) for each in held))
     lost = set(stored)
     refer: tuple[str, ...] = ()
     if stored:
@@ -96,16 +100,10 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: 
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
-    left = _dropped(journal)
+    left = sum(_dropped(each) for each in (journal, *(each for _, each in held)))
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
-    # What a branch or another machine brought holds the same secrets.
-    backups = backups_of(session.path, policy)
-    others = [each for each in all_stores(session.path, backups) if each != store]
-    of_others = sum(_held(each) for each in others)
-    torn = drafts(session.path, backups)
-    size += reading.size_of_names(torn)
-    size += sum(map(reading.size_of_store, others))
+    size += reading.size_of_names(torn) + sum(map(reading.size_of_store, others))
     if not dry_run:
         if journal is not None:
             session.pointers.forget(lambda raw: journal.rewriting(sha256(raw).digest()) is not None)
@@ -113,8 +111,7 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: 
             disk.remove(path)
         for each in (*others, store):
             kept = recover.forget(session, each)
-    stored_in_all, lost_in_all = (of_others + left + number for number in (len(stored), len(lost)))
-    stats = ForgetStats(str(session.path), size, stored_in_all, lost_in_all, left, referring=refer)
+    stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, referring=refer)
     return replace(stats, links_kept=len(kept))
 
 
@@ -130,8 +127,9 @@ def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetS
     store = store_of(path, policy)
     with failing(path, state=""):
         needed = stores.needed_links(path)
-        left = [*drafts(path, backups_of(path, policy)), *(each for each in stores.remains(path) if each not in needed)]
-        others = [each for each in all_stores(path, backups_of(path, policy)) if each != store]
+        there, torn = with_drafts(path, backups_of(path, policy))
+        left = [*torn, *(each for each in stores.remains(path) if each not in needed)]
+        others = [each for each in there if each != store]
         size = sum(map(reading.size_of_store, (store, *others))) + sum(each.lstat().st_size for each in left)
     # Imported here: most sessions are in their places.
     from sessioncompress.operations.packed import way_back

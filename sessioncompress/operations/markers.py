@@ -99,10 +99,10 @@ class _Source:
         swaps = reading.rewritten_among(stream(), self.journal)
         self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.journal, self.where)
 
-    def value(self, row: int) -> tuple[Kind, Any]:
-        """Read the original of a block record. Raises Damaged."""
+    def value(self, row: int) -> tuple[Kind, Any, str]:
+        """Read the original of a block record, and its reference. Raises Damaged."""
         line, block = self.journal.block(row)
-        return block.kind, recorded(self._original(line)[0], block, self.where)
+        return block.kind, recorded(self._original(line)[0], block, self.where), block.ref
 
     def candidates(self, line: Line, key: OurKey) -> _Candidates:
         """Find what a marker in a line may stand for. Raises Damaged."""
@@ -197,16 +197,13 @@ class _Restored:
             if not block.marked:
                 continue
             key = block.digest, block.kind, block.call
-            found = {
-                content: (source, row)
-                for each in reversed(later)
-                for content, (source, row) in each.candidates(line, key).items()
-                if row is None or source.journal.block(row)[1].ref.encode() in raw
-            }
+            found = {content: at for each in reversed(later) for content, at in each.candidates(line, key).items()}
             known = [(source, row) for source, row in found.values() if row is not None]
             if len(known) == 1 and len({digest for digest, _ in found}) == 1:
                 ((source, row),) = known
-                kind, value = source.value(row)
+                kind, value, ref = source.value(row)
+                if ref.encode() not in raw:
+                    raise of_another(source.where)
                 # An image's marker is the text of the part that stands in its place: the whole part comes back.
                 values[block.path[:-1] if kind is Kind.IMAGE else block.path] = value
                 others.add(source)

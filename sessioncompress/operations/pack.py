@@ -271,6 +271,9 @@ def _found_again(pack: Pack, entry: Entry) -> State | None:
         raise InUse("another run has packed it", where=pack.place(entry), state=f"It is in {pack.archive}.")
     if packing.is_as_packed(pack, entry):
         return State.PACKED if recover_packs.reads_back(pack, entry) else State.LEFT
+    if not all(os.path.lexists(pack.root / each.path) for each in entry.members[1:]):
+        # A branch brought it, without the store that is packed.
+        return None
     return State.LEFT if _goes_on(pack, entry) else None
 
 

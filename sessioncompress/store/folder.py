@@ -305,7 +305,9 @@ def _line(name: str) -> bytes:
 
 def _is_for_us(folder: Path) -> bool:
     """Tell whether nothing but ours is hidden there: a backup folder may be one in which other files lie."""
-    return is_ours(folder) or all(name in _OF_OURS or name.endswith(ENDINGS) for name in os.listdir(folder))
+    return is_ours(folder) or all(
+        name in _OF_OURS or is_local(name) or name.endswith(ENDINGS) for name in os.listdir(folder)
+    )
 
 
 def _read(folder: Path, name: str) -> bytes | None:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
@@ -115,36 +115,42 @@ def _knowing_most(session: Path, whole: tuple[Store, ...], _states: object) -> i
     # Imported here: hardly any session has two stores.
     from sessioncompress.core.marker import PREFIX_BYTES
 
-    marked = digests_in(session, PREFIX_BYTES)
-    known = [len(marked.intersection(made_by(each.journal))) for each in whole]
+    known = [wrote(each.journal, session, PREFIX_BYTES) for each in whole]
     return known.index(max(known))
 
 
-def digests_in(session: Path, holding: bytes = b"") -> set[str]:
-    """Collect the SHA-256 of a session's lines and messages that hold some bytes, of each with an LF and without.
+def wrote(journal: Path, session: Path, holding: bytes = b"") -> int:
+    """Count the lines and messages that stand in a session, hold some bytes, and were written by a run of a journal.
 
-    Raises nothing: of what cannot be read there is none.
+    Short ones count for nothing: they may be those of any session. Where a file cannot be read there are none.
     """
+    there = _digests_in(session, holding)
+    return len({there[each] for each in _made_by(journal, there)})
+
+
+def _digests_in(session: Path, holding: bytes) -> dict[str, bytes]:
+    """Map the SHA-256 of a session's lines and messages, with each end that they may have had, to that without one."""
     # Imported here, as above.
     from hashlib import sha256
 
     from sessioncompress.core.jsonl import pieces, pieces_of
     from sessioncompress.store import disk
 
-    found: set[str] = set()
+    found: dict[str, bytes] = {}
     with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
         size = os.fstat(fd).st_size
         # A line that sets messages counts, and so does each of these.
         parts = pieces_of(lambda: disk.reader(fd, 0, size), size)
         for _, raw, whole in chain(parts, pieces(disk.reader(fd, 0, size), size)):
-            if whole and holding in raw:
-                bare = raw.removesuffix(b"\n")
-                found.update(sha256(each).hexdigest() for each in (bare, bare + b"\n"))
+            if whole and len(raw) >= _LEAST and holding in raw:
+                bare = raw.removesuffix(b"\n").removesuffix(b"\r")
+                name = sha256(bare).digest()
+                found |= {sha256(bare + end).hexdigest(): name for end in (b"", b"\n", b"\r\n")}
     return found
 
 
-def made_by(journal: Path) -> set[str]:
-    """Collect the SHA-256 of the lines that runs wrote by what a journal says."""
+def _made_by(journal: Path, there: Container[str]) -> set[str]:
+    """Find the lines that runs wrote by what a journal says, among those that are there, by their SHA-256."""
     # Imported here, as above.
     from sessioncompress.store import disk
 
@@ -155,7 +161,7 @@ def made_by(journal: Path) -> set[str]:
         disk.reader(fd, 0, os.fstat(fd).st_size) as file,
     ):
         for record in iter(lambda: file.readline(LONGEST), b""):
-            found.update(each.decode() for each in _MADE.findall(record))
+            found.update(each for each in map(bytes.decode, _MADE.findall(record)) if each in there)
     return found
 
 
@@ -176,24 +182,20 @@ def _goes_on(store: Store, earlier: Store) -> bool:
 
 def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:
     """List all stores of a session that are there: more than one where a branch or a copy brought another."""
-    return [each for each in _places(session, backup_dir) if holds(each)]
+    return with_drafts(session, backup_dir)[0]
 
 
-def drafts(session: Path, backup_dir: Path | None = None) -> list[Path]:
-    """List what a killed run left of a store that it was copying."""
-    stores = _places(session, backup_dir)
-    named = (draft_of(path) for each in stores for path in (each.originals, each.journal))
-    return [each for each in named if os.path.lexists(each)]
+def with_drafts(session: Path, backup_dir: Path | None = None) -> tuple[list[Store], list[Path]]:
+    """List all stores of a session that are there, and what a killed run left of one that it was copying."""
+    plain = plain_in(session, backup_dir)
+    places = [plain, *(hidden_in(session, name, backup_dir) for name in _locals(plain.folder))]
+    named = (draft_of(path) for each in places for path in (each.originals, each.journal))
+    return [each for each in places if holds(each)], [each for each in named if os.path.lexists(each)]
 
 
 def draft_of(path: Path) -> Path:
     """Name a file of a store while it is copied."""
     return path.with_name(f"{path.name}.new")
-
-
-def _places(session: Path, backup_dir: Path | None) -> list[Store]:
-    plain = plain_in(session, backup_dir)
-    return [plain, *(hidden_in(session, name, backup_dir) for name in _locals(plain.folder))]
 
 
 def plain_in(session: Path, backup_dir: Path | None = None) -> Store:
@@ -412,6 +414,8 @@ def backup_folder(named: str, where: Path) -> Path:
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 _MADE = re.compile(rb'(?:Sha256":|[\[,])"([0-9a-f]{64})"')
 """The SHA-256 of a line that a run wrote, as a journal's records have it, or of something else, but of no original."""
+_LEAST = 64
+"""Bytes. Hardly a line of a session is shorter."""
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 LONGEST = 1 << 20
 """Bytes: no run record is longer."""

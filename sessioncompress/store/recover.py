@@ -24,15 +24,14 @@ from sessioncompress.store.layout import (
     Lengths,
     Store,
     backups_of,
-    digests_in,
     draft_of,
     hidden_in,
     holds,
-    made_by,
     plain_in,
     sessions_named,
     size_of,
     store_of,
+    wrote,
 )
 from sessioncompress.store.lock import Held, OpenSession, held, open_file
 from sessioncompress.store.machine import folder_name
@@ -181,9 +180,10 @@ def brought_home(session: OpenSession, policy: Policy) -> Store:
     if policy.commit_originals:
         due = plain
     elif store != own and holds(store) and in_work_tree(store.folder):
+        folder.refuse_linked(store.journal)
         if folder.is_only_ignored(store):
             due = own if store == plain else store
-        elif made_by(store.journal).isdisjoint(digests_in(session.path)):
+        elif not wrote(store.journal, session.path):
             return own
     if due == store or not holds(store):
         if store == own and _begins(plain, own) and folder.is_only_ignored(plain):

@@ -23,6 +23,7 @@ from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import recover
 from tests.attacks.test_planted_files import at_place
+from tests.attacks.test_stores_of_branches import in_work_tree
 from tests.faults.tools import ENVIRONMENT, run
 from tests.support.runs import fixture
 from tests.unit.store.test_beside import PLACES
@@ -76,6 +77,7 @@ def test_a_store_with_other_names(tmp_path: Path, which: str, place: str) -> Non
 def test_a_store_with_other_names_that_is_due_elsewhere(tmp_path: Path, which: str) -> None:
     """What a run moves is a copy, which has no other name: then the run may write."""
     path = compressed(tmp_path / "a")
+    in_work_tree(path.parent)
     notes = tmp_path / "notes.txt"
     os.link(getattr(at_place(path, "plain"), which), notes)
     before = notes.read_bytes()

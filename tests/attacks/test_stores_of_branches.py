@@ -20,6 +20,7 @@ import pytest
 from msgspec.structs import replace
 from xxhash import xxh3_128_hexdigest
 
+from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
@@ -413,6 +414,74 @@ def test_a_forged_store_never_counts_before_the_hidden_one(tmp_path: Path, name:
     assert mine.read_bytes() == content
 
 
+def test_a_line_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    """With its line end and without."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    marked = [line for line in split(path.read_bytes()) if PREFIX_BYTES in line]
+    names = [sha256(each).hexdigest() for line in marked for each in (line, line.removesuffix(b"\n"))]
+    plain_in(path).journal.write_text("".join(f'{{"isSha256":"{name}"}}\n' for name in names))
+    plain_in(path).originals.touch()
+    assert store_in(path).is_ours
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_a_line_that_any_session_may_have_counts_for_nothing(tmp_path: Path) -> None:
+    """A branch may name that: what is new does not go into its file."""
+    work = Repository(tmp_path / "work")
+    path = work.folder / "s.json"
+    (work.folder / ".gitignore").write_bytes(b"s.json\n")
+    path.write_bytes(fixture("gencode.json"))
+    (work.folder / FOLDER).mkdir()
+    plain_in(path).journal.write_text(
+        "".join(f'{{"isSha256":"{sha256(each).hexdigest()}"}}\n' for each in (b"{\n", b"\n"))
+    )
+    work.git("add", "--force", "--all", FOLDER)
+    work.commit()
+    run(*COMPRESS, path)
+    assert store_in(path).is_ours
+
+
+def test_a_store_that_another_branch_goes_on_with_is_not_old(tmp_path: Path) -> None:
+    """However old the one is that counts here."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    plain, own = plain_in(path), store_in(path)
+    plain.originals.write_bytes(own.originals.read_bytes())
+    plain.journal.write_bytes(own.journal.read_bytes())
+    records = [json.loads(line) for line in split(own.journal.read_bytes())]
+    records[-1]["at"] = "2026-01-01T00:00:00Z"
+    own.journal.write_bytes(sealed(records))
+    assert store_in(path) == own
+    clean = ("clean", "--originals-older-than", "1d", "--yes", path)
+    run(*clean)
+    assert stores_of(path) == [plain, own]
+    plain.journal.write_bytes(own.journal.read_bytes())
+    run(*clean)
+    assert stores_of(path) == []
+
+
+def test_a_backup_folder_in_git(tmp_path: Path) -> None:
+    """A hidden store in it keeps none from being committed, and moves home after another one."""
+    work = Repository(tmp_path / "work")
+    kept = work.folder / "kept"
+    kept.mkdir()
+    paths = [work.folder / f"{name}.jsonl" for name in "ab"]
+    for path in paths:
+        path.write_bytes(HEAD)
+        run(*COMPRESS, "--backup-dir", kept, path)
+    work.commit()
+    assert work.tracked() == {"a.jsonl", "b.jsonl"}
+    for path in paths:
+        grows(path, MORE)
+        run(*COMPRESS, "--backup-dir", kept, "--commit-originals", path)
+    work.commit()
+    assert {Path(name).name for name in work.tracked()} >= {plain_in(each, kept).journal.name for each in paths}
+
+
 @pytest.mark.parametrize("plant", [in_plain_names, in_a_local_folder])
 @pytest.mark.parametrize("of", ["another session", "a copy of it"])
 def test_no_store_that_a_branch_brought_takes_new_originals(
@@ -667,6 +736,33 @@ def test_no_pack_that_a_branch_brought_counts_as_a_copy(tmp_path: Path, place: s
     mine.git("checkout", "--quiet", "main")
     run("unpack", mine.folder)
     assert path.read_bytes() == PACKED
+
+
+def test_a_packed_store_stays_where_a_branch_brought_its_session(tmp_path: Path) -> None:
+    """That is none that came back: the store would be nowhere."""
+    mine = Repository(tmp_path / "mine")
+    path = mine.folder / "s.jsonl"
+    path.write_bytes(HEAD)
+    mine.commit()
+    mine.git("checkout", "--quiet", "-b", "longer")
+    grows(path, MORE)
+    mine.commit()
+    mine.git("checkout", "--quiet", "main")
+    run(*COMPRESS, path)
+    mine.commit()
+    run("pack", path)
+    mine.git("checkout", "--quiet", "--force", "longer")
+    run("pack", mine.folder)
+    mine.git("checkout", "--quiet", "--force", "main")
+    path.unlink()
+    run("unpack", mine.folder)
+    for _ in range(2):
+        if store_in(path).journal.exists():
+            break
+        path.unlink()
+        run("unpack", mine.folder)
+    run("restore", path)
+    assert path.read_bytes() == HEAD
 
 
 def test_no_pack_that_a_branch_brought_is_merged(tmp_path: Path) -> None:
