@@ -60,7 +60,7 @@ def policy_for(remote: Remote, policies: Policies) -> Policy:
     if given := [name for name, value in asked.items() if value]:
         what = f"{given[0]} can't be used with sessions in object stores"
         raise UsageError(what, where=remote.url, state=NOTHING, remedy="Leave it out, or work on a local copy.")
-    # Next to an object the store lies where a committed one does: every machine must find it.
+    # A store in a bucket has the name of a committed one, since every machine must find it.
     return replace(policy, commit_originals=True)
 
 

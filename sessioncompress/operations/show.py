@@ -61,7 +61,7 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
 
 
 def is_made_here(journal: Path) -> bool:
-    """Tell whether this user made a store on this machine: nobody else can have planted that."""
+    """Return true if this user made a store on this machine: nobody else can have planted it."""
     return journal.parent.name == folder_name()
 
 
@@ -148,7 +148,7 @@ class Shown(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is from a store that this user made on this machine, which nobody else can have planted."""
+        """True if it is from a store that this user made on this machine."""
         return is_made_here(self.journal)
 
 
@@ -244,11 +244,10 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
             yield [each.store.journal for each in relatives_of(session, policy)]
         return
     others: list[list[Path]] = []
-    mine = folder_name()
     for folder in [path] if path is not None else _around(policy):
         found: dict[bool, list[Path]] = {True: [], False: []}
         for journal in journals_in(folder):
-            found[journal.parent.name == mine].append(journal)
+            found[is_made_here(journal)].append(journal)
         yield found[True]
         others.append(found[False])
     # A branch, a clone or another machine may have brought these.

@@ -237,9 +237,9 @@ def find(session: OpenSession, journal: Journal) -> Found:
             there.add(journal.original_of(newest))
         else:
             marked = marked or PREFIX_BYTES in raw
-    # What a restore took back counts again where somebody put the rewritten session back.
     if not there and journal.counts[0]:
         _refuse_if_unknown(session, journal)
+    # What a restore took back counts again where somebody put the rewritten session back.
     missing = journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
     return Found(found, missing, marked)
 

@@ -59,7 +59,7 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
 
 
 def make_ours(folder: Path, shown: Sequence[str] = (), created: Sequence[str] = ()) -> None:
-    """Make a folder of ours, or a backup folder, and above one of hidden stores that in which it lies: see above."""
+    """Make our folder or a backup folder, and for hidden stores its parent first; see create_in_folder()."""
     for each in (folder.parent, folder) if is_local(folder.name) else (folder,):
         _make(each)
         if shown:
@@ -68,7 +68,7 @@ def make_ours(folder: Path, shown: Sequence[str] = (), created: Sequence[str] = 
 
 
 def _make(folder: Path) -> None:
-    """Make a folder that, where it is ours, no link stands for, and that lets nobody else in."""
+    """Make a folder. Ours must not be a link, and is private."""
     if is_ours(folder):
         refuse_linked_folder(folder)
     disk.make_folder(folder)

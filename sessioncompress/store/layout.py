@@ -50,17 +50,17 @@ class Store(NamedTuple):
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it is where no store that git brings can be."""
+        """True if it is in a local-* folder, which git does not see."""
         return self.journal.name.endswith(HISTORY)
 
     @property
     def is_beside(self) -> bool:
-        """Whether it is beside the session, not in a backup folder."""
+        """True if it is next to the session, not in a backup folder."""
         return self.work in (self.folder, self.folder.parent)
 
     @property
     def is_ours(self) -> bool:
-        """Whether this user made it on this machine."""
+        """True if this user made it on this machine."""
         return self.folder.name == folder_name()
 
 
@@ -115,20 +115,20 @@ def _knowing_most(session: Path, whole: tuple[Store, ...], _states: object) -> i
     # Imported here: hardly any session has two stores.
     from sessioncompress.core.marker import PREFIX_BYTES
 
-    known = [wrote(each.journal, session, PREFIX_BYTES) for each in whole]
+    there = _digests_in(session, PREFIX_BYTES)
+    known = [len({there[each] for each in _made_by(store.journal, there)}) for store in whole]
     return known.index(max(known))
 
 
-def wrote(journal: Path, session: Path, holding: bytes = b"") -> int:
-    """Count the lines and messages that stand in a session, hold some bytes, and were written by a run of a journal.
+def wrote(journal: Path, session: Path) -> bool:
+    """Return true if a run of a journal wrote any line or message of a session.
 
-    Short ones count for nothing: they may be those of any session. Where a file cannot be read there are none.
+    Short ones count for nothing: any session may have them. Where a file cannot be read there are none.
     """
-    there = _digests_in(session, holding)
-    return len({there[each] for each in _made_by(journal, there)})
+    return bool(_made_by(journal, _digests_in(session)))
 
 
-def _digests_in(session: Path, holding: bytes) -> dict[str, bytes]:
+def _digests_in(session: Path, holding: bytes = b"") -> dict[str, bytes]:
     """Map the SHA-256 of a session's lines and messages, with each end that they may have had, to that without one."""
     # Imported here, as above.
     from hashlib import sha256
