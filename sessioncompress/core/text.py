@@ -181,6 +181,15 @@ def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
     return f"the rewritten {which} changed since by another program, and {'stays' if one else 'stay'}{shown}"
 
 
+def elsewhere(lines: Mapping[str, int]) -> str:
+    """Write which other stores know lines that the one in use does not; nothing where there are none."""
+    return "; ".join(
+        f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(journal)}: if you trust "
+        "that one, move the two files of the store in use away, and restore again"
+        for journal, number in lines.items()
+    )
+
+
 def not_there(number: int) -> str:
     """Write that a session holds less than its store knows; nothing where nothing is missing."""
     lines = counted(number, "line that its store knows is", "lines that its store knows are")

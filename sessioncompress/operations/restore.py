@@ -22,7 +22,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, store_of
+from sessioncompress.store.layout import Store, backups_of, known_elsewhere, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
@@ -239,6 +239,7 @@ class _Exactly(Restoring):
             f"{stay}: a run cut the ids of calls in both" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
             before.told if before.altered else "",
+            self._elsewhere() if runs is None else "",
         )
         if inexact:
             # The runs stay in place, for what could not be undone of them.
@@ -276,6 +277,10 @@ class _Exactly(Restoring):
             return None
         back = {self.journal.run_of(row) for row in found.rows.values()}.difference(self.journal.standing.numbers)
         return [self.journal.runs[each].id for each in sorted(back) if self.journal.runs[each].id][:_MOST_NAMED] or None
+
+    def _elsewhere(self) -> str:
+        known = known_elsewhere(self.session.path, self.store, backups_of(self.session.path, self.policy))
+        return text.elsewhere({str(journal): number for journal, number in known.items()})
 
     def _markers(self, since: Since) -> str:
         """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +28,7 @@ from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, store_of
+from sessioncompress.store.layout import Store, backups_of, known_elsewhere, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -199,7 +199,8 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     `open_to_others`: other users may read the store. `foreign_files` are named like late links, but were not made by
     this user's runs on this machine, and are ignored. `not_understood_at` are the lines that are not understood, by
     their numbers, counted from 1. `changed` are rewritten lines that another program changed since. `was_changed`: the
-    session no longer begins with what its last run left.
+    session no longer begins with what its last run left. `elsewhere` counts, by the journals of its other stores, the
+    lines that only those know.
     """
 
     path: str
@@ -218,6 +219,7 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     not_understood_at: tuple[int, ...] = ()
     changed: tuple[ChangedLine, ...] = ()
     was_changed: bool = False
+    elsewhere: Mapping[str, int] = {}
 
 
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
@@ -252,6 +254,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
+        elsewhere = known_elsewhere(session.path, store, backups_of(session.path, policy))
         return VerifyStats(
             str(session.path),
             found,
@@ -269,6 +272,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             not_understood_at=tuple(number + 1 for number in opaque),
             changed=since.changed,
             was_changed=since.was_changed,
+            elsewhere={str(path): number for path, number in elsewhere.items()},
         )
 
 

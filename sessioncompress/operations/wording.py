@@ -14,6 +14,7 @@ from sessioncompress.core.text import (
     CHANGED_SINCE,
     changed_lines,
     counted,
+    elsewhere,
     file_line,
     files_line,
     kb,
@@ -307,6 +308,7 @@ def noticed(stats: VerifyStats) -> list[str]:
     if stats.was_changed and not (changed or stats.lines_not_there):
         changed = CHANGED_SINCE
     notes = [changed, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
+    notes.append(elsewhere(stats.elsewhere))
     if stats.open_to_others:
         notes.append("its store is readable by other users; the next run that writes there fixes that")
     if stats.foreign_files:

@@ -99,8 +99,8 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
 def _best(session: Path, whole: Sequence[Store]) -> Store:
     """Choose the store that knows most of a session's lines with a marker; of equals the first.
 
-    A branch brings its own session, with its own store. But a stranger's journal may name any line that he knows: of
-    the lines that this user's runs marked it names no more than theirs.
+    A branch brings its own session, with its own store. But a stranger's journal may name any line that he knows, and
+    any state: of what this user's runs left, or marked, it knows no more than theirs.
     """
     try:
         found = [path.stat() for path in (session, *(each.journal for each in whole))]
@@ -116,8 +116,37 @@ def _knowing_most(session: Path, whole: tuple[Store, ...], _states: object) -> i
     from sessioncompress.core.marker import PREFIX_BYTES
 
     there = _digests_in(session, PREFIX_BYTES)
-    known = [len({there[each] for each in _made_by(store.journal, there)}) for store in whole]
-    return known.index(max(known))
+    left = [_left(store.journal, session) for store in whole]
+    known = []
+    for store, size in zip(whole, left, strict=True):
+        # Of what a run left it knew each line with a marker, one that only quotes it, too.
+        names = {there[each] for each in _made_by(store.journal, there)}
+        known.append(len(names.union(_digests_in(session, PREFIX_BYTES, size).values())))
+    # Where no line has a marker, as after a restore, only the states tell.
+    return known.index(max(known)) if any(known) else next((at for at, size in enumerate(left) if size), 0)
+
+
+def _left(journal: Path, session: Path) -> int:
+    """Find out how many bytes a session begins with that a run of a journal left; 0 where none did."""
+    # Imported here, as above.
+    from xxhash import xxh3_128
+
+    from sessioncompress.store import disk
+
+    noted: dict[int, set[bytes]] = {}
+    for record in _records_of(journal):
+        if found := _STATE.search(record):
+            noted.setdefault(int(found[1]), set()).add(found[2])
+    seen, position, longest = xxh3_128(), 0, 0
+    with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
+        for size in sorted(each for each in noted if each <= os.fstat(fd).st_size):
+            with disk.reader(fd, position, size) as file:
+                while piece := file.read(disk.BUFFER):
+                    seen.update(piece)
+            position = size
+            if seen.hexdigest().encode() in noted[size]:
+                longest = size
+    return longest
 
 
 def wrote(journal: Path, session: Path) -> bool:
@@ -128,8 +157,20 @@ def wrote(journal: Path, session: Path) -> bool:
     return bool(_made_by(journal, _digests_in(session)))
 
 
-def _digests_in(session: Path, holding: bytes = b"") -> dict[str, bytes]:
-    """Map the SHA-256 of a session's lines and messages, with each end that they may have had, to that without one."""
+def known_elsewhere(session: Path, store: Store, backup_dir: Path | None = None) -> dict[Path, int]:
+    """Count the lines of a session that runs of its other stores made, and none of this one: by the journals."""
+    others = [each for each in all_stores(session, backup_dir) if each != store]
+    there = _digests_in(session) if others else {}
+    ours = {there[each] for each in _made_by(store.journal, there)} if others else set()
+    made = {each.journal: {there[name] for name in _made_by(each.journal, there)} - ours for each in others}
+    return {journal: len(lines) for journal, lines in made.items() if lines}
+
+
+def _digests_in(session: Path, holding: bytes = b"", end: int | None = None) -> dict[str, bytes]:
+    """Map the SHA-256 of the lines and messages of a session, or of its first bytes, to that without a line end.
+
+    Each is there with each end that it may have had.
+    """
     # Imported here, as above.
     from hashlib import sha256
 
@@ -138,7 +179,7 @@ def _digests_in(session: Path, holding: bytes = b"") -> dict[str, bytes]:
 
     found: dict[str, bytes] = {}
     with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
-        size = os.fstat(fd).st_size
+        size = os.fstat(fd).st_size if end is None else end
         # A line that sets messages counts, and so does each of these.
         parts = pieces_of(lambda: disk.reader(fd, 0, size), size)
         for _, raw, whole in chain(parts, pieces(disk.reader(fd, 0, size), size)):
@@ -151,18 +192,22 @@ def _digests_in(session: Path, holding: bytes = b"") -> dict[str, bytes]:
 
 def _made_by(journal: Path, there: Container[str]) -> set[str]:
     """Find the lines that runs wrote by what a journal says, among those that are there, by their SHA-256."""
+    found: set[str] = set()
+    for record in _records_of(journal):
+        found.update(each for each in map(bytes.decode, _MADE.findall(record)) if each in there)
+    return found
+
+
+def _records_of(journal: Path) -> Iterator[bytes]:
     # Imported here, as above.
     from sessioncompress.store import disk
 
-    found: set[str] = set()
     with (
         suppress(OSError),
         disk.closing(os.open(journal, _READING)) as fd,
         disk.reader(fd, 0, os.fstat(fd).st_size) as file,
     ):
-        for record in iter(lambda: file.readline(LONGEST), b""):
-            found.update(each for each in map(bytes.decode, _MADE.findall(record)) if each in there)
-    return found
+        yield from iter(lambda: file.readline(LONGEST), b"")
 
 
 def _goes_on(store: Store, earlier: Store) -> bool:
@@ -414,6 +459,8 @@ def backup_folder(named: str, where: Path) -> Path:
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 _MADE = re.compile(rb'(?:Sha256":|[\[,])"([0-9a-f]{64})"')
 """The SHA-256 of a line that a run wrote, as a journal's records have it, or of something else, but of no original."""
+_STATE = re.compile(rb'"compressedSize":([0-9]{1,15}),.*"compressedXxh3":"([0-9a-f]{32})"')
+"""The size of what a run left, in bytes, and its XXH3, as a run's record has them."""
 _LEAST = 64
 """Bytes. Hardly a line of a session is shorter."""
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -444,6 +444,94 @@ def test_a_line_that_any_session_may_have_counts_for_nothing(tmp_path: Path) -> 
     assert store_in(path).is_ours
 
 
+def test_a_branch_whose_session_has_no_marker_is_read_with_its_store(tmp_path: Path) -> None:
+    """The hidden store went on with another state after its copy; only what the runs left tells."""
+    mine = Repository(tmp_path / "mine")
+    path = mine.folder / "s.jsonl"
+    path.write_bytes(HEAD)
+    run("compress", "--force", path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "-b", "ci")
+    grows(path, MORE)
+    run("compact", "--keep-tokens", "200", "--drop-dead", "--commit-originals", path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "main")
+    run("restore", path)
+    mine.git("commit", "--quiet", "--all", "--message", "restored")
+    mine.git("checkout", "--quiet", "ci")
+    assert PREFIX_BYTES not in path.read_bytes()
+    run("verify", path)
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_a_branch_on_which_all_was_restored_is_gone_on_with_in_its_store(tmp_path: Path) -> None:
+    """Meanwhile the hidden store went on with another branch."""
+    mine = Repository(tmp_path / "mine")
+    path = mine.folder / "s.jsonl"
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "-b", "ci")
+    run(*COMPRESS, "--commit-originals", path)
+    run("restore", path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "main")
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    mine.git("commit", "--quiet", "--all", "--message", "next")
+    mine.git("checkout", "--quiet", "ci")
+    assert path.read_bytes() == HEAD
+    run(*COMPRESS, "--commit-originals", path)
+    mine.commit()
+    mine.git("clone", "--quiet", "--branch", "ci", mine.folder, tmp_path / "clone")
+    run("restore", tmp_path / "clone" / "s.jsonl")
+    assert (tmp_path / "clone" / "s.jsonl").read_bytes() == HEAD
+
+
+def test_what_only_another_store_knows_is_told(tmp_path: Path) -> None:
+    """Of thinking that was taken out no marker tells. Once the store in use is away, the other one gives it back."""
+    mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
+    bare = {"toolCallMaxBytes": 100_000_000, "toolResultMaxBytes": 100_000_000, "eliminateRedundancy": False}
+    bare |= {"minSavedKB": 0, "sizeThresholdKB": 0, "turnThresholdBeforeCompress": 0}
+    lines = [line for line in LINES if b'"type":"image"' not in line]
+    for path, content in ((mine, b"".join(lines[:70])), (theirs, b"".join(lines))):
+        path.parent.mkdir()
+        (path.parent / "compression.json").write_text(json.dumps({"session": bare}))
+        path.write_bytes(content)
+        run("compress", "--force", path)
+    merged = mine.read_bytes() + b"".join(split(theirs.read_bytes())[70:])
+    assert PREFIX_BYTES not in merged
+    mine.write_bytes(merged)
+    made, plain = store_in(theirs), plain_in(mine)
+    plain.originals.write_bytes(made.originals.read_bytes())
+    plain.journal.write_bytes(made.journal.read_bytes())
+    assert f"known only to its other store, {plain.journal}" in invoke("verify", mine).output
+    restored = invoke("restore", mine)
+    assert restored.exit_code == 5
+    assert f"known only to its other store, {plain.journal}" in restored.output
+    for each in (store_in(mine).originals, store_in(mine).journal):
+        each.rename(tmp_path / each.name)
+    run("restore", mine)
+    assert mine.read_bytes() == b"".join(lines)
+
+
+def test_a_stranger_s_store_that_names_a_quoted_marker_never_counts_before_the_hidden_one(tmp_path: Path) -> None:
+    """No run wrote that line: of what its last run left the hidden store knows it, too. The other one is told of."""
+    path = tmp_path / "s.jsonl"
+    quote = json.loads(LINES[1]) | {"note": f"what is {PREFIX_BYTES.decode()} 58 lines]] ?"}
+    original = b"".join([LINES[0], json.dumps(quote).encode() + b"\n", *LINES[2:]])
+    path.write_bytes(original)
+    run(*COMPRESS, path)
+    marked = [line for line in split(path.read_bytes()) if PREFIX_BYTES in line]
+    plain_in(path).journal.write_text("".join(f'{{"isSha256":"{sha256(line).hexdigest()}"}}\n' for line in marked))
+    plain_in(path).originals.touch()
+    restored = invoke("restore", path)
+    assert path.read_bytes() == original
+    assert restored.exit_code == 5
+    assert f"1 line is known only to its other store, {plain_in(path).journal}" in restored.output
+
+
 def test_a_store_that_another_branch_goes_on_with_is_not_old(tmp_path: Path) -> None:
     """However old the one is that counts here."""
     path = tmp_path / "s.jsonl"

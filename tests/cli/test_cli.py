@@ -1722,6 +1722,7 @@ def test_verify_as_json(compressed: Path) -> None:
         "notUnderstoodAt",
         "changed",
         "wasChanged",
+        "elsewhere",
     }
 
 
