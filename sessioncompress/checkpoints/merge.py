@@ -11,8 +11,8 @@ from sessioncompress.checkpoints.excerpts import IN_COMMANDS
 from sessioncompress.checkpoints.paths import AT_ROOT, HERE, joined
 from sessioncompress.checkpoints.quote import clean, code, decoded, left_out_before
 from sessioncompress.checkpoints.story import BELOW
+from sessioncompress.core.marker import HEAD
 
-HEAD = "[Extracted by sessioncompress from "
 _COUNTS = re.compile(r"([0-9]{1,12}) (?:entr(?:y|ies)|messages?) of this session, ([0-9]{1,12}) of the user")
 _ROOT, _ROOT_ENDS = " Paths are below ", "; those with ./ are of the working folder.]"
 _NUMBERED = re.compile(r"(?:([0-9]{1,9})\.|-) > ")

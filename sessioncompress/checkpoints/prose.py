@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.checkpoints.paths import HERE, below
 from sessioncompress.checkpoints.quote import clean, excerpt, quoted
 from sessioncompress.core import marker
@@ -47,7 +46,7 @@ def why_not(text: str, most: int) -> str:
         return "the answer is empty"
     if len(text) > most:
         return f"the answer has {len(text):,} characters, and at most {most:,} fit"
-    if marker.PREFIX.rstrip() in text or HEAD in text:
+    if marker.PREFIX.rstrip() in text or marker.HEAD in text:
         return "the answer has what only sessioncompress writes"
     if _CLOSES.search(text):
         return "the answer has a closing tag of what it is to stand in"

@@ -245,7 +245,7 @@ def pre_commit(
         click.echo(printable(f"{path}: its originals are hidden from git in {stores.pop(path).folder}"))
     due = 1 in codes or bool(hidden)
     # Also those of sessions that this run skipped: what an earlier run wrote may not have been staged.
-    staged = stage(stores, dry_run=check)
+    staged = stage({path: store for path, store in stores.items() if not store.is_hidden}, dry_run=check)
     for name in staged:
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
 

@@ -202,8 +202,7 @@ def _tell_of_stores(
     chosen: Chosen, found: list[Found], restored: list[RestoreStats], policies: Policies, backup_dir: Path | None
 ) -> None:
     """Tell how many stores may be a stranger's, what those take that gave all bytes back, how to delete no others."""
-    stores = [store_at(path, policies.of(path)) for path in (Path(each.path) for each in restored)]
-    if number := sum(not each.is_ours for each in stores):
+    if number := sum(each.made_elsewhere for each in restored):
         made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
         echo_wrapped(f"{made}: trust what came back as you trust that", err=True)
     whole = [each for each in restored if _has_all_back(Path(each.path), policies)]

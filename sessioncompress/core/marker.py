@@ -16,6 +16,8 @@ import re
 
 PREFIX = "[[sessioncompress: "
 PREFIX_BYTES = PREFIX.encode()
+HEAD = "[Extracted by sessioncompress from "
+"""Begins a summary of ours, or stands near its beginning."""
 ARGUMENT_END = "; the tool received all of it; do not copy this line"
 
 INDEX = "in it: "

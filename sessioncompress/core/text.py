@@ -181,11 +181,11 @@ def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
     return f"the rewritten {which} changed since by another program, and {'stays' if one else 'stay'}{shown}"
 
 
-def elsewhere(lines: Mapping[str, int]) -> str:
+def elsewhere(lines: Mapping[Any, int]) -> str:
     """Write which other stores know lines that the one in use does not; nothing where there are none."""
     return "; ".join(
-        f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(journal)}: if you trust "
-        "that one, move the two files of the store in use away, and restore again"
+        f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}: if you "
+        "trust that one, 'restore --from-markers' asks it, too"
         for journal, number in lines.items()
     )
 

@@ -13,11 +13,11 @@ from shlex import quote
 from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO
 
-from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.documents import undo_of, undone
 from sessioncompress.core.jsonl import LINE_CAP, Piece
+from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import CannotSplice, cuts_of, splice
 from sessioncompress.core.text import counted

@@ -29,7 +29,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import damage
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, size_of, store_of
+from sessioncompress.store.layout import Store, all_stores, backups_of, size_of, store_of
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -294,7 +294,8 @@ def by_markers(
         since = _since(session, store, journal, form_name)
     ours = since.rewritten
     marked = unknown_to(strangers_of(session, journal, form_name), journal) if first is own else []
-    asked, family, failed = [first], list[Relative](), list[errors.Damaged]()
+    asked = [first, *(_in_other_stores(own, policy) if first is own else ())]
+    family, failed = list[Relative](), list[errors.Damaged]()
     has_family = first is own
     while True:
         with ExitStack() as opened:
@@ -325,7 +326,11 @@ def by_markers(
             is_exact = not (stays or inexact)
             if back.lines:
                 given = [(counted(number, "line", "lines"), each.of) for each, number in back.given.items()]
-                told = [f"{lines} from the originals of {of.session}" for lines, of in given if of in family]
+                told = [
+                    f"{lines} from the originals of {of.session if of in family else of.store.journal}"
+                    for lines, of in given
+                    if of is not first
+                ]
                 reason = joined(*told, stays, inexact, rest)
                 yield Back(back.written(), len(back.lines), reason, is_exact, back.forms(ours, journal))
                 return
@@ -337,6 +342,15 @@ def by_markers(
             nothing = nothing if back.sources else text.NONE_STORED
             yield Back((), 0, joined(nothing, since.told, stays, rest), is_exact)
             return
+
+
+def _in_other_stores(own: Relative, policy: Policy) -> Iterator[Relative]:
+    """Find what other stores of a session have, which a branch or a copy brought, or which it left."""
+    for store in all_stores(own.session, backups_of(own.session, policy)):
+        # One that cannot be read keeps this one from nothing.
+        with suppress(errors.SessionCompressError):
+            if store != own.store:
+                yield Relative(own.session, store, journals.load(store.journal))
 
 
 def _named(originals: Path, policy: Policy) -> Relative:

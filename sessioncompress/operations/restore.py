@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, backups_of, known_elsewhere, store_of
+from sessioncompress.store.layout import OtherStores, Store, backups_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
@@ -37,6 +38,7 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
 
     `run` is the run that was to be undone, if only one was. `changed` are the rewritten lines that another program
     changed since, which stay as they are. `exact` is false where rewritten lines stay that are not their originals.
+    `made_elsewhere`: this user did not make the store on this machine.
     """
 
     path: str
@@ -50,6 +52,7 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
     store_size: int = 0
     changed: tuple[ChangedLine, ...] = ()
     exact: bool = True
+    made_elsewhere: bool = False
 
     @property
     def is_restored(self) -> bool:
@@ -190,7 +193,9 @@ class Restoring:
     def stats(self, status: Status, reason: str) -> RestoreStats:
         """Tell of the session as it is."""
         size, store = self.session.size, reading.size_of_store(self.store)
-        return RestoreStats(str(self.session.path), status, reason, self.run, size, size, store_size=store)
+        made_elsewhere = bool(self.journal.runs) and not self.store.is_ours
+        path = str(self.session.path)
+        return RestoreStats(path, status, reason, self.run, size, size, store_size=store, made_elsewhere=made_elsewhere)
 
 
 class _Exactly(Restoring):
@@ -200,17 +205,10 @@ class _Exactly(Restoring):
         """Undo the run that was asked for, or all."""
         session, journal, originals = self.session, self.journal, self.store.originals
         if not journal.runs:
-            reading.refuse_unless_session(session, self.form)
-            relatives.refuse_if_marked(session, self.store, self.policy, self.form)
-            refuse_if_compacted(session, self.store, journal, self.form)
-            return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
+            return self._never_compressed()
         runs = journal.standing.named(self.run) if self.run else None
         if runs is not None and not runs:
-            dead = journal.standing.dead
-            known = any(each.id == self.run for number, each in enumerate(journal.runs) if number not in dead)
-            why = f"the run {self.run} {'was undone already' if known else 'did not change it'}"
-            is_back = _put_back(session, journal) if known else ""
-            return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' gives all back" if is_back else ""))
+            return self._without_the_run()
         taking: Sequence[CheckpointRecord] = journal.checkpoints if runs is None else journal.checkpoints_of(runs)
         if self.command is Command.RESTORE_LINES:
             taking = ()
@@ -239,7 +237,6 @@ class _Exactly(Restoring):
             f"{stay}: a run cut the ids of calls in both" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
             before.told if before.altered else "",
-            self._elsewhere() if runs is None else "",
         )
         if inexact:
             # The runs stay in place, for what could not be undone of them.
@@ -251,20 +248,46 @@ class _Exactly(Restoring):
         copied = before.told if before.copied and not before.altered else ""
         markers = self._markers(since)
         said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
+        others = OtherStores(session.path, self.store, backups_of(session.path, self.policy))
         if not swaps and not before.taken:
             none = text.ALREADY_BUT if markers or copied else text.ALREADY
             none = "nothing more can be restored" if inexact else none
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
-            stats = self.stats(Status.UNCHANGED, joined(none, said))
-            return replace(stats, changed=since.changed, exact=not inexact)
-        with OriginalsReader(originals) as reader, self.rewriting() as sink:
+            if others.journals:
+                deque(self._lines(before, swaps, others), maxlen=0)
+            done = self.stats(Status.UNCHANGED, none)
+        else:
+            with self.rewriting() as sink:
+                for line in self._lines(before, swaps, others):
+                    sink.write(line)
+                undoes = self._undoes(runs, found, is_exact=not inexact)
+                done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
+        # All that these runs did may be undone, and what one of another store did be left.
+        elsewhere = text.elsewhere(others.known()) if runs is None else ""
+        is_exact = not (inexact or elsewhere)
+        return replace(done, reason=joined(done.reason, elsewhere, said), changed=since.changed, exact=is_exact)
+
+    def _never_compressed(self) -> RestoreStats:
+        reading.refuse_unless_session(self.session, self.form)
+        relatives.refuse_if_marked(self.session, self.store, self.policy, self.form)
+        refuse_if_compacted(self.session, self.store, self.journal, self.form)
+        return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
+
+    def _without_the_run(self) -> RestoreStats:
+        journal, dead = self.journal, self.journal.standing.dead
+        known = any(each.id == self.run for number, each in enumerate(journal.runs) if number not in dead)
+        why = f"the run {self.run} {'was undone already' if known else 'did not change it'}"
+        is_back = _put_back(self.session, journal) if known else ""
+        return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' gives all back" if is_back else ""))
+
+    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores) -> Iterator[bytes]:
+        """Yield the lines of the restored session."""
+        with OriginalsReader(self.store.originals) as reader:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
-                sink.write(original_of(raw, record, reader, journal, self.store.journal) if record else raw)
-            done = self.commit(
-                sink, len(swaps), undoes=self._undoes(runs, found, is_exact=not inexact), taken=before.ended()
-            )
-        return replace(done, reason=said, changed=since.changed, exact=not inexact)
+                line = original_of(raw, record, reader, self.journal, self.store.journal) if record else raw
+                others.note(line)
+                yield line
 
     def _undoes(self, runs: frozenset[int] | None, found: RewrittenLines, *, is_exact: bool) -> Sequence[str] | None:
         """Name the runs that the record is to name as undone; None for all of them.
@@ -277,10 +300,6 @@ class _Exactly(Restoring):
             return None
         back = {self.journal.run_of(row) for row in found.rows.values()}.difference(self.journal.standing.numbers)
         return [self.journal.runs[each].id for each in sorted(back) if self.journal.runs[each].id][:_MOST_NAMED] or None
-
-    def _elsewhere(self) -> str:
-        known = known_elsewhere(self.session.path, self.store, backups_of(self.session.path, self.policy))
-        return text.elsewhere({str(journal): number for journal, number in known.items()})
 
     def _markers(self, since: Since) -> str:
         """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""

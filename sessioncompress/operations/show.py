@@ -31,7 +31,9 @@ from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import (
+    all_stores,
     backup_folder,
+    backups_of,
     is_own,
     journals_in,
     originals_of,
@@ -239,7 +241,9 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     if path is not None and not is_folder(path):
-        yield [store_at(path.absolute(), policy).journal]
+        whole = path.absolute()
+        stores = dict.fromkeys((store_at(whole, policy), *all_stores(whole, backups_of(whole, policy))))
+        yield from ([each.journal] for each in sorted(stores, key=lambda each: not each.is_ours))
         with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
             yield [each.store.journal for each in relatives_of(session, policy)]
         return

@@ -28,7 +28,7 @@ from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, backups_of, known_elsewhere, store_of
+from sessioncompress.store.layout import OtherStores, Store, backups_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -254,7 +254,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
-        elsewhere = known_elsewhere(session.path, store, backups_of(session.path, policy))
+        others = OtherStores(session.path, store, backups_of(session.path, policy))
+        for _, raw, _ in pieces_of(session.reader, session.size) if others.journals else ():
+            others.note(raw)
         return VerifyStats(
             str(session.path),
             found,
@@ -272,7 +274,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             not_understood_at=tuple(number + 1 for number in opaque),
             changed=since.changed,
             was_changed=since.was_changed,
-            elsewhere={str(path): number for path, number in elsewhere.items()},
+            elsewhere={str(path): number for path, number in others.known().items()},
         )
 
 

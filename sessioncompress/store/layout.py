@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
@@ -75,8 +75,7 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     """Find the store of a session beside it, or in a backup folder that sessions of many folders share.
 
     It is in this user's folder, or else where git may have brought it, or else in the folder of another machine or
-    user, as after a copy of all. Of several that are whole, the committed one counts where it goes on from the hidden
-    one, or else the one that knows most of the session: see _best(). Where there is none, name the one that a run
+    user, as after a copy of all. Of several that are whole, see _chosen(). Where there is none, name the one that a run
     begins, `shown` to git or not.
     """
     plain = plain_in(session, backup_dir)
@@ -93,60 +92,74 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
         return whole[0]
     if plain in whole and _goes_on(plain, whole[0]):
         return plain
-    return _best(session, whole)
-
-
-def _best(session: Path, whole: Sequence[Store]) -> Store:
-    """Choose the store that knows most of a session's lines with a marker; of equals the first.
-
-    A branch brings its own session, with its own store. But a stranger's journal may name any line that he knows, and
-    any state: of what this user's runs left, or marked, it knows no more than theirs.
-    """
     try:
-        found = [path.stat() for path in (session, *(each.journal for each in whole))]
+        looked = [path.stat() for path in (session, *(each.journal for each in whole))]
     except OSError:
         return whole[0]
-    states = tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
-    return whole[_knowing_most(session, tuple(whole), states)]
+    states = tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in looked)
+    return whole[_chosen(session, tuple(whole), states)]
 
 
 @lru_cache(maxsize=16)
-def _knowing_most(session: Path, whole: tuple[Store, ...], _states: object) -> int:
-    # Imported here: hardly any session has two stores.
-    from sessioncompress.core.marker import PREFIX_BYTES
+def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
+    """Choose among the stores of a session the one that knows most of it; of equals the first.
 
-    there = _digests_in(session, PREFIX_BYTES)
+    A branch brings its own session, with its own store. If that began with this user's first run, as a copy does, the
+    one counts of which a run left the longest beginning of the session. A stranger's journal may name any line that he
+    knows, and any state: it counts where it knows more lines of ours in the session, or where no store knows one.
+    """
+    begun = [next((each for each in _records_of(store.journal) if each.startswith(_RUN)), b"") for store in whole]
     left = [_left(store.journal, session) for store in whole]
-    known = []
-    for store, size in zip(whole, left, strict=True):
+    kin = [at for at, run in enumerate(begun) if run == begun[0] != b""] or [0]
+    # A list is in the order of the stores, and max() takes the first.
+    best = max(kin, key=left.__getitem__)
+    others = [at for at in range(len(whole)) if at not in kin]
+    asked = [best, *others] if left[best] > _NOTHING else [*kin, *others]
+    there = _digests_in(session, marked=True)
+    known = {}
+    for at in asked:
         # Of what a run left it knew each line with a marker, one that only quotes it, too.
-        names = {there[each] for each in _made_by(store.journal, there)}
-        known.append(len(names.union(_digests_in(session, PREFIX_BYTES, size).values())))
-    # Where no line has a marker, as after a restore, only the states tell.
-    return known.index(max(known)) if any(known) else next((at for at, size in enumerate(left) if size), 0)
+        names = {there[each] for each in _made_by(whole[at].journal, there)}
+        known[at] = len(names.union(_digests_in(session, marked=True, end=left[at][0]).values()))
+    if any(known.values()):
+        return max(asked, key=known.__getitem__)
+    return next((at for at in asked if left[at] > _NOTHING), asked[0])
 
 
-def _left(journal: Path, session: Path) -> int:
-    """Find out how many bytes a session begins with that a run of a journal left; 0 where none did."""
-    # Imported here, as above.
+def _left(journal: Path, session: Path) -> tuple[int, bool]:
+    """Find out how many bytes a session begins with that a run of a journal left, and whether it was the newest."""
+    # Imported here: hardly any session has two stores.
     from xxhash import xxh3_128
 
     from sessioncompress.store import disk
 
-    noted: dict[int, set[bytes]] = {}
-    for record in _records_of(journal):
-        if found := _STATE.search(record):
-            noted.setdefault(int(found[1]), set()).add(found[2])
-    seen, position, longest = xxh3_128(), 0, 0
+    noted = list(map(_state_in, filter(lambda each: each.startswith(_RUN), _records_of(journal))))
+    seen, position, longest = xxh3_128(), 0, _NOTHING
     with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
-        for size in sorted(each for each in noted if each <= os.fstat(fd).st_size):
+        whole = os.fstat(fd).st_size
+        for size, digest in sorted(set(noted)):
+            if not _LEAST <= size <= whole:
+                continue
             with disk.reader(fd, position, size) as file:
                 while piece := file.read(disk.BUFFER):
                     seen.update(piece)
             position = size
-            if seen.hexdigest().encode() in noted[size]:
-                longest = size
+            if seen.hexdigest().encode() == digest:
+                longest = size, (size, digest) == noted[-1]
     return longest
+
+
+def _state_in(record: bytes) -> tuple[int, bytes]:
+    """Read from a run's record the size of what it left, in bytes, and its XXH3; no session has the size -1."""
+    # Imported here, as above.
+    import orjson
+
+    with suppress(ValueError):
+        found = orjson.loads(record)
+        size, digest = found.get("compressedSize"), found.get("compressedXxh3")
+        if isinstance(size, int) and isinstance(digest, str):
+            return size, digest.encode(errors="replace")
+    return -1, b""
 
 
 def wrote(journal: Path, session: Path) -> bool:
@@ -157,24 +170,30 @@ def wrote(journal: Path, session: Path) -> bool:
     return bool(_made_by(journal, _digests_in(session)))
 
 
-def known_elsewhere(session: Path, store: Store, backup_dir: Path | None = None) -> dict[Path, int]:
-    """Count the lines of a session that runs of its other stores made, and none of this one: by the journals."""
-    others = [each for each in all_stores(session, backup_dir) if each != store]
-    there = _digests_in(session) if others else {}
-    ours = {there[each] for each in _made_by(store.journal, there)} if others else set()
-    made = {each.journal: {there[name] for name in _made_by(each.journal, there)} - ours for each in others}
-    return {journal: len(lines) for journal, lines in made.items() if lines}
+class OtherStores:
+    """The stores of a session besides the one in use, and the lines of it that only their runs made."""
+
+    def __init__(self, session: Path, store: Store, backup_dir: Path | None = None) -> None:
+        self.journals = [each.journal for each in all_stores(session, backup_dir) if each != store]
+        self._journal, self._there = store.journal, dict[str, bytes]()
+
+    def note(self, raw: bytes) -> None:
+        """Take a line or message of the session."""
+        if self.journals:
+            self._there |= _digests_of(raw)
+
+    def known(self) -> dict[Path, int]:
+        """Count for each journal the lines that were noted, and that the one in use does not know."""
+        ours = {self._there[each] for each in _made_by(self._journal, self._there)} if self.journals else set()
+        made = {each: {self._there[name] for name in _made_by(each, self._there)} - ours for each in self.journals}
+        return {journal: len(lines) for journal, lines in made.items() if lines}
 
 
-def _digests_in(session: Path, holding: bytes = b"", end: int | None = None) -> dict[str, bytes]:
-    """Map the SHA-256 of the lines and messages of a session, or of its first bytes, to that without a line end.
-
-    Each is there with each end that it may have had.
-    """
+def _digests_in(session: Path, *, marked: bool = False, end: int | None = None) -> dict[str, bytes]:
+    """Map the digests of the lines and messages of a session, or of its first bytes; see _digests_of()."""
     # Imported here, as above.
-    from hashlib import sha256
-
     from sessioncompress.core.jsonl import pieces, pieces_of
+    from sessioncompress.core.marker import HEAD, PREFIX_BYTES
     from sessioncompress.store import disk
 
     found: dict[str, bytes] = {}
@@ -183,11 +202,29 @@ def _digests_in(session: Path, holding: bytes = b"", end: int | None = None) -> 
         # A line that sets messages counts, and so does each of these.
         parts = pieces_of(lambda: disk.reader(fd, 0, size), size)
         for _, raw, whole in chain(parts, pieces(disk.reader(fd, 0, size), size)):
-            if whole and len(raw) >= _LEAST and holding in raw:
-                bare = raw.removesuffix(b"\n").removesuffix(b"\r")
-                name = sha256(bare).digest()
-                found |= {sha256(bare + end).hexdigest(): name for end in (b"", b"\n", b"\r\n")}
+            if whole and not (marked and PREFIX_BYTES not in raw and HEAD.encode() not in raw):
+                found |= _digests_of(raw)
     return found
+
+
+def _digests_of(raw: bytes) -> dict[str, bytes]:
+    """Map the SHA-256 of a line or message, with each end that it may have had, to that without one; not of short ones.
+
+    A summary in a document is laid out as its other messages are, and noted as it was before that.
+    """
+    # Imported here, as above.
+    from hashlib import sha256
+
+    import orjson
+
+    if len(raw) < _LEAST:
+        return {}
+    bare = raw.removesuffix(b"\n").removesuffix(b"\r")
+    name, forms = sha256(bare).digest(), [bare]
+    if b"\n" in bare:
+        with suppress(ValueError):
+            forms.append(orjson.dumps(orjson.loads(bare)))
+    return {sha256(form + end).hexdigest(): name for form in forms for end in (b"", b"\n", b"\r\n")}
 
 
 def _made_by(journal: Path, there: Container[str]) -> set[str]:
@@ -459,8 +496,8 @@ def backup_folder(named: str, where: Path) -> Path:
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 _MADE = re.compile(rb'(?:Sha256":|[\[,])"([0-9a-f]{64})"')
 """The SHA-256 of a line that a run wrote, as a journal's records have it, or of something else, but of no original."""
-_STATE = re.compile(rb'"compressedSize":([0-9]{1,15}),.*"compressedXxh3":"([0-9a-f]{32})"')
-"""The size of what a run left, in bytes, and its XXH3, as a run's record has them."""
+_RUN = b'{"type":"run",'
+_NOTHING = (0, False)
 _LEAST = 64
 """Bytes. Hardly a line of a session is shorter."""
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -20,7 +20,7 @@ import pytest
 from msgspec.structs import replace
 from xxhash import xxh3_128_hexdigest
 
-from sessioncompress.core.marker import PREFIX_BYTES
+from sessioncompress.core.marker import PREFIX_BYTES, references
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
@@ -490,7 +490,7 @@ def test_a_branch_on_which_all_was_restored_is_gone_on_with_in_its_store(tmp_pat
 
 
 def test_what_only_another_store_knows_is_told(tmp_path: Path) -> None:
-    """Of thinking that was taken out no marker tells. Once the store in use is away, the other one gives it back."""
+    """Of thinking that was taken out no marker tells. Who asks for it gets that too."""
     mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
     bare = {"toolCallMaxBytes": 100_000_000, "toolResultMaxBytes": 100_000_000, "eliminateRedundancy": False}
     bare |= {"minSavedKB": 0, "sizeThresholdKB": 0, "turnThresholdBeforeCompress": 0}
@@ -510,9 +510,8 @@ def test_what_only_another_store_knows_is_told(tmp_path: Path) -> None:
     restored = invoke("restore", mine)
     assert restored.exit_code == 5
     assert f"known only to its other store, {plain.journal}" in restored.output
-    for each in (store_in(mine).originals, store_in(mine).journal):
-        each.rename(tmp_path / each.name)
-    run("restore", mine)
+    given = invoke("restore", "--from-markers", mine)
+    assert f"from the originals of {plain.journal}" in given.output
     assert mine.read_bytes() == b"".join(lines)
 
 
@@ -530,6 +529,97 @@ def test_a_stranger_s_store_that_names_a_quoted_marker_never_counts_before_the_h
     assert path.read_bytes() == original
     assert restored.exit_code == 5
     assert f"1 line is known only to its other store, {plain_in(path).journal}" in restored.output
+
+
+SMALL = b'{"session": {"compact": {"minDeadTokens": 0, "minSavedTokens": 0}}}'
+
+
+@pytest.mark.parametrize("name", ["gemini.json", "opencode.json", "gencode.json"])
+def test_a_document_whose_summary_is_committed_goes_on_in_its_store(tmp_path: Path, name: str) -> None:
+    """No line of it has a marker, and its summary is laid out as its other messages are."""
+    work = Repository(tmp_path / "work")
+    path, config = work.folder / "s.json", tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    path.write_bytes(fixture(name))
+    run("compact", "--config", config, "--keep-tokens", "100", "--commit-originals", path)
+    work.commit()
+    run(*COMPRESS, path)
+    assert [each.is_hidden for each in stores_of(path)] == [False]
+    run("restore", path)
+    assert path.read_bytes() == fixture(name)
+
+
+def test_what_comes_back_may_be_another_store_s_to_give_back(tmp_path: Path) -> None:
+    """Another machine compacts what this one compressed: undoing that says what is left, and that comes next."""
+    mine = Repository(tmp_path / "mine")
+    path, config = mine.folder / "s.jsonl", tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    mine.commit()
+    mine.git("clone", "--quiet", mine.folder, tmp_path / "theirs")
+    theirs = Repository(tmp_path / "theirs")
+    with user_of(tmp_path / "state"):
+        compacting = ("compact", "--config", config, "--keep-tokens", "100", "--drop-dead", "--commit-originals")
+        run(*compacting, theirs.folder / "s.jsonl")
+    theirs.commit()
+    mine.git("pull", "--quiet", theirs.folder, "main")
+    first = invoke("restore", path)
+    assert first.exit_code == 5
+    assert f"known only to its other store, {hidden_in(path, folder_name()).journal}" in first.output
+    assert "1 store was made elsewhere" in first.output
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_of_two_stores_that_began_alike_the_one_counts_that_left_the_session(tmp_path: Path) -> None:
+    """Though the other one knows all lines with a marker, too."""
+    mine = Repository(tmp_path / "mine")
+    path, config = mine.folder / "s.jsonl", tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "-b", "ci")
+    run("compact", "--config", config, "--keep-tokens", "500", "--commit-originals", path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "main")
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    mine.git("commit", "--quiet", "--all", "--message", "next")
+    mine.git("checkout", "--quiet", "ci")
+    run("verify", path)
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    mine.git("commit", "--quiet", "--all", "--message", "ci next")
+    mine.git("clone", "--quiet", "--branch", "ci", mine.folder, tmp_path / "clone")
+    for each in (path, tmp_path / "clone" / "s.jsonl"):
+        run("restore", each)
+        assert each.read_bytes() == ORIGINAL
+
+
+def test_show_asks_all_stores_of_a_session(tmp_path: Path) -> None:
+    """Whichever counts; and the user's own first."""
+    mine, path = worked(tmp_path)
+    ref = next(ref for line in split(path.read_bytes()) for ref in references(line.decode()))
+    mine.git("checkout", "--quiet", "ci")
+    assert not store_in(path).is_ours
+    shown = invoke("show", ref, path)
+    assert shown.exit_code == 0
+    assert "made elsewhere" not in shown.output
+
+
+def test_the_hook_stages_no_hidden_store(tmp_path: Path) -> None:
+    """A store from before there was a work tree, of a session that is in use: no .gitignore hides it."""
+    path = tmp_path / "work" / "s.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    work = Repository(path.parent)
+    work.git("add", "s.jsonl")
+    with path.open("ab"):
+        invoke("pre-commit", "--commit-originals", path)
+    assert work.git("ls-files").split() == ["s.jsonl"]
 
 
 def test_a_store_that_another_branch_goes_on_with_is_not_old(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
-from sessioncompress.checkpoints.merge import HEAD
 from sessioncompress.checkpoints.notes import gather
 from sessioncompress.checkpoints.prose import STRUCK, missing, paths_in, rows, strike, why_not
 from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.marker import HEAD
 from tests.unit.checkpoints.said import answered, asked, called, numbered, ran
 
 GOOD = "## Goal\nMend `src/gauge.py`: `a < b` and Vec<String> stay.\n\n- Next: run it, and/or read it."
