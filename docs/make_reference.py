@@ -116,7 +116,7 @@ MEANINGS: Mapping[str, str] = {
     "with `/` or `~`. `null`: ours.",
     "summarizer.inputTokens": "The maximum tokens of a session to send, newest first. The default is 60 % of a "
     "window of 200,000.",
-    "summarizer.timeoutSeconds": "The seconds that a command, or a request, may take.",
+    "summarizer.timeoutSeconds": "The seconds that a command, or a model with its retries, may take.",
     "summarizer.retries": "How often to retry a request that failed for a temporary reason.",
     "summarizer.onFailure": '`"extractive"`: if no model writes a summary, use the one made without a model. '
     '`"leave"`: leave the session as it is, with exit code 3.',

@@ -15,15 +15,15 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from sessioncompress.checkpoints.prompt import Conversation, Prompt
 from sessioncompress.core import process
 from sessioncompress.core.checkpoint import Summary
 from sessioncompress.core.text import estimate, printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
-from sessioncompress.operations import endpoint
-from sessioncompress.operations.endpoint import MOST_ANSWER, ModelFailed
 from sessioncompress.operations.old_part import OldPart, Unfit
 from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
 
@@ -32,6 +32,15 @@ LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
 _SHORT = 1_000
 """Tokens of a summary, and no more, for which a model is asked for bullets: sections take much of its 400 words."""
+_MOST_ANSWER = 1 << 20
+"""Bytes of an answer, with what an endpoint puts around it."""
+_MOST_COST = 1e9
+_HEADERS = frozenset({"host", "connection", "content-length", "content-type", "accept", "user-agent"})
+"""All that an endpoint is sent besides the key."""
+
+
+class ModelFailed(Exception):
+    """A model has not summed up; it says why, without a word of what it wrote."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -173,7 +182,7 @@ def destination(rules: Summarizer) -> str:
     if rules.command is not None:
         return f"the command {printable(Path(_words(rules.command)[0]).name)}"
     url = rules.endpoint or ""
-    where = "this machine" if endpoint.is_loopback(url) else "not this machine"
+    where = "this machine" if _is_loopback(url) else "not this machine"
     if where != "this machine" and not url.lower().startswith("https:"):
         where += ", and not encrypted on the way"
     return f"{shown_url(url)} ({where})"
@@ -237,7 +246,7 @@ def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str
         try:
             if rules.command is not None:
                 return old.holding(_run(rules, prompt, old.session.where), by="command", known=prompt.data), ""
-            answer = endpoint.ask(rules, prompt, model, spent)
+            answer = _post(rules, prompt, model, spent)
             return old.holding(answer, by="endpoint", model=model, known=prompt.data), "; ".join(failures)
         except (ModelFailed, Unfit) as error:
             failures.append(f"{printable(model)}: {error}" if model else str(error))
@@ -246,10 +255,174 @@ def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str
 
 def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     given = prompt.whole.encode(errors="replace")
-    done = process.run(_words(rules.command or ""), given, seconds=rules.timeout_seconds, most=MOST_ANSWER)
+    done = process.run(_words(rules.command or ""), given, seconds=rules.timeout_seconds, most=_MOST_ANSWER)
     if done.ended:
         # No summary without a model either: nobody wants one any more.
         raise FileFailed(f"the summarizer command failed: {done.failure}", where=where, state=NOT_CHANGED)
     if done.failure:
         raise ModelFailed(f"the command failed: {done.failure}")
     return done.output.decode(errors="replace")
+
+
+def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> str:
+    """Ask one model of an endpoint; what the endpoint says that costs is `spent`. Raises ModelFailed."""
+    # Imported here: it takes a second, and is there only where it was asked for.
+    import asyncio
+
+    import openai
+
+    key = os.environ.get(rules.api_key_env, "")
+    try:
+        answer = _answer_in(asyncio.run(_answered(rules, prompt, model, key)), rules.protocol, spent)
+    except ModelFailed:
+        raise
+    except TimeoutError:
+        raise ModelFailed(f"the endpoint took longer than {rules.timeout_seconds:g} seconds") from None
+    except openai.APIStatusError as error:
+        no_key = f", and the variable {rules.api_key_env} is not set"
+        is_key = error.status_code in (401, 403) and not key
+        what = f"the endpoint answered with HTTP status {error.status_code}"
+        raise ModelFailed(what + no_key * is_key) from None
+    except openai.APIConnectionError as error:
+        if _is_distrusted(error):
+            raise ModelFailed("the endpoint's certificate is not trusted (SSL_CERT_FILE can name others)") from None
+        raise ModelFailed("the endpoint cannot be reached") from None
+    except Exception:  # noqa: BLE001 - of several libraries, as of a header that the environment holds
+        raise ModelFailed("the request could not be made") from None
+    if key and key in answer:
+        raise ModelFailed("the answer quotes the key")
+    return answer
+
+
+async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> bytes:
+    """Read an endpoint's answer, as long as it may be; the client makes a request that failed again."""
+    import asyncio
+
+    import openai
+
+    url = rules.endpoint or ""
+    body: dict[str, Any] = {"systemPrompt": prompt.system, "prompt": prompt.data}
+    if rules.protocol is Protocol.OPENAI:
+        roles = (("system", prompt.system), ("user", prompt.data))
+        url = _chat_url(url)
+        body = {"model": model, "messages": [{"role": role, "content": text} for role, text in roles]}
+    found = bytearray()
+    # All of it, with the waits: one that sends a byte now and then lets no single read take long.
+    async with asyncio.timeout(rules.timeout_seconds), _client(rules, key) as client:
+        # As a stream, so that no more is read than may be.
+        stream = await client.post(url, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object])
+        async with stream:
+            try:
+                async for chunk in stream.response.aiter_raw():
+                    found += chunk
+                    if len(found) > _MOST_ANSWER:
+                        break
+            except Exception:  # noqa: BLE001 - the HTTP library's own, whose name differs between versions
+                raise ModelFailed("the endpoint's answer is cut off") from None
+    if len(found) > _MOST_ANSWER:
+        raise ModelFailed(f"the endpoint sent more than {_MOST_ANSWER:,} bytes")
+    return bytes(found)
+
+
+def _client(rules: Summarizer, key: str) -> Any:
+    import ssl
+
+    import openai
+
+    async def strip(request: Any) -> None:
+        # Others come from the environment, and may be secret: an account, or any that a variable holds.
+        for name in set(request.headers) - _HEADERS:
+            del request.headers[name]
+        request.headers["Accept-Encoding"] = "identity"
+        if key:
+            request.headers["Authorization"] = f"Bearer {key}"
+
+    async def close_refusal(response: Any) -> None:
+        # Before anybody reads what it says: that may be long, and may quote the key.
+        if not response.is_success:
+            await response.aclose()
+
+    options: dict[str, Any] = {"event_hooks": {"request": [strip], "response": [close_refusal]}}
+    try:
+        if _is_loopback(rules.endpoint or ""):
+            # What is said to be sent to this machine goes through no proxy that the environment names; a certificate
+            # that it names counts.
+            options |= {"trust_env": False, "verify": ssl.create_default_context()}
+        http = openai.DefaultAsyncHttpxClient(follow_redirects=False, **options)
+    except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
+        raise ModelFailed("the proxy or the certificates named in the environment cannot be used") from None
+    # The key is the hook's.
+    return openai.AsyncOpenAI(
+        api_key="none", base_url=rules.endpoint, max_retries=rules.retries, timeout=None, http_client=http
+    )
+
+
+def _is_loopback(url: str) -> bool:
+    """Tell whether a URL names this machine."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _is_distrusted(error: BaseException | None) -> bool:
+    """Tell whether a certificate is what a connection failed for."""
+    from ssl import SSLCertVerificationError
+
+    while error is not None:
+        if isinstance(error, SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _chat_url(url: str) -> str:
+    from urllib.parse import urlsplit, urlunsplit
+
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    return urlunsplit(parts._replace(path=path if path.endswith("/chat/completions") else f"{path}/chat/completions"))
+
+
+def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
+    """Find the text in what an endpoint answered, and what that cost if it says so. Raises ModelFailed."""
+    try:
+        answer = orjson.loads(raw)
+    except ValueError:
+        raise ModelFailed("the endpoint's answer is not JSON") from None
+    # An endpoint may say what its answer cost, as OpenRouter does.
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_COST:
+        spent.append(float(cost))
+    if protocol is Protocol.OMP:
+        text = answer.get("summary") if isinstance(answer, dict) else None
+    else:
+        text = _chosen(answer)
+    if not isinstance(text, str):
+        raise ModelFailed("the endpoint's answer does not follow its protocol")
+    return text
+
+
+def _chosen(answer: Any) -> Any:
+    try:
+        choice = answer["choices"][0]
+        message, reason = choice["message"], choice.get("finish_reason")
+        calls, refusal, text = (message.get(key) for key in ("tool_calls", "refusal", "content"))
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+    if calls:
+        raise ModelFailed("the answer contains a tool call")
+    if refusal or reason == "content_filter":
+        raise ModelFailed("the model refused")
+    if reason == "length":
+        raise ModelFailed("the answer was cut off at its length limit")
+    if text is None:
+        return ""
+    if isinstance(text, list):
+        return "".join(each["text"] for each in text if isinstance(each, dict) and isinstance(each.get("text"), str))
+    return text

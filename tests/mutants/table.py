@@ -1109,7 +1109,7 @@ MUTANTS = (
     ),
     Mutant(
         "headers of the environment are sent",
-        "operations/endpoint.py",
+        "operations/summarizer.py",
         "for name in set(request.headers) - _HEADERS:",
         "for name in ():",
         _SUMMARIZER,
