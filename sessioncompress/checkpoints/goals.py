@@ -14,7 +14,6 @@ from sessioncompress.core.checkpoint import Said, Say
 
 LONGEST = 500
 """Characters of a goal."""
-_MOST_OFFERED = 3
 TODO = "Todo list"
 """The section of a summary that holds the last todo list."""
 
@@ -66,17 +65,6 @@ NO_GOAL = Goal()
 def written(text: str) -> str:
     """Write a goal as one line without escapes and tags, at most so long."""
     return one_line(without_skills(text[: 64 * 1024]), LONGEST)
-
-
-def offered(newest: Iterable[str]) -> list[str]:
-    """Choose the newest requests that differ, from all of them with the newest first."""
-    found: dict[str, str] = {}
-    for text in newest:
-        if goal := written(text):
-            found.setdefault(goal.casefold(), goal)
-        if len(found) == _MOST_OFFERED:
-            break
-    return list(found.values())
 
 
 def open_item(said: Iterable[Said]) -> str:

@@ -97,7 +97,7 @@ def compact(
     if not summarizing.asked(governing, overrides, sends=sends, yes=chosen.yes, engine=chosen.engine):
         return
     if ask and not (rehearse or chosen.yes):
-        wanted = goals.ask(goals.Asked(listed[0].path, policies), wanted, if_due=if_due, form=form)
+        wanted = goals.ask(listed[0].path, policies, wanted, if_due=if_due, form=form)
 
     def prepare(each: Found) -> Callable[[], CompactStats]:
         policy = options.policy_of(each, policies)

@@ -6,10 +6,10 @@ import json
 import os
 import select
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from time import monotonic
+from typing import Any
 
 import click
 
@@ -18,8 +18,9 @@ from sessioncompress.cli import options
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError, UsageError
-from sessioncompress.operations.goals import THRESHOLDS, Question, less_often, question, setting, write
-from sessioncompress.policy.model import Policy, Rule
+from sessioncompress.operations.goals import question, set_keys
+from sessioncompress.policy.model import Rule
+from sessioncompress.policy.section import MOST
 from sessioncompress.policy.sources import Policies
 
 GOAL = click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
@@ -54,7 +55,8 @@ said = options.all_of(
         help="Run this program after a summary is written, with JSON on its stdin.",
     ),
 )
-_AUTO, _OTHER, _LESS, _NEVER = "a", "o", "l", "n"
+_OFTEN = ("actTokens", "actMessages")
+"""The keys of the rule `deliberate` that say how often it acts."""
 
 
 def wanted(goal: str | None, goal_from: str | None, instructions: str | None, *, ask: bool) -> Goal:
@@ -81,119 +83,89 @@ def leaves_cut(goal: Goal, policies: Policies, path: Path | None, overrides: Map
     return goal._replace(chooses_cut=not is_said and not policies.says(path, "compact.keep"))
 
 
-class Terminal:
-    """The terminal at which the user is asked."""
-
-    def is_there(self) -> bool:
-        """Tell whether somebody sees a question and can answer."""
-        return options.may_be_asked()
-
-    def now(self) -> float:
-        """Tell the time in seconds."""
-        return time.monotonic()
-
-    def is_ready(self, seconds: float | None) -> bool:
-        """Wait for a line; for so long, if not forever."""
-        return bool(select.select([sys.stdin], [], [], seconds)[0])
-
-    def line(self, until: float | None = None) -> str | None:
-        """Read a line; None where none comes until then, or none can come any more."""
-        if not self.is_ready(None if until is None else max(until - self.now(), 0)):
-            return None
-        line = sys.stdin.readline()
-        return line.strip() if line else None
-
-
-class Asked(NamedTuple):
-    """The session of which is asked, and the policies of the command."""
-
-    path: Path
-    policies: Policies
-
-    @property
-    def policy(self) -> Policy:
-        """The policy by which it is compacted."""
-        return self.policies.of(self.path)
-
-
-def ask(asked: Asked, goal: Goal, *, if_due: bool, form: str | None, terminal: Terminal | None = None) -> Goal:
+def ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str | None) -> Goal:
     """Ask for the goal of a session that is about to be compacted; without an answer there is none.
 
     What the user wants to be asked less often is written into their own policy. Raises Refused or FileFailed where that
     cannot be done; no session is changed then.
     """
-    terminal = terminal or Terminal()
-    if not terminal.is_there():
+    policy = policies.of(path)
+    if not options.may_be_asked():
         return goal
     try:
-        found = question(asked.path, asked.policy, if_due=if_due, form=form)
+        found = question(path, policy, if_due=if_due, form=form)
     except UsageError:
         raise
     except SessionCompressError:
         # The run says what is wrong.
         return goal
-    if found is None or not (asked.policy.compact.ask or found.is_valve):
+    if found is None or not (policy.compact.ask or found.is_valve):
         return goal
-    changes = _changes(found, asked)
-    _show(found, asked, changes)
-    until = terminal.now() + asked.policy.compact.ask_seconds
-    while (answer := terminal.line(until)) is not None:
+    changes = {} if found.is_valve else _changes(path, policies)
+    use = f"{found.budget.tokens:,} tokens in use, {100 * found.budget.utilisation:.0f} % of the window"
+    said = [f"{path}: {use}", "What matters next? It goes at the top of the summary."]
+    if found.is_valve:
+        valve = f"budget.safetyPercent {policy.budget.safety_percent}"
+        said.insert(1, f"It is due in any case ({valve}), so less often and never are not offered.")
+    rows = {str(at + 1): text for at, text in enumerate(found.goals)} | {"a": "auto: no goal", "o": "type another goal"}
+    rows |= {key: words for key, (words, _, _) in changes.items()}
+    for line in (*said, *(f"  {key}  {words}" for key, words in rows.items())):
+        echo_wrapped(printable(line), err=True)
+    click.echo(f"Answer (auto after {policy.compact.ask_seconds} seconds): ", nl=False, err=True)
+    until = monotonic() + policy.compact.ask_seconds
+    while (answer := _line(max(until - monotonic(), 0))) is not None:
         answer = answer.lower()
-        if answer.isdecimal() and 1 <= int(answer[:3]) <= len(found.goals):
-            return goal._replace(text=found.goals[int(answer) - 1], method=Method.CHOSEN)
-        if answer == _OTHER:
+        if answer == "o":
             click.echo("Goal: ", nl=False, err=True)
-            text = written(terminal.line() or "")
+            text = written(_line() or "")
             return goal._replace(text=text, method=Method.OTHER) if text else goal
         if answer in changes:
-            _write(asked, *changes[answer])
+            _set(path, policies, *changes[answer][1:])
             return goal
-        if answer in ("", _AUTO):
+        if answer in ("", "a"):
             return goal
+        if answer in rows:
+            return goal._replace(text=rows[answer], method=Method.CHOSEN)
         click.echo("Type one of the keys on the left: ", nl=False, err=True)
     click.echo("auto", err=True)
     return goal
 
 
-def _changes(found: Question, asked: Asked) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Say which answers change which keys of the policy; none where the session has to be summed up in any case."""
-    if found.is_valve or asked.policies.writable is None:
+def _line(seconds: float | None = None) -> str | None:
+    """Read a line from the terminal; None if none comes in time, or none can come any more."""
+    if not select.select([sys.stdin], [], [], seconds)[0]:
+        return None
+    line = sys.stdin.readline()
+    return line.strip() if line else None
+
+
+def _changes(path: Path, policies: Policies) -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """List the answers that set keys of the user's own policy: their words, the section, and the keys."""
+    if policies.writable is None:
         return {}
-    never: dict[str, tuple[str, dict[str, Any]]] = {_NEVER: ("compact", {"ask": False})}
-    if asked.policy.budget.rule is not Rule.DELIBERATE or _others(
-        asked, "budget", ("frequencyMultiplier", *THRESHOLDS)
-    ):
-        return never
-    return {_LESS: ("budget", less_often(asked.policy.budget)), **never}
+    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    budget = policies.of(path).budget
+    # What a file near the session says is anybody's: its numbers are not made the user's.
+    if budget.rule is Rule.DELIBERATE and not _others(path, policies, "budget", (*_OFTEN, "frequencyMultiplier")):
+        raised = (int(each * budget.frequency_multiplier + 0.5) for each in (budget.act_tokens, budget.act_messages))
+        values = dict(zip(_OFTEN, (min(each, MOST) for each in raised), strict=True))
+        words = ", ".join(f"{key} {value:,}" for key, value in values.items())
+        found["l"] = (f"less often: {words}", "budget", values)
+    return {**found, "n": ("never ask again", "compact", {"ask": False})}
 
 
-def _show(found: Question, asked: Asked, changes: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
-    echo_wrapped(printable(f"{asked.path}: what matters next? It goes at the top of the summary."), err=True)
-    rows = [(str(at + 1), goal) for at, goal in enumerate(found.goals)]
-    rows += [(_AUTO, "auto: no goal"), (_OTHER, "type another goal")]
-    if _LESS in changes:
-        raised = ", ".join(f"{key} {value:,}" for key, value in changes[_LESS][1].items())
-        rows.append((_LESS, f"less often: {raised}"))
-    if _NEVER in changes:
-        rows.append((_NEVER, "never ask again"))
-    for key, words in rows:
-        echo_wrapped(printable(f"  {key}  {words}"), err=True)
-    click.echo(f"Answer (auto after {asked.policy.compact.ask_seconds} seconds): ", nl=False, err=True)
-
-
-def _write(asked: Asked, section: str, values: dict[str, Any]) -> None:
-    """Write keys into the user's own policy, after showing them; say so where another file wins over it."""
-    file = asked.policies.writable
+def _set(path: Path, policies: Policies, section: str, values: dict[str, Any]) -> None:
+    """Set keys in the user's own policy, after showing them; say so where another file wins over it."""
+    file = policies.writable
     assert file is not None
-    change = setting(file, section, values)
     echo_wrapped(printable(f"{file}: {json.dumps({section: values})}"), err=True)
-    write(change)
-    for other in _others(asked, section, values):
+    set_keys(file, section, values)
+    for other in _others(path, policies, section, values):
         options.warn(f"{other}: it sets this too, and takes precedence for this session")
 
 
-def _others(asked: Asked, section: str, keys: Iterable[str]) -> set[Path]:
-    """Find the files besides the user's own that say some keys: they win, and what they say is not the user's."""
+def _others(path: Path, policies: Policies, section: str, keys: Iterable[str]) -> set[Path]:
+    """Find the files besides the user's own that set some keys."""
     names = {f"{section}.{key}" for key in keys}
-    said = {each.file for each in asked.policies.settings(asked.path) if each.key in names and each.file}
-    return {each for each in said if os.path.realpath(each) != os.path.realpath(asked.policies.writable or "")}
+    files = {each.file for each in policies.settings(path) if each.key in names and each.file}
+    return {each for each in files if os.path.realpath(each) != os.path.realpath(policies.writable or "")}

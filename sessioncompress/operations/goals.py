@@ -1,4 +1,4 @@
-"""The goal of a session: where it stands in it, what to ask of the user, and what an answer changes in their policy."""
+"""The goal of a session: where it stands in it, what to ask the user, and what an answer sets in their policy."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sessioncompress.core.checkpoint import Cut, Say
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import Added, CannotSplice, splice
-from sessioncompress.errors import FileFailed, Refused, failing
+from sessioncompress.errors import Refused, failing
 from sessioncompress.operations.compress import judge_open
 from sessioncompress.operations.conversation import latest, said
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
+from sessioncompress.pipeline.summary import BudgetStats
 from sessioncompress.policy.file import SECTION
-from sessioncompress.policy.model import Budget, Compact, CutRule, Policy, Rule
-from sessioncompress.policy.section import MOST
+from sessioncompress.policy.model import Compact, CutRule, Policy, Rule
 from sessioncompress.store import disk
 
 NOT_FOUND = {
@@ -36,6 +36,7 @@ NOT_FOUND = {
     Source.LAST: "it has no user request",
 }
 """Why a session has no goal where it was to be taken from it."""
+_MOST_OFFERED = 3
 _NOT_WRITTEN = "It was not changed, and neither was any session."
 
 
@@ -71,9 +72,13 @@ def rules_for(rules: Compact, goal: Goal) -> Compact:
 
 
 class Question(NamedTuple):
-    """What to ask of a session: which of these goals, and whether the user may have it asked less often."""
+    """What to ask of a session: which of these goals; how it stands against its budget.
+
+    `is_valve`: that has it compacted in any case, so that nobody may have it done less often.
+    """
 
     goals: tuple[str, ...]
+    budget: BudgetStats
     is_valve: bool
 
 
@@ -91,17 +96,20 @@ def question(
             return None
         if (written := latest(session)) is not None and written.is_newest(policy.compact):
             return None
-        is_valve = False
-        if if_due or policy.budget.rule is Rule.DELIBERATE:
-            budget = judge_open(session.known, session.store, policy, form, to_compact=True)
-            if if_due and budget.decision != Action.COMPACT:
-                return None
-            is_valve = policy.budget.rule is Rule.DELIBERATE and budget.tokens >= budget.usable
+        budget = judge_open(session.known, session.store, policy, form, to_compact=True)
+        if if_due and budget.decision != Action.COMPACT:
+            return None
         rules = [replace(policy.compact, keep=keep) for keep in (policy.compact.keep, CutRule.SHARE)]
         if not any(isinstance(find_cut(session.read, each, splits=session.form.splits_turns), Cut) for each in rules):
             return None
-        found = goals.offered(_prompts(session, reversed(session.read.shape.live)))
-        return Question(tuple(found), is_valve)
+        found: dict[str, str] = {}
+        for text in _prompts(session, reversed(session.read.shape.live)):
+            if goal := goals.written(text):
+                found.setdefault(goal.casefold(), goal)
+            if len(found) == _MOST_OFFERED:
+                break
+        is_valve = policy.budget.rule is Rule.DELIBERATE and budget.tokens >= budget.usable
+        return Question(tuple(found.values()), budget, is_valve)
 
 
 def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
@@ -117,69 +125,29 @@ def _first(texts: Iterable[str]) -> str:
     return next(filter(None, map(goals.written, texts)), "")
 
 
-# The user's own policy
-
-
-THRESHOLDS = ("actTokens", "actMessages")
-"""The keys of the rule that deliberates which say how often it acts."""
-
-
-def less_often(budget: Budget) -> dict[str, Any]:
-    """Raise these thresholds by the policy's multiplier."""
-    raised = (int(each * budget.frequency_multiplier + 0.5) for each in (budget.act_tokens, budget.act_messages))
-    return dict(zip(THRESHOLDS, (min(each, MOST) for each in raised), strict=True))
-
-
-class Setting(NamedTuple):
-    """Keys to set in a section of a policy file: its bytes before (None: there is none) and after."""
-
-    file: Path
-    before: bytes | None
-    after: bytes
-
-
-def setting(file: Path, section: str, values: Mapping[str, Any]) -> Setting:
-    """Plan to set keys in a user's own policy file; every other byte of it stays. Raises Refused, FileFailed."""
+def set_keys(file: Path, section: str, values: Mapping[str, Any]) -> None:
+    """Set keys in a user's own policy file, or begin one; every other byte of it stays. Raises Refused, FileFailed."""
     file = Path(os.path.realpath(file))
-    before = _read(file)
-    if before is None:
-        made = json.dumps({SECTION: {section: values}}, indent=2)
-        return Setting(file, None, f"{made}\n".encode())
-    try:
-        document = orjson.loads(before)
-        there = document[SECTION]
-        if isinstance(there.get(section), dict):
-            new: dict[JsonPath, Any] = {}
-            for key, value in values.items():
-                new[SECTION, section, key] = value if key in there[section] else Added(value)
-            return Setting(file, before, splice(before, document, new)[0])
-        return Setting(file, before, splice(before, document, {(SECTION, section): Added(dict(values))})[0])
-    except (ValueError, TypeError, KeyError, AttributeError, CannotSplice) as error:
-        written = json.dumps({section: values})
-        remedy = f'Write {written} into its "{SECTION}" by hand.'
-        raise Refused("we can't edit this policy file", where=file, state=_NOT_WRITTEN, remedy=remedy) from error
-
-
-def write(change: Setting) -> None:
-    """Write a planned change. Raises FileFailed where the file is another one by now."""
-    if _read(change.file) != change.before:
-        raise FileFailed("it changed in the meantime", where=change.file, state=_NOT_WRITTEN, remedy="Run again.")
-    with failing(change.file, _NOT_WRITTEN):
-        if change.before is None:
-            disk.make_folder(change.file.parent)
-            disk.put_new(change.file, change.after)
-        else:
-            disk.put(change.file, change.after)
-
-
-def _read(file: Path) -> bytes | None:
     with failing(file, _NOT_WRITTEN):
-        try:
-            found = file.lstat()
-        except FileNotFoundError:
-            return None
+        if not file.exists():
+            disk.make_folder(file.parent)
+            disk.put_new(file, f"{json.dumps({SECTION: {section: values}}, indent=2)}\n".encode())
+            return
+        found = file.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
             what = "it is not a regular file, or has other hard links"
+            remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
             raise Refused(what, where=file, state=_NOT_WRITTEN, remedy=remedy)
-        return file.read_bytes()
+        before = file.read_bytes()
+        try:
+            document = orjson.loads(before)
+            there = document[SECTION].get(section)
+            new: dict[JsonPath, Any] = {(SECTION, section): Added(dict(values))}
+            if isinstance(there, dict):
+                pairs = values.items()
+                new = {(SECTION, section, key): value if key in there else Added(value) for key, value in pairs}
+            after = splice(before, document, new)[0]
+        except (ValueError, TypeError, KeyError, AttributeError, CannotSplice) as error:
+            remedy = f'Write {json.dumps({section: values})} into its "{SECTION}" by hand.'
+            raise Refused("we can't edit this policy file", where=file, state=_NOT_WRITTEN, remedy=remedy) from error
+        disk.put(file, after)

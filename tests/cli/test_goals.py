@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.cli import goals
+from sessioncompress.cli import goals, options
 from tests.attacks.test_policy_from_a_clone import Victim, victim
 from tests.cli.test_cli import document, here, one, policy, run
 from tests.support.long import pi
@@ -36,31 +37,27 @@ def session(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Answering:
-    """A terminal at which somebody types, after so many seconds each; then nobody does. Its clock is its own."""
+    """Somebody who types lines, after so many seconds each; then nobody does. The clock is its own."""
 
     def __init__(self, lines: Sequence[tuple[float, str]]) -> None:
         self.lines = list(lines)
         self.clock = 0.0
 
-    def is_there(self) -> bool:
-        return True
-
-    def now(self) -> float:
-        return self.clock
-
-    def line(self, until: float | None = None) -> str | None:
+    def line(self, left: float | None = None) -> str | None:
         seconds, text = self.lines.pop(0) if self.lines else (1e9, "")
-        self.clock += seconds
-        if until is not None and self.clock > until:
-            self.clock = until
+        if left is not None and seconds > left:
+            self.clock += left
             return None
+        self.clock += seconds
         return text
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, *lines: str | tuple[float, str]) -> Answering:
     """Type lines; each takes a second, if it does not say how many."""
     terminal = Answering([each if isinstance(each, tuple) else (1, each) for each in lines])
-    monkeypatch.setattr(goals, "Terminal", lambda: terminal)
+    monkeypatch.setattr(options, "may_be_asked", lambda: True)
+    monkeypatch.setattr(goals, "_line", terminal.line)
+    monkeypatch.setattr(goals, "monotonic", lambda: terminal.clock)
     return terminal
 
 
@@ -200,7 +197,7 @@ def test_nobody_is_asked_for_nothing(session: Path, monkeypatch: pytest.MonkeyPa
     answer(monkeypatch, "1")
     result = run("compact", session, "--ask", "--json", *options)
     (told,) = json.loads(result.stdout)["files"]
-    assert (told["goalMethod"], "what matters" in result.stderr) == ("auto", False)
+    assert (told["goalMethod"], "What matters" in result.stderr) == ("auto", False)
 
 
 def test_a_session_that_is_not_compacted_is_not_asked_about(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +265,7 @@ def test_never(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (session.parent / "compression.json").read_bytes() == near
     write(session.parent, pi(), "other.jsonl")
     answer(monkeypatch, "1")
-    assert "what matters" not in run("compact", "other.jsonl", "--ask").stderr
+    assert "What matters" not in run("compact", "other.jsonl", "--ask").stderr
 
 
 def test_the_named_file_is_written(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,8 +315,12 @@ def test_the_valve_hides_both(session: Path, monkeypatch: pytest.MonkeyPatch) ->
     answer(monkeypatch, "l", "n", "2")
     told, said = asked()
     assert told["goalMethod"] == "chosen"
-    assert "less often" not in said
-    assert "never" not in said
+    assert "  l  " not in said
+    assert "  n  " not in said
+    used, why = said.splitlines()[:2]
+    tokens, percent = re.findall(r"session.jsonl: ([\d,]+) tokens in use, (\d+) % of the window", used)[0]
+    assert round(int(tokens.replace(",", "")) / 200) == int(percent) >= 50
+    assert why == "It is due in any case (budget.safetyPercent 50), so less often and never are not offered."
     assert file.read_bytes() == before
 
 
@@ -328,17 +329,17 @@ def test_the_valve_hides_both(session: Path, monkeypatch: pytest.MonkeyPatch) ->
 PROGRAM = """
 import sys
 from sessioncompress.cli import goals
-goals.Terminal.is_ready = {ready}
+goals._line = {line}
 from sessioncompress.__main__ import run
 run()
 """
 
 
-def at_terminal(folder: Path, typed: bytes, ready: str = "goals.Terminal.is_ready") -> tuple[Any, str]:
+def at_terminal(folder: Path, typed: bytes, line: str = "goals._line") -> tuple[Any, str]:
     """Compact the session in a process at a pseudo terminal; return what its document says, and what was printed."""
     ours, theirs = pty.openpty()
     os.write(ours, typed)
-    command = [sys.executable, "-c", PROGRAM.format(ready=ready), "compact", "session.jsonl", "--ask", "--json"]
+    command = [sys.executable, "-c", PROGRAM.format(line=line), "compact", "session.jsonl", "--ask", "--json"]
     done = subprocess.run(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, cwd=folder, check=False)
     said = os.read(ours, 1 << 16).decode()
     for each in (ours, theirs):
@@ -358,8 +359,8 @@ def test_at_a_pseudo_terminal(session: Path) -> None:
 @pytest.mark.parametrize("typed", [b"", b"\x04"], ids=["nothing", "the end"])
 def test_nobody_answers_at_a_pseudo_terminal(session: Path, typed: bytes) -> None:
     """It waits 30 seconds and not longer."""
-    ready = "goals.Terminal.is_ready" if typed else "lambda self, seconds: 29 < seconds <= 30 and False"
-    told, said = at_terminal(session.parent, typed, ready)
+    line = "goals._line" if typed else "lambda seconds: None if 29 < seconds <= 30 else 'o'"
+    told, said = at_terminal(session.parent, typed, line)
     assert (told["status"], told["goalMethod"], told["strategy"]) == ("compacted", "auto", "share")
     assert said.endswith("auto\r\n") or "auto\r\nundo with" in said
 

@@ -557,8 +557,8 @@ MUTANTS = (
     Mutant(
         "the safety valve is put off",
         "cli/goals.py",
-        "found.is_valve or asked.policies.writable is None",
-        "asked.policies.writable is None",
+        "{} if found.is_valve else _changes",
+        "_changes",
         _GOALS,
     ),
     Mutant(

@@ -35,12 +35,6 @@ def test_a_goal_is_one_harmless_line(text: str, expected: str | None) -> None:
     assert goals.written(goal) == goal
 
 
-def test_the_newest_requests_that_differ_are_offered() -> None:
-    assert goals.offered(["Go on", "go  on", "", "Fix it", "GO ON", "Test it", "Read it"]) == [
-        *("Go on", "Fix it", "Test it")
-    ]
-
-
 def _plan(*items: tuple[str, str]) -> Said:
     return Said(
         Say.CALL, tool="TodoWrite", given={"todos": [{"status": status, "content": at} for status, at in items]}

@@ -213,9 +213,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_certificate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: Path, trusted: bool
-) -> None:
+def test_a_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: Path, trusted: bool) -> None:
     """One that nobody trusts is named, and nothing is sent or written; the environment may name it."""
     path = write(tmp_path, pi(8))
     before = snapshot(path)
