@@ -369,7 +369,7 @@ class _Compaction:
                 told = Told(old.holding(answer.summary, by=user_commands.BY))
             except Unfit as why:
                 what = f"returned an unusable summary: {why}"
-                raise user_commands.refused(command, what, session.where) from None
+                raise user_commands.failed(command, what, session.where) from None
         else:
             told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt, sends=sends)
         return told._replace(summary=told.summary._replace(preserved=answer.preserved))

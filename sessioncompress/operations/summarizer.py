@@ -53,7 +53,7 @@ def check(rules: Summarizer) -> None:
     if rules.command is not None and rules.endpoint is not None:
         raise _wrong("both a command and an endpoint are set to write the summary", "Name one of them.")
     if rules.command is not None:
-        _words(rules.command)
+        _words(rules)
         if rules.models or rules.protocol is not Protocol.OPENAI:
             raise _wrong("a command chooses its own model", "Leave out --model and --protocol.")
     elif rules.endpoint is not None:
@@ -67,11 +67,11 @@ def check(rules: Summarizer) -> None:
     if rules.prompt is not None:
         _read_prompt(rules.prompt)
     if rules.command is not None:
-        _find_program(rules.command)
+        _find_program(rules)
 
 
-def _find_program(command: str) -> None:
-    program = _words(command)[0]
+def _find_program(rules: Summarizer) -> None:
+    program = _words(rules)[0]
     if which(program) is not None:
         return
     # What stands behind the name of a variable may be secret.
@@ -112,14 +112,20 @@ def _check_endpoint(rules: Summarizer) -> None:
         raise _wrong("an endpoint needs a package that is not installed", remedy)
 
 
-def _words(command: str) -> list[str]:
+def words_of(command: str, name: str, state: str, where: str | None = None) -> list[str]:
+    """Split a user's command line, which no shell reads. Raises UsageError where it is none."""
     try:
-        words = shlex.split(command)
+        words, why = shlex.split(command), "it is empty"
     except ValueError as error:
-        raise _wrong(f"the summarizer command cannot be parsed ({error})".lower(), "Check its quotes.") from error
+        words, why = [], str(error).lower()
     if not words:
-        raise _wrong("the summarizer command is empty", "Name a program.")
+        what, remedy = f"the {name} is not a command line ({why})", "Correct it; it is not run by a shell."
+        raise UsageError(what, where=where, state=state, remedy=remedy)
     return words
+
+
+def _words(rules: Summarizer) -> list[str]:
+    return words_of(rules.command or "", "summarizer command", _NOTHING_SENT)
 
 
 def _redaction(rules: Summarizer) -> Callable[[str], str]:
@@ -180,7 +186,7 @@ def _wrong(what: str, remedy: str) -> UsageError:
 def destination(rules: Summarizer) -> str:
     """Write who gets what was said: the program, or the endpoint's address without what may be secret."""
     if rules.command is not None:
-        return f"the command {printable(Path(_words(rules.command)[0]).name)}"
+        return f"the command {printable(Path(_words(rules)[0]).name)}"
     url = rules.endpoint or ""
     where = "this machine" if _is_loopback(url) else "not this machine"
     if where != "this machine" and not url.lower().startswith("https:"):
@@ -255,7 +261,7 @@ def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str
 
 def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     given = prompt.whole.encode(errors="replace")
-    done = process.run(_words(rules.command or ""), given, seconds=rules.timeout_seconds, most=_MOST_ANSWER)
+    done = process.run(_words(rules), given, seconds=rules.timeout_seconds, most=_MOST_ANSWER)
     if done.ended:
         # No summary without a model either: nobody wants one any more.
         raise FileFailed(f"the summarizer command failed: {done.failure}", where=where, state=NOT_CHANGED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from msgspec import DecodeError, Struct, field, json
 from sessioncompress.core import process
 from sessioncompress.core.text import json_safe
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError
-from sessioncompress.operations.summarizer import LARGEST_PROMPT
+from sessioncompress.operations.summarizer import LARGEST_PROMPT, words_of
 
 SECONDS = 120.0
 """The time limit of a command."""
@@ -50,19 +49,13 @@ def ask_before(command: str, given: Mapping[str, Any], where: str) -> Before:
     said = _run(command, BY, given, where)
     try:
         answer = json.decode(said, type=Before) if said.strip() else Before()
-        too_long = len(answer.preserved) > _MOST_PRESERVED
+        kept = len(answer.preserved)
     except (DecodeError, ValueError, TypeError, RecursionError) as error:
-        raise refused(command, f"returned an unusable answer: {error}", where) from error
-    if too_long:
-        raise refused(command, f"returned preserveData of more than {_MOST_PRESERVED // 1024} KB", where)
-    if len(answer.prompt) > LARGEST_PROMPT:
-        raise refused(command, f"returned a prompt of more than {LARGEST_PROMPT // 1024} KB", where)
+        raise failed(command, f"returned an unusable answer: {error}", where) from error
+    for what, size, most in (("preserveData", kept, _MOST_PRESERVED), ("a prompt", len(answer.prompt), LARGEST_PROMPT)):
+        if size > most:
+            raise failed(command, f"returned {what} of more than {most // 1024} KB", where)
     return answer
-
-
-def refused(command: str, what: str, where: str) -> FileFailed:
-    """Make the error for an answer of the command that does not count."""
-    return _failed(command, BY, what, where)
 
 
 def tell_after(command: str, given: Mapping[str, Any], where: str) -> str:
@@ -75,22 +68,15 @@ def tell_after(command: str, given: Mapping[str, Any], where: str) -> str:
 
 
 def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        words, why = [], f" ({str(error).lower()})"
-    else:
-        why = " (it is empty)"
-    if not words:
-        what, remedy = f"the {name} is not a command line{why}", "Correct it; it is not run by a shell."
-        raise UsageError(what, where=where, state=NOT_CHANGED, remedy=remedy)
+    words = words_of(command, name, NOT_CHANGED, where)
     ran = process.run(words, orjson.dumps(json_safe(given)) + b"\n", seconds=SECONDS, most=1024 * 1024)
     if ran.failure:
-        raise _failed(command, name, f"failed: {ran.failure}", where)
+        raise failed(command, f"failed: {ran.failure}", where, name)
     return ran.output
 
 
-def _failed(command: str, name: str, what: str, where: str) -> FileFailed:
+def failed(command: str, what: str, where: str, name: str = BY) -> FileFailed:
+    """Make the error for a command that fails, or whose answer does not count."""
     # Its arguments may hold what is secret.
     program = command.split(maxsplit=1)[0]
     remedy = "Run the command by hand with such JSON on its stdin, and correct it."
