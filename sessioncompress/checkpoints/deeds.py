@@ -134,11 +134,6 @@ class Deeds:
         self.last = (self._named(said.tool, words), Outcome("no result"))
         return texts
 
-    def commands_of(self, call: str) -> Sequence[Script]:
-        """Find the commands of a call that waits for its result."""
-        waiting = self._waiting.get(call)
-        return waiting.commands if waiting else ()
-
     def result(self, said: Said) -> None:
         """Take a result: how the call of it ended."""
         waiting = self._waiting.pop(said.call, None)

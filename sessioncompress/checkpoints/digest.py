@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sessioncompress.checkpoints import deeds as done
 from sessioncompress.checkpoints import excerpts as shown
-from sessioncompress.checkpoints import merge, searches
+from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.excerpts import stems_in
 from sessioncompress.checkpoints.notes import NOTHING, Besides, Notes, Title, gather
@@ -91,13 +91,6 @@ def _decisions(draft: Draft) -> Sequence[str]:
     return told.decisions(draft.notes.story, draft.room, lambda words: not wanted.isdisjoint(stems_in(words)))
 
 
-def _searches(draft: Draft) -> Sequence[str]:
-    """Write what was looked for, where a session did that more often than it changed files."""
-    found, changes = draft.notes.searches, draft.notes.deeds.changed.values()
-    is_research = len(found.found) > sum(change.times for change in changes)
-    return searches.rows(found, draft.notes.root, draft.room) if is_research else ()
-
-
 def _wrote(draft: Draft) -> Sequence[str]:
     excerpts = draft.notes.excerpts
     carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
@@ -135,7 +128,6 @@ _SECTIONS = (
     Shown(Title.TODO, 0.07, lambda draft: done.todo(draft.notes.deeds, draft.room)),
     Shown(Title.CHANGED, 0.14, lambda draft: done.files(draft.notes.deeds, draft.notes.root, draft.room)),
     Shown(Title.READ_FILES, 0.05, lambda draft: done.read_files(draft.notes.deeds, draft.notes.root, draft.room)),
-    Shown(Title.SEARCHES, 0.10, _searches),
     Shown(Title.COMMANDS, 0.14, lambda draft: done.commands(draft.notes.deeds, draft.notes.root, draft.room)),
     Shown(Title.FAILURES, 0.05, lambda draft: done.failures(draft.notes.deeds, draft.written.split("\n"), draft.room)),
     Shown(Title.WROTE, 1.0, _wrote),
@@ -144,7 +136,7 @@ _SECTIONS = (
 _NAMED = {section.title: section for section in _SECTIONS}
 _ORDER = (
     *(Title.GOAL, Title.CONTEXT, Title.CHANGED, Title.COMMANDS, Title.PROGRESS, Title.SO_FAR, Title.REQUESTS),
-    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
+    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_FILES),
     *(Title.REPORTS, Title.WROTE, Title.READ),
 )
 """In the order in which they get their room: what no model can find out again before all others."""
@@ -153,7 +145,7 @@ _REST = (Title.REPORTS, Title.WROTE, Title.READ)
 _FOR_BEFORE = 0.15
 """So much at least a summary of somebody else gets where there is one: nothing else has what it says."""
 _FACTS = (
-    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_FILES, Title.SEARCHES),
+    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_FILES),
     Title.PROGRESS,
 )
 """They are taken from the session whoever sums up; the next step depends on the words of the request in progress."""

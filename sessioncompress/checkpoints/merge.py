@@ -185,14 +185,6 @@ def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:
             yield command, ended[1], ended[2] or ""
 
 
-_FOUND = re.compile(r"[0-9,]{1,12} (?:lines?|found)|nothing")
-
-
-def searches(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Read the rows of searches: what was looked for, and what was found."""
-    return ((words, found) for words, found in _rows(rows) if _FOUND.fullmatch(found))
-
-
 def items(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Read the rows of a todo list: status and words."""
     for row in rows:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sessioncompress.checkpoints import deeds as done
 from sessioncompress.checkpoints import excerpts as shown
-from sessioncompress.checkpoints import goals, merge, searches
+from sessioncompress.checkpoints import goals, merge
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.outcomes import Outcome
 from sessioncompress.checkpoints.quote import code
@@ -33,7 +33,6 @@ class Title(StrEnum):
     TODO = goals.TODO
     CHANGED = "Files changed (newest last)"
     READ_FILES = "Files read, no change to them seen"
-    SEARCHES = "Searches (newest last)"
     COMMANDS = "Commands and how they ended (newest last)"
     FAILURES = "Failures that nothing mended"
     WROTE = "Lines that the agent wrote (excerpts)"
@@ -63,7 +62,6 @@ class Notes:
         self.wanted = f"{self.goal}\n{besides.instructions}"
         self.story = told.Story()
         self.deeds = done.Deeds()
-        self.searches = searches.Searches()
         self.excerpts = shown.Excerpts()
         self.foreign: list[str] = []
         self.carried: dict[str, merge.Section] = {}
@@ -92,12 +90,10 @@ class Notes:
             self.story.call()
             for each in self.deeds.call(said):
                 self.excerpts.wrote(each.where, each.text, replaced=each.replaced, whole=each.whole)
-            self.searches.call(said, self.deeds.commands_of(said.call))
             if said.purpose is Purpose.READ and self.deeds.read:
                 self._reads[said.call] = next(reversed(self.deeds.read))
         else:
             self.deeds.result(said)
-            self.searches.result(said)
             where = self._reads.pop(said.call, "")
             if where and said.failed is not True:
                 self.excerpts.read(where, said.text)
@@ -134,9 +130,6 @@ class Notes:
             deeds.ran[alike(command)] = done.Ran(command, Outcome(verdict, line), max(worth, 0))
         for command, verdict, line in merge.commands(earlier.section(Title.FAILURES).rows):
             deeds.failures[alike(command)] = (command, Outcome(verdict, line))
-        for words, found in merge.searches(earlier.section(Title.SEARCHES).rows):
-            self.searches.note(searches.Search(words), found)
-        self.searches.before += earlier.section(Title.SEARCHES).gone
         deeds.todo = []
         deeds.tasks = {str(at + 1): item for at, item in enumerate(merge.items(earlier.section(Title.TODO).rows))}
         for where, lines in merge.excerpts(earlier.section(Title.WROTE).rows, earlier.root):

@@ -51,7 +51,8 @@ class Outcome(NamedTuple):
     def line(self) -> str:
         """Find the line of the result that says most; empty where none says anything."""
         lines = [line for each in clean(self.text).split("\n") if (line := each[:_LONGEST].strip(_FRAME))]
-        lines = [line for line in lines if not says_nothing(line)]
+        # What an agent puts around a result says nothing.
+        lines = [line for line in lines if not _NOISE.fullmatch(line.strip())]
         best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
         lines = [line for line in lines if not _CODE.fullmatch(line)]
         if self.failed:
@@ -65,11 +66,6 @@ class Outcome(NamedTuple):
         if line := self.line():
             return f"{self.verdict}: > {line}"
         return f"{self.verdict} nothing" if self.verdict == HIDDEN else self.verdict
-
-
-def says_nothing(line: str) -> bool:
-    """Tell whether a line of a result is only what an agent puts around it."""
-    return _NOISE.fullmatch(line.strip()[:_LONGEST]) is not None
 
 
 def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:

@@ -21,7 +21,6 @@ _ROWS = "\n".join(
         f"\n## Decisions and findings on the way\n- {_ORDER}",
         f"\n## Todo list\n- [{MARK}] {_ORDER}\n- > [{MARK}] {_ORDER}",
         f"\n## Files changed (newest last)\n- {MARK}.py: edited\n- `{MARK}.py`: edited, {MARK}\n- `x/: {MARK}`",
-        "\n## Searches (newest last)\n" + "\n".join(f"- `{MARK} {at}` {_ORDER}" for at in range(9)),
         f"\n## Commands and how they ended (newest last)\n- `{MARK}` ok: {_ORDER}\n- `make` ok: > {_ORDER}\n- {_ORDER}",
         f"\n## Lines that the agent wrote (excerpts)\n- {MARK}:\n  > late_reading_{MARK}\n- `{MARK}.py`:\n  {_ORDER}",
         f"\n## Lines that were read (excerpts)\n- {MARK} {_ORDER}:\n  > late_reading_{MARK}\n{_ORDER}",
