@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.quote import one_line
-from sessioncompress.core import text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import SPOKEN, Survey, messages_of, tokens_of, turns_on
 from sessioncompress.core.model import Role
@@ -33,21 +32,13 @@ class BranchStats(Summarized, frozen=True, rename="camel"):
     """What `branch-summary` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
-    where they have none. `messages_left` are those that the model no longer reads. `run` is the id of a run that wrote.
-    `tokens_sent`, `by`, `model`, `model_failure` and `cost` are as in CompactStats.
+    where they have none. `messages_left` are those that the model no longer reads.
     """
 
     messages_left: int = 0
     leaf: str = ""
     to: str = ""
     fork: str = ""
-    run: str = ""
-    by: str = ""
-    model: str = ""
-    model_failure: str = ""
-    cost: float | UnsetType = UNSET
-    exit_code: int = 0
-    summary: str = ""
 
     @property
     def is_summarized(self) -> bool:
@@ -158,27 +149,18 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
     told = or_extract(old, "branch", sends=sends)
     if is_used(session.policy.summarizer) and old.went_on():
         return replace(stats, status=Status.SKIPPED, reason=WENT_ON)
-    summary = told.summary
-    with session.draft(made(summary), cut, dry_run=dry_run) as draft:
+    with session.draft(made(told.summary), cut, dry_run=dry_run) as draft:
         after = tokens_of(draft.read)
         stats = replace(
             stats,
             status=Status.WOULD_SUMMARIZE if dry_run else Status.SUMMARIZED,
-            size_after=draft.size,
-            tokens_after=tokens_of(draft.read, session.each),
-            tokens_summary=text.estimate(len(summary.text), session.each),
-            tokens_sent=told.sent,
             messages_left=messages_of(read, frozenset(left)),
-            by=summary.by,
-            model=summary.model,
-            model_failure=told.failure,
-            cost=UNSET if told.cost is None else told.cost,
-            summary=summary.text,
+            **told.stats(session, draft),
         )
         if dry_run:
             return stats
         # A compaction names its rule there.
-        size = session.commit(draft, summary, "branch", (before, after), Command.BRANCH)
+        size = session.commit(draft, told.summary, "branch", (before, after), Command.BRANCH)
         return replace(stats, size_after=size, run=session.run_id)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from msgspec import UNSET, UnsetType, field
+from msgspec import field
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints import merge
@@ -52,19 +52,16 @@ _TOLD = (
 class CompactStats(Summarized, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
-    `tokens_before` and `tokens_after` are what the model reads; `tokens_summary` is the summary's part of the latter.
-    `tokens_sent` are those that a model is given to sum up, or would be.
+    `tokens_before` and `tokens_after` are what the model reads.
     `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded nothing
     since the last run or compaction.
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
-    `messages_since` count what came since the last run, None without one. `run` is the id of a run that wrote.
-    `warning` says what went wrong after it. `summary` is the text, where it was asked for; `by` is who wrote it,
-    "extractive", "command", "endpoint" with its `model`, or "beforeCommand". `model_failure` says why no model that was
-    asked has written it, or none of those before the one that has, and `cost` what the endpoint says that its answers
-    cost. `goal` is the one that heads it, and `unheeded` says what of the goal and the instructions found nothing, or
-    was not written. `markers_without_journal` counts the previews that the summary is made of for want of originals.
+    `messages_since` count what came since the last run, None without one.
+    `warning` says what went wrong after the run. `goal` is the one that heads the summary, and `unheeded` says what of
+    the goal and the instructions found nothing, or was not written. `markers_without_journal` counts the previews that
+    the summary is made of for want of originals.
     """
 
     tokens_recorded: int | None = None
@@ -75,19 +72,12 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
     splits_turn: bool = False
     strategy: str = ""
     goal_method: str = ""
-    by: str = ""
-    model: str = ""
-    model_failure: str = ""
-    cost: float | UnsetType = UNSET
     trigger: str = ""
     tokens_since: int | None = None
     messages_since: int | None = None
     multiplier: float = 0
     thresholds: Mapping[str, Any] = field(default_factory=dict)
-    run: str = ""
     warning: str = ""
-    exit_code: int = 0
-    summary: str = ""
     goal: str = ""
     unheeded: tuple[str, ...] = ()
     markers_without_journal: int = 0
@@ -242,22 +232,14 @@ class _Compaction:
                 unchanged,
                 status=Status.WOULD_COMPACT if dry_run else Status.COMPACTED,
                 reason=self._why_this_cut(),
-                size_after=draft.size,
                 lines_dropped=draft.dropped,
-                tokens_after=tokens_of(draft.read, session.each),
-                tokens_summary=text.estimate(len(summary.text), session.each),
                 messages_kept=kept_messages,
                 messages_compacted=unchanged.messages_before - kept_messages,
-                by=summary.by,
-                model=summary.model,
-                model_failure=told.failure,
-                cost=UNSET if told.cost is None else told.cost,
-                tokens_sent=told.sent,
                 splits_turn=found.splits,
-                summary=summary.text,
                 goal=old.notes.goal,
                 unheeded=tuple(self._unheeded(old, summary)),
                 markers_without_journal=self._strangers(),
+                **told.stats(session, draft),
             )
             # As all numbers of the policy, by four characters a token.
             if (saved := before - tokens) < self._rules.min_saved_tokens:

@@ -18,12 +18,15 @@ from shutil import which
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import UNSET
 
 from sessioncompress.checkpoints.prompt import Conversation, Prompt
 from sessioncompress.core import process
 from sessioncompress.core.checkpoint import Summary
+from sessioncompress.core.lines import tokens_of
 from sessioncompress.core.text import estimate, printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
+from sessioncompress.operations.draft import Draft, Opened
 from sessioncompress.operations.old_part import OldPart, Unfit
 from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
 
@@ -204,6 +207,21 @@ class Told(NamedTuple):
     failure: str = ""
     cost: float | None = None
     sent: int = 0
+
+    def stats(self, session: Opened, draft: Draft) -> dict[str, Any]:
+        """Return what a command says of its summary in a draft; see Summarized."""
+        summary = self.summary
+        return {
+            "size_after": draft.size,
+            "tokens_after": tokens_of(draft.read, session.each),
+            "tokens_summary": estimate(len(summary.text), session.each),
+            "tokens_sent": self.sent,
+            "by": summary.by,
+            "model": summary.model,
+            "model_failure": self.failure,
+            "cost": UNSET if self.cost is None else self.cost,
+            "summary": summary.text,
+        }
 
 
 def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct, field, to_builtins
+from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS, View
@@ -72,7 +72,13 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
 
 
 class Summarized(Struct, frozen=True, rename="camel"):
-    """What all commands that write a summary say of a session: its size and its tokens before and after."""
+    """What all commands that write a summary say of a session: its size and its tokens before and after.
+
+    `tokens_summary` is the summary's part of the latter, `tokens_sent` are those that a model is given to sum up, or
+    would be. `by` is who wrote it: "extractive", "command", "endpoint" with its `model`, or "beforeCommand".
+    `model_failure` says why no model that was asked has written it, or none of those before the one that has, and
+    `cost` what the endpoint says that its answers cost. `run` is the id of a run that wrote. `summary` is the text.
+    """
 
     path: str
     format: str = ""
@@ -84,6 +90,13 @@ class Summarized(Struct, frozen=True, rename="camel"):
     tokens_after: int = 0
     tokens_summary: int = 0
     tokens_sent: int = 0
+    by: str = ""
+    model: str = ""
+    model_failure: str = ""
+    cost: float | UnsetType = UNSET
+    run: str = ""
+    exit_code: int = 0
+    summary: str = ""
 
 
 class CompressionStats(Struct, frozen=True, rename="camel"):
