@@ -15,10 +15,8 @@ _MOST_HELD = 320 * 1024
 _MOST_OF_ONE = 24 * 1024
 _SHORTEST, _LONGEST = 12, 160
 """Characters of a line."""
-_DEFINITION = 1.5
-_PLUMBING = 0.4
 _OLDEST = 0.4
-"""The worth of a definition and of plumbing beside another line, and of the oldest line beside the newest."""
+"""The worth of the oldest line beside the newest."""
 _OFTEN = 6
 _SEARCHED = 1_000
 """Lines of one file among which a part of a line is looked for."""
@@ -39,18 +37,6 @@ _NAME = re.compile(
 """More than a plain word: those recur by chance."""
 _PATH = re.compile(r"/|\w\.\w")
 _PLAIN = re.compile(r"[A-Z]?[a-z]{3,40}|[A-Z]{4,40}")
-_DEFINES = re.compile(
-    r"(?:export\s{1,4})?(?:default\s{1,4})?(?:pub(?:\([a-z]{1,12}\))?\s{1,4})?(?:async\s{1,4})?(?:abstract\s{1,4})?"
-    r"(?:def|class|function|fn|func|interface|type|enum|struct|trait|impl|const|let|static|public|private|protected|"
-    r"CREATE TABLE)\b.{4}|#{1,6} \S|@\w{1,40}\.\w"
-)
-_PLUMBS = re.compile(
-    r"--[\w-]{1,60}:|import\b|from \S{1,100} import\b|use \w|using \w|#include\b|package \w|"
-    r"@(?:import|apply|utility|media|layer|custom-variant)\b|</?[A-Za-z]|(?:class|className|style|aria-[a-z]{1,20})=|"
-    r"[.&:][\w:-]{1,60}(?: [.&:>*\w-]{1,60}){0,4} ?[,{]\Z|"
-    r"[a-z]{2,20}-[a-z-]{2,40}: |[a-z]{2,20}: var\(--|[\w.@-]{1,80}/\Z"
-)
-"""What a line begins with that only ties others together: imports, declarations of style, markup."""
 _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
 """What a reading tool writes before each line."""
 _NOT_WRITTEN = ("-", "@@", "***")
@@ -180,10 +166,8 @@ class Excerpts:
             recent = _OLDEST + (at + 1) / len(self._read)
             for raw in text.split("\n"):
                 number = _NUMBERED.match(raw)
-                words = raw[number.end() :] if number else raw
-                # The next reading shows it again, and nothing depends on it.
-                if not raw.startswith(_NOT_WRITTEN) and not _PLUMBS.match(words.strip()):
-                    yield Found(where, words, recent)
+                if not raw.startswith(_NOT_WRITTEN):
+                    yield Found(where, raw[number.end() :] if number else raw, recent)
 
 
 def _part(text: str) -> str:
@@ -257,8 +241,7 @@ def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) ->
             counts[name] += times
         counts.update(sorted(f" {stem}" for stem in stems))
         if stems or names - known:
-            worth = recent * (_DEFINITION if _DEFINES.match(words) else _PLUMBING if _PLUMBS.match(words) else 1)
-            held[where, words] = Line(worth, place, where, words, names - known, stems)
+            held[where, words] = Line(recent, place, where, words, names - known, stems)
     return list(held.values()), counts
 
 

@@ -310,19 +310,9 @@ def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list
     # What is said again and again is said once.
     last_said = {tuple(each.lines): at for at, each in enumerate(told)}
     told = [told[at] for at in sorted(last_said.values())]
-    rows = [_told(each, _REPORT, tail=False) for each in told]
-    spare = room - sum(map(len, rows)) - len(rows)
-    for place in (len(told) - 1, len(told) - 2):
-        if place >= 0:
-            rows[place] = _told(told[place], min(_LAST_REPORT, max(room // 2, _REPORT)), tail=False)
-            spare = room - sum(map(len, rows)) - len(rows)
-    if spare > 0:
-        for place in range(len(told) - 3, -1, -1):
-            longer = _told(told[place], min(_LAST_REPORT, _REPORT + spare), tail=False)
-            if len(longer) - len(rows[place]) > spare:
-                break
-            spare -= len(longer) - len(rows[place])
-            rows[place] = longer
+    last = min(_LAST_REPORT, max(room // 2, _REPORT))
+    rows = [_told(each, _REPORT, tail=False) for each in told[:-2]]
+    rows += [_told(each, last, tail=False) for each in told[-2:]]
     return newest(rows, room, 0 if in_progress else story.reported_before)
 
 

@@ -23,11 +23,6 @@ def test_lines_with_names_stand_below_their_file() -> None:
     ]
 
 
-def test_definitions_come_first() -> None:
-    """Where not all fits."""
-    assert chosen("", _CODE, room=60) == ["- in commands:\n  > def late_reading(tide_gauge):"]
-
-
 def test_what_stands_elsewhere_is_not_said_again() -> None:
     """By its names."""
     assert chosen("a.py", _CODE, "late_reading tide_gauge value_at") == []
@@ -59,26 +54,6 @@ def test_what_was_asked_for_comes_first_of_what_was_read() -> None:
         "- `0.py`:\n  > backoff_after = first(attempts)\n  > sleep until retried"
     ]
     assert "sleep until" not in excerpts.lines(held.readings(), "", "", 4000)[0]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import tideGauge from berth",
-        "from tide_gauge import x",
-        "--color-tide-gauge: var(--x);",
-        '@import "tide-gauge.css";',
-        '<div className="tide-gauge">',
-        'className="tide-gauge"',
-        "font-size-adjust: from-font;",
-        ".light-tide .gauge-one,",
-    ],
-)
-def test_plumbing_comes_last(line: str) -> None:
-    """Imports, style and markup."""
-    found = [excerpts.Found("a.py", each) for each in (line, "mended = drained_by(seven)".ljust(len(line), "."))]
-    rows = excerpts.lines(found, "", "", len("- `a.py`:\n  > \n") + max(len(each.words) for each in found))
-    assert rows == [f"- `a.py`:\n  > {found[1].words}"]
 
 
 _OLD = "gauge_floor = 10\ngauge_step = 20\nreading_of(gauge_floor)"
