@@ -15,8 +15,6 @@ _MOST_HELD = 320 * 1024
 _MOST_OF_ONE = 24 * 1024
 _SHORTEST, _LONGEST = 12, 160
 """Characters of a line."""
-_OLDEST = 0.4
-"""The worth of the oldest line beside the newest."""
 _OFTEN = 6
 _SEARCHED = 1_000
 """Lines of one file among which a part of a line is looked for."""
@@ -43,34 +41,29 @@ _NOT_WRITTEN = ("-", "@@", "***")
 
 
 class Held(NamedTuple):
-    """A line that was written: the number of the text that held it last, how often it was written, and by whom told.
+    """A line that was written: how often, and whether it stands in an earlier summary and was not written again."""
 
-    `carried` is whether it stands in an earlier summary and was not written again.
-    """
-
-    at: int
     times: int = 1
     carried: bool = False
 
 
 class Found(NamedTuple):
-    """A line that may be shown: the file it stands in, its words, how recent it is, how often it was written."""
+    """A line that may be shown: the file it stands in, its words, how often it was written."""
 
     where: str
     words: str
-    recent: float = 1.0
     times: int = 1
 
 
 class Line(NamedTuple):
-    """A line with its worth, its place among all, and its names."""
+    """A line with its place among all, its names, and its worth."""
 
-    worth: float
     place: int
     where: str
     words: str
     names: frozenset[str]
     stems: frozenset[str] = frozenset()
+    worth: float = 0.0
 
 
 class Excerpts:
@@ -82,14 +75,13 @@ class Excerpts:
         """By file and line; the oldest first."""
         self._of: dict[str, dict[str, None]] = {}
         self._read: dict[str, str] = {}
-        self._held = self._held_read = self._texts = 0
+        self._held = self._held_read = 0
 
     def wrote(self, where: str, text: str, *, replaced: str = "", whole: bool = False) -> None:
         """Take a text that a call was given, and the file it is for.
 
         What it replaced goes; of a file that was written whole all that it no longer holds.
         """
-        self._texts += 1
         new = dict.fromkeys(_lines(_part(text)))
         if whole and where:
             for line in [line for line in self._of.get(where, ()) if line not in new]:
@@ -97,12 +89,12 @@ class Excerpts:
         elif replaced and where:
             self._replace(where, replaced, text, new)
         for line in new:
-            self._hold(where, line, Held(self._texts))
+            self._hold(where, line, Held())
 
     def carry(self, where: str, lines: Iterable[str]) -> None:
         """Take the lines of a file that an earlier summary shows."""
         for line in lines:
-            self._hold(where, line, Held(self._texts, carried=True))
+            self._hold(where, line, Held(carried=True))
 
     def _hold(self, where: str, line: str, held: Held) -> None:
         before = self._written.pop((where, line), None)
@@ -138,7 +130,7 @@ class Excerpts:
         for line in parts:
             changed = line.replace(old, new) if len(new) <= _LONGEST and len(line) <= _LONGEST else ""
             if changed and "\n" not in changed:
-                self._hold(where, changed, Held(self._texts))
+                self._hold(where, changed, Held())
 
     def read(self, where: str, text: str) -> None:
         """Take what was read of a file."""
@@ -150,11 +142,9 @@ class Excerpts:
 
     def written(self) -> Iterator[Found]:
         """Give what was written and still stands, the oldest first."""
-        first = next(iter(self._written.values())).at if self._written else 0
         for (where, line), held in self._written.items():
             if not held.carried:
-                recent = _OLDEST + (held.at - first + 1) / (self._texts - first + 1)
-                yield Found(where, line, recent, held.times)
+                yield Found(where, line, held.times)
 
     def carried(self) -> Iterator[Found]:
         """Give what an earlier summary shows and still stands, the oldest first."""
@@ -162,12 +152,11 @@ class Excerpts:
 
     def readings(self) -> Iterator[Found]:
         """Give what was read, the oldest first."""
-        for at, (where, text) in enumerate(self._read.items()):
-            recent = _OLDEST + (at + 1) / len(self._read)
+        for where, text in self._read.items():
             for raw in text.split("\n"):
                 number = _NUMBERED.match(raw)
                 if not raw.startswith(_NOT_WRITTEN):
-                    yield Found(where, raw[number.end() :] if number else raw, recent)
+                    yield Found(where, raw[number.end() :] if number else raw)
 
 
 def _part(text: str) -> str:
@@ -197,7 +186,7 @@ def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = 
     wanted = Counter(
         {stem: min(n, _THRICE) for stem, n in wanted.items() if counts[f" {stem}"] * _COMMON <= len(found)}
     )
-    ranked = sorted((_ranked(line, counts, wanted) for line in found), key=lambda line: (-line.worth, line.place))
+    ranked = sorted((_ranked(line, counts, wanted) for line in found), key=lambda line: (-line.worth, -line.place))
     chosen: list[Line] = []
     opened: set[str] = set()
     for line in ranked:
@@ -229,7 +218,7 @@ def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) ->
     """Find the lines with new names, or with words that were asked for; count the names and those words."""
     counts: Counter[str] = Counter()
     held: dict[tuple[str, str], Line] = {}
-    for place, (where, raw, recent, times) in enumerate(texts):
+    for place, (where, raw, times) in enumerate(texts):
         words = clean(raw).replace("\n", " ").strip()
         if not _SHORTEST <= len(words) <= _LONGEST:
             continue
@@ -241,14 +230,14 @@ def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) ->
             counts[name] += times
         counts.update(sorted(f" {stem}" for stem in stems))
         if stems or names - known:
-            held[where, words] = Line(recent, place, where, words, names - known, stems)
+            held[where, words] = Line(place, where, words, names - known, stems)
     return list(held.values()), counts
 
 
 def _ranked(line: Line, counts: Counter[str], wanted: Counter[str]) -> Line:
     worth = sum(min(counts[name], _OFTEN) ** 0.5 for name in sorted(line.names))
     worth += _ASKED / _THRICE * sum(wanted[stem] for stem in line.stems)
-    return line._replace(worth=worth * line.worth / (len(line.words) + _PER_LINE))
+    return line._replace(worth=worth / (len(line.words) + _PER_LINE))
 
 
 IN_COMMANDS = "in commands"
