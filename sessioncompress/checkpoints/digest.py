@@ -94,22 +94,21 @@ def _decisions(draft: Draft) -> Sequence[str]:
 def _wrote(draft: Draft) -> Sequence[str]:
     excerpts = draft.notes.excerpts
     carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
-    return _excerpts(draft, carried, excerpts.written(), draft.notes.wanted)
+    return _excerpts(draft, carried, excerpts.written())
 
 
 def _read(draft: Draft) -> Sequence[str]:
     found = ((where, line) for where, lines in draft.notes.read_before for line in lines)
     carried = shown.by_file(found, draft.notes.root)
-    asked = f"{draft.notes.story.asked_last()}\n{draft.notes.wanted}"
-    return _excerpts(draft, carried, draft.notes.excerpts.readings(), asked)
+    return _excerpts(draft, carried, draft.notes.excerpts.readings())
 
 
-def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found], asked: str) -> Sequence[str]:
+def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
     carried = shown.carry(earlier, draft.room // 2)
     taken = sum(map(len, carried)) + len(carried)
     said = "\n".join([draft.written, *carried])
-    new = shown.lines(texts, said, draft.notes.root, draft.room - taken, asked)
+    new = shown.lines(texts, said, draft.notes.root, draft.room - taken, draft.notes.wanted)
     return shown.together([*carried, *new])
 
 

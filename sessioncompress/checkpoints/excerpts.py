@@ -19,7 +19,7 @@ _OFTEN = 6
 _SEARCHED = 1_000
 """Lines of one file among which a part of a line is looked for."""
 _ASKED = 2.0
-"""What a word that the newest requests say thrice adds to a line, where a name adds 1 or more."""
+"""What a word that was asked for thrice adds to a line, where a name adds 1 or more."""
 _THRICE = 3
 _STEM, _SHORTEST_WORD = 5, 4
 """Letters of a word by which it is known in its other forms, and that it has at least."""
@@ -87,7 +87,7 @@ class Excerpts:
             for line in [line for line in self._of.get(where, ()) if line not in new]:
                 self._drop(where, line)
         elif replaced and where:
-            self._replace(where, replaced, text, new)
+            self._replace(where, replaced, new)
         for line in new:
             self._hold(where, line, Held())
 
@@ -115,22 +115,14 @@ class Excerpts:
             del self._of[where]
         self._held -= len(line)
 
-    def _replace(self, where: str, old: str, new: str, lines: Iterable[str]) -> None:
-        of = self._of.get(where, {})
-        for line in list(_lines(old)):
+    def _replace(self, where: str, old: str, lines: Iterable[str]) -> None:
+        """Drop the lines that an edit took out, and those of which it changed a part."""
+        of, gone, part = self._of.get(where, {}), list(_lines(old)), old.strip()
+        if "\n" not in part and len(part) >= _SHORTEST and len(of) <= _SEARCHED:
+            gone += [line for line in of if part in line]
+        for line in gone:
             if line in of and line not in lines:
                 self._drop(where, line)
-        old, new = old.strip(), new.strip()
-        if "\n" in old or len(old) < _SHORTEST or len(of) > _SEARCHED:
-            return
-        # Where only a part of a line was given, the line has another one now.
-        parts = [line for line in of if old in line and line not in lines]
-        for line in parts:
-            self._drop(where, line)
-        for line in parts:
-            changed = line.replace(old, new) if len(new) <= _LONGEST and len(line) <= _LONGEST else ""
-            if changed and "\n" not in changed:
-                self._hold(where, changed, Held())
 
     def read(self, where: str, text: str) -> None:
         """Take what was read of a file."""

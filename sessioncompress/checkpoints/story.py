@@ -202,11 +202,6 @@ class Story:
         """The newest request."""
         return self.asked[-1] if self.asked else self.first
 
-    def asked_last(self) -> str:
-        """Return the words of the newest two requests."""
-        told = [*([self.first] if self.first else []), *self.asked][-2:]
-        return "\n".join(line for each in told for line in each.lines)
-
 
 def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     """Write the user's requests: a line of each, and more of the first and the newest as far as it fits.

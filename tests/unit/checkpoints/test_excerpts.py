@@ -67,7 +67,7 @@ _KEPT = ["gauge_step = 20"]
         ("a.py", "", "", True, []),
         ("a.py", "tide_limit = 30", "  gauge_floor = 10\nreading_of(gauge_floor)", False, [*_KEPT, "tide_limit = 30"]),
         ("a.py", "gauge_floor = 10", "gauge_floor = 10\nreading_of(gauge_floor)", False, [*_KEPT, "gauge_floor = 10"]),
-        ("a.py", "of(tide_limit)", "of(gauge_floor)", False, ["gauge_floor = 10", *_KEPT, "reading_of(tide_limit)"]),
+        ("a.py", "of(tide_limit)", "of(gauge_floor)", False, ["gauge_floor = 10", *_KEPT]),
         ("a.py", "of(\n1)", "of(gauge_floor)", False, ["gauge_floor = 10", *_KEPT]),
         ("a.py", "of", "ga", False, _OLD.split("\n")),
         ("b.py", "", _OLD, False, _OLD.split("\n")),
