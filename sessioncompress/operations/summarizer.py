@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -291,13 +291,11 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
 def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> str:
     """Ask one model of an endpoint; what the endpoint says that costs is `spent`. Raises ModelFailed."""
     # Imported here: it takes a second, and is there only where it was asked for.
-    import asyncio
-
     import openai
 
     key = os.environ.get(rules.api_key_env, "")
     try:
-        answer = _answer_in(asyncio.run(_answered(rules, prompt, model, key)), rules.protocol, spent)
+        answer = _answer_in(_finished(_answered(rules, prompt, model, key)), rules.protocol, spent)
     except ModelFailed:
         raise
     except TimeoutError:
@@ -316,6 +314,19 @@ def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> 
     if key and key in answer:
         raise ModelFailed("the answer quotes the key")
     return answer
+
+
+def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
+    """Run a coroutine to its end, also where a loop runs already, as a notebook's does."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import shlex
@@ -81,6 +82,16 @@ def test_its_prose_stands_in_every_form(tmp_path: Path, name: str) -> None:
     assert (record["by"], record["model"]) == ("endpoint", "m")
     restore_session(path)
     assert path.read_bytes() == data
+
+
+def test_below_a_loop_that_runs(tmp_path: Path) -> None:
+    """As in a notebook."""
+
+    async def cell(url: str) -> CompactStats:
+        return compacted(write(tmp_path, pi(8)), url)
+
+    with Endpoint([chat(PROSE)]) as endpoint:
+        assert asyncio.run(cell(endpoint.url)).by == "endpoint"
 
 
 def test_what_is_sent(tmp_path: Path) -> None:
