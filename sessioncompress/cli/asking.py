@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -20,45 +19,31 @@ _COLUMNS = (Column("agent"), *(Column(name, is_number=True) for name in ("sessio
 STATE = "No session was changed."
 
 
-class _Row(NamedTuple):
-    """Sessions and their bytes, and those of them that are due."""
-
-    agent: str
-    sessions: int
-    size: int
-    due: int
-    size_due: int
-
-    def cells(self) -> tuple[str, ...]:
-        return (self.agent, f"{self.sessions:,}", kb(self.size), f"{self.due:,}", kb(self.size_due))
-
-
 def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *, can_undo: bool = True) -> bool:
     """Show how many sessions of each agent a command is about to change, and ask; `is_due` reads no session.
 
     `can_undo` says whether originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is
     due nothing is asked. Raises UsageError if nobody answers.
     """
-    listed = [each for each in found if isinstance(each, Session)]
-    rows = [_row(agent, listed, is_due) for agent in sorted({each.agent for each in listed})]
-    total = _Row("total", *(sum(row[column] for row in rows) for column in range(1, 5)))  # type: ignore[misc]
-    if not total.due:
+    rows: dict[str, list[int]] = {}
+    for each in found:
+        if isinstance(each, Session):
+            due = False
+            # The run says what is wrong with one that cannot be looked at.
+            with suppress(SessionCompressError):
+                due = is_due(each.path)
+            row = rows.setdefault(each.agent, [0, 0, 0, 0])
+            row[:] = row[0] + 1, row[1] + each.size, row[2] + due, row[3] + each.size * due
+    rows = dict(sorted(rows.items())) | {"total": [sum(row[column] for row in rows.values()) for column in range(4)]}
+    if not rows["total"][2]:
         return True
-    echo_table(_COLUMNS, [row.cells() for row in (*rows, total)], err=True)
+    cells = [(name, f"{row[0]:,}", kb(row[1]), f"{row[2]:,}", kb(row[3])) for name, row in rows.items()]
+    echo_table(_COLUMNS, cells, err=True)
     click.echo("The others are left alone. --dry-run shows what each would become.", err=True)
     # How many of them are worth it, only reading them would tell: that is the run itself.
     undo = "You can undo this." if can_undo else "You cannot undo this."
-    question = f"{verb} up to {counted(total.due, 'session', 'sessions')}? {undo}"
+    question = f"{verb} up to {counted(rows['total'][2], 'session', 'sessions')}? {undo}"
     goes = output.confirmed(wrapped_for(question, err=True), None, STATE, err=True)
     if not goes:
         click.echo(STATE, err=True)
     return goes
-
-
-def _row(agent: str, listed: Sequence[Session], is_due: Callable[[Path], bool]) -> _Row:
-    own, due = [each for each in listed if each.agent == agent], []
-    for each in own:
-        # The run says what is wrong with one that cannot be looked at.
-        with suppress(SessionCompressError):
-            due += [each.size] if is_due(each.path) else []
-    return _Row(agent, len(own), sum(each.size for each in own), len(due), sum(due))

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from typing import Any
 
-import click
-
-from sessioncompress.cli import cluster, options, output
-from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli import options, output
+from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.core.text import counted, printable
-from sessioncompress.operations import batch
 from sessioncompress.operations.sessions import budget_session
 from sessioncompress.pipeline.budget import Action
-from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import BudgetStats, to_json
-
-SCHEMA = "sessioncompress.budget/1"
+from sessioncompress.pipeline.summary import BudgetStats
 
 _BY = {
     "session": "from the session",
@@ -51,40 +42,30 @@ def line(stats: BudgetStats) -> str:
     return f"{printable(stats.path)}: {full}; {printable(decision)}; {', '.join(parts)}"
 
 
-@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress budget --rule omp session.jsonl")
-@choosing(options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
-@options.RULE
-@options.CONFIG
-@options.PRESET
-@options.BACKUP_DIR
-@options.FORMAT
-@cluster.ENGINE
-def budget(
-    chosen: Chosen, rule: str | None, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None
-) -> None:
+class Budget(SessionCommand[BudgetStats]):
     """Show how full the model's context window is; exit 1 if something is due. Change nothing."""
-    policies = options.policies_of(config, preset, backup_dir=backup_dir, rule=rule)
 
-    def prepare(found: Found) -> Callable[[], BudgetStats]:
-        policy = policies.of(found.path)
-        options.tell_of_two_stores(found.path, policy)
-        return partial(budget_session, found.path, policy, form=form)
+    takes = (options.RULE, options.CONFIG, options.PRESET, options.BACKUP_DIR, options.FORMAT)
+    notes = output.tell_of_others
 
-    lines = output.Lines(chosen)
+    @staticmethod
+    def work(each: Each, form: str | None) -> BudgetStats:
+        return budget_session(each.path, each.policy, form=form)
 
-    def say(stats: BudgetStats) -> None:
-        if stats.decision == Action.NONE:
-            lines.left(line(stats), stats.decision, stats.reason)
-        else:
-            lines.changed(line(stats), lambda: f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}")
+    def words(self, stats: BudgetStats) -> Words:
+        short = f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}"
+        return Words(line(stats), short, (stats.decision, stats.reason) if stats.decision == Action.NONE else None)
 
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
-    output.tell_of_others(chosen)
-    if chosen.as_json:
-        files = [to_json(stats) | {"utilisation": round(stats.utilisation, 4)} for stats in done.results]
-        output.echo_json({"schema": SCHEMA, "files": files})
-    decided = [stats.decision for stats in done.results]
-    actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
-    lines.end([output.total(len(decided), f": {', '.join(actions)}", done.others)])
-    due = any(stats.decision != "none" for stats in done.results)
-    sys.exit(batch.worst({done.exit_code, int(due)}))
+    def file(self, stats: BudgetStats) -> dict[str, Any]:
+        return super().file(stats) | {"utilisation": round(stats.utilisation, 4)}
+
+    def total(self, done: Done[BudgetStats]) -> list[str]:
+        decided = [stats.decision for stats in done.results]
+        actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
+        return [output.total(len(decided), f": {', '.join(actions)}", done.others)]
+
+    def codes(self, done: Done[BudgetStats]) -> list[int]:
+        return [int(stats.decision != Action.NONE) for stats in done.results]
+
+
+budget = Budget.command("budget --rule omp session.jsonl")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from sessioncompress.cli import options
-from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
@@ -36,15 +34,15 @@ def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
 
 
 class Chosen(NamedTuple):
-    """What the user chose: sessions by PATHS or by options, and how a command goes over them; see choosing()."""
+    """What the user chose: sessions by PATHS or by options, and how a command goes over them."""
 
-    paths: tuple[Path, ...]
-    everything: bool
-    agent: str | None
-    project: Path | None
-    older_than: int | None
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
+    paths: tuple[Path, ...] = ()
+    everything: bool = False
+    agent: str | None = None
+    project: Path | None = None
+    older_than: int | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     jobs: int | None = None
     engine: Engine | None = None
     dry_run: bool = False
@@ -81,12 +79,6 @@ class Chosen(NamedTuple):
         """Whether somebody at a terminal can answer a question before something is changed."""
         return options.may_be_asked() and not (self.yes or self.rehearses)
 
-    def unless_in_use(self, work: Callable[[], T], skipped: Callable[..., T]) -> Callable[[], T]:
-        """Let work skip a session that is in use, if the user did not name it; `skipped` makes the result of that."""
-        from sessioncompress.operations.batch import unless_in_use
-
-        return partial(unless_in_use, work, skipped) if self.by_options else work
-
     @property
     def is_one(self) -> bool:
         """Whether the user named one file, and no archive of several."""
@@ -113,21 +105,25 @@ class Chosen(NamedTuple):
             return self.places.find(globs, self.older_than, stores=search is not None)
         search = search or discover
         if self.by_options:
-            from sessioncompress.operations.sessions import Selection, sessions
+            from sessioncompress.operations.sessions import sessions
 
-            selection = Selection(self.agent, self.project, self.older_than, globs)
-            return or_projects_told(sessions(selection, search), selection)
+            return or_projects_told(sessions(self.selection, search), self.selection)
         found = search([each for each in self.paths if not (self.reads_packed and _is_packed(each))], globs)
         return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
 
     def packed(self) -> Iterator[Packed | SessionCompressError]:
         """Find the packed sessions that are chosen on this machine."""
         from sessioncompress.operations.packed import selected
+
+        return selected(self.paths, self.selection)
+
+    @property
+    def selection(self) -> Selection:
+        """What the options ask of a session."""
         from sessioncompress.operations.sessions import Selection
         from sessioncompress.pipeline.discover import Globs
 
-        selection = Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
-        return selected(self.paths, selection)
+        return Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
 
     def each_packed(self, work: Callable[[Path, Path], T]) -> Iterator[Outcome[T]]:
         """Do some work on the packed sessions that are chosen: on the place of each, and a copy that goes again."""
@@ -181,74 +177,36 @@ def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[F
             options.warn(f"{which} is in {' or '.join(roots)}")
 
 
-def choosing(
-    *more: Callable[[Any], Any],
-    gone: bool = False,
-    urls: bool = False,
-    packed: bool = False,
-    older_than: Callable[[Any], Any] = options.OLDER_THAN,
-    or_all: Callable[[Mapping[str, Any]], bool] = lambda _: False,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command PATHS, the options that choose sessions, and `more` for what Chosen has; it takes one Chosen.
+def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
+    """Take out of a command's options what sessions are chosen and how it goes over them. Raises click.UsageError."""
+    made = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
+    made = made._replace(reads_packed=packed)
+    remote: tuple[Any, ...] = tuple(path for path in made.paths if isinstance(path, str))
+    if remote and len(remote) < len(made.paths):
+        raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
+    if remote:
+        # Imported here: most sessions lie on a disk.
+        from sessioncompress.operations.cloud import Places
 
-    With `gone` the sessions of PATHS may be gone, if they have a store: with_stores() checks. With `packed` they may be
-    packed, and the command reads them there. Where the other options are such that `or_all` says so, no choice is that
-    of all sessions.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def with_chosen(**values: Any) -> None:
-            chosen = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
-            chosen = chosen._replace(reads_packed=packed)
-            remote: tuple[Any, ...] = tuple(path for path in chosen.paths if isinstance(path, str))
-            if remote and len(remote) < len(chosen.paths):
-                raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
-            if remote:
-                # Imported here: most sessions lie on a disk.
-                from sessioncompress.operations.cloud import Places
-
-                chosen = chosen._replace(paths=(), places=Places(remote))
-            if not (chosen.paths or remote or chosen.agent or chosen.project) and or_all(values):
-                chosen = chosen._replace(everything=True)
-            _refuse_unless_plain(chosen)
-            command(chosen, **values)
-
-        if gone:
-            kind = options.PATH_OR_URL if urls else options.ANY_PATH
-        elif packed:
-            kind = options.EXISTING_PACKED_OR_URL if urls else options.EXISTING_OR_PACKED
-        else:
-            kind = options.EXISTING_OR_URL if urls else options.EXISTING
-        paths = click.argument("paths", nargs=-1, type=kind)
-        choice = (paths, options.ALL, options.AGENT, options.PROJECT, older_than)
-        return options.all_of(*choice, *more, options.INCLUDE, options.EXCLUDE, options.COLOR)(with_chosen)
-
-    return decorate
-
-
-def _refuse_unless_plain(chosen: Chosen) -> None:
-    """Raise click's UsageError where nothing is named, or in two ways."""
-    some = chosen.agent is not None or chosen.project is not None or chosen.everything
-    named = chosen.paths or chosen.urls
-    if not (named or some):
+        made = made._replace(paths=(), places=Places(remote))
+    some = bool(made.agent is not None or made.project is not None or made.everything)
+    named = made.paths or remote
+    if not (named or some or or_all):
         raise click.UsageError("Which sessions? Give PATHS, or --agent, --project or --all")
     if named and some:
         raise click.UsageError("PATHS can't be combined with --agent, --project or --all")
+    made = made._replace(everything=made.everything or not (named or some))
+    of, scheduler, workers = values.pop("of", ""), values.pop("scheduler", None), values.pop("workers", None)
+    if of != "dask":
+        if scheduler is not None or workers is not None:
+            raise click.UsageError("--scheduler and --workers need --engine dask")
+        return made
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--workers starts its own cluster; it can't be combined with --scheduler")
+    if made.jobs is not None:
+        raise click.UsageError("--jobs can't be combined with --engine dask; use --workers")
+    # Imported here: most runs work on this machine alone.
+    from sessioncompress.operations import cluster
 
-
-def with_stores(chosen: Chosen, policies: Policies, *, gone_too: bool = False) -> list[Found]:
-    """List the sessions for a command that reads stores, as compressed() finds them, after reading the policy of each.
-
-    Raises UsageError, and click's error for a path that does not exist and has no store, unless `gone_too`.
-    """
-    from sessioncompress.operations.stores import compressed
-    from sessioncompress.store.layout import holds, store_at
-
-    context = click.get_current_context()
-    for path in () if gone_too else chosen.paths:
-        if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
-            kind = options.EXISTING_OR_PACKED if chosen.reads_packed else options.EXISTING
-            kind.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
-    found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=gone_too))
-    return options.all_governed(found, policies)
+    # Workers have working folders of their own.
+    return made._replace(paths=tuple(path.absolute() for path in made.paths), engine=cluster.engine(scheduler, workers))

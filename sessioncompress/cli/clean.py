@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.kinds import AGE, amount
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.operations import batch
 from sessioncompress.operations.clean import Cause, CleanStats, Limits, clean_one, plan_clean
 from sessioncompress.operations.stores import stored
-from sessioncompress.operations.wording import at_stake, links_kept, status_of
+from sessioncompress.operations.wording import at_stake, links_kept
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import to_json
 
-SCHEMA = "sessioncompress.clean/1"
 KEPT = "kept"
 DELETED = "deleted"
 
@@ -65,16 +62,6 @@ def total_line(done: Sequence[CleanStats], failed: int, lying: Sequence[int], *,
     return "; ".join([*parts, *(["nothing was deleted; add --yes to delete"] if dry_run and going else [])])
 
 
-def document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:
-    """Build the `--json` document."""
-    files = [_file(stats, DELETED if stats.deleted or stats.left_over else KEPT) for stats in done.results]
-    totals = {name: sum(each[name] for each in files) for name in _NUMBERS}
-    for path, error in done.failed:
-        stats = CleanStats(path, deleted=False, cause=None, reason=str(error))
-        files.append(_file(stats, status_of(error).value))
-    return {"schema": SCHEMA, "dryRun": dry_run, "files": files, "totals": totals}
-
-
 def _file(stats: CleanStats, status: str) -> dict[str, Any]:
     said = to_json(stats)
     texts = {"path": said["path"], "status": status, "cause": said["cause"] or "", "reason": said["reason"]}
@@ -94,46 +81,68 @@ _YES = click.option("--yes", is_flag=True, help="Delete instead of only showing 
 _OLDER_THAN = click.option("--older-than", hidden=True, callback=_refused, help="What --originals-older-than was.")
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress clean ~/.pi/agent/sessions")
-@choosing(options.DRY_RUN, _YES, options.JSON, gone=True, older_than=_OLDER_THAN)
-@click.option(
-    "--originals-older-than",
-    metavar="AGE",
-    callback=amount(AGE, "an age", "90d"),
-    help="Also delete the originals of sessions whose last run is older than this, as in 90d.",
-)
-@click.option(
-    "--max-size",
-    metavar="SIZE",
-    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
-    help="Also delete the oldest originals until the rest fits in this size, as in 500MB.",
-)
-@options.CONFIG
-@options.THEIR_FOLDER
-def clean(
-    chosen: Chosen,
-    originals_older_than: int | None,
-    max_size: int | None,
-    config: Path | None,
-    backup_dir: Path | None,
-) -> None:
+class Clean(SessionCommand[CleanStats]):
     """Delete what ended runs left behind; also originals over a limit, or of a session you name that is gone."""
-    policies = options.policies_of(config, backup_dir=backup_dir)
-    dry_run = chosen.dry_run or not chosen.yes
-    found = chosen.sessions(lambda paths, globs: stored(paths, policies.of, globs))
-    holdings, unread = plan_clean(found, policies.of, Limits(originals_older_than, max_size))
-    by_session = {each.session: each for each in holdings}
-    for each in holdings:
-        options.tell_of_two_stores(each.session, each.policy)
-    files = [*unread, *(Found(path, named=True) for path in by_session)]
-    done = output.told(
-        batch.each(files, lambda each: clean_one(by_session[each.path], dry_run=dry_run)),
-        lambda stats: None if chosen.as_json else click.echo(line(stats, dry_run=dry_run)),
+
+    changes = stores = True
+    parallel = False
+    choice = (
+        click.argument("paths", nargs=-1, type=options.ANY_PATH),
+        *(options.ALL, options.AGENT, options.PROJECT, _OLDER_THAN),
     )
-    if chosen.as_json:
-        output.echo_json(document(done, dry_run=dry_run))
-    else:
-        stores = [each.size for each in holdings if each.size]
-        click.echo(total_line(done.results, len(done.failed), stores, dry_run=dry_run))
-    output.tell_of_packed(chosen)
-    sys.exit(done.exit_code)
+    flags = (options.DRY_RUN, _YES, options.JSON, options.INCLUDE, options.EXCLUDE, options.COLOR)
+    takes = (
+        click.option(
+            "--originals-older-than",
+            metavar="AGE",
+            callback=amount(AGE, "an age", "90d"),
+            help="Also delete the originals of sessions whose last run is older than this, as in 90d.",
+        ),
+        click.option(
+            "--max-size",
+            metavar="SIZE",
+            callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
+            help="Also delete the oldest originals until the rest fits in this size, as in 500MB.",
+        ),
+        options.CONFIG,
+        options.THEIR_FOLDER,
+    )
+    hands = ()
+    keeps = ("originals_older_than", "max_size")
+
+    def found(self) -> list[Found]:
+        self.dry_run = self.chosen.dry_run or not self.chosen.yes
+        found = self.chosen.sessions(lambda paths, globs: stored(paths, self.policies.of, globs))
+        limits = Limits(self.given.originals_older_than, self.given.max_size)
+        self.holdings, unread = plan_clean(found, self.policies.of, limits)
+        for each in self.holdings:
+            options.tell_of_two_stores(each.session, each.policy)
+        return [*unread, *(Found(each.session, named=True) for each in self.holdings)]
+
+    def over(self, found: Iterable[Found]) -> Done[CleanStats]:
+        by_session = {each.session: each for each in self.holdings}
+        return self.collected(batch.each(found, lambda each: clean_one(by_session[each.path], dry_run=self.dry_run)))  # type: ignore[arg-type,return-value]
+
+    def say(self, stats: CleanStats) -> None:
+        if not self.chosen.as_json:
+            click.echo(line(stats, dry_run=self.dry_run))
+
+    def failure(self, path: str, status: str, reason: str, code: int) -> dict[str, Any]:
+        return _file(CleanStats(path, deleted=False, cause=None, reason=reason), status)
+
+    def document(self, done: Done[CleanStats]) -> dict[str, Any]:
+        files = [_file(each, DELETED if each.deleted or each.left_over else KEPT) for each in done.results]
+        totals = {name: sum(each[name] for each in files) for name in _NUMBERS}
+        files += [each for each in done.files if isinstance(each, dict)]
+        return {"dryRun": self.dry_run, "files": files, "totals": totals}
+
+    def end(self, done: Done[CleanStats]) -> None:
+        lying = [each.size for each in self.holdings if each.size]
+        failed = done.others["failed"] + done.others["refused"]
+        click.echo(total_line(done.results, failed, lying, dry_run=self.dry_run))
+
+    def hints(self, done: Done[CleanStats]) -> None:
+        output.tell_of_packed(self.chosen)
+
+
+clean = Clean.command("clean ~/.pi/agent/sessions")

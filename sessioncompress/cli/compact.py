@@ -2,154 +2,152 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sessioncompress.cli import cluster, goals, options, output, summarizing
-from sessioncompress.cli.asking import goes_on
-from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli import goals, options, output, summarizing
+from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import counted, less, printable
-from sessioncompress.operations import batch
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.wording import author, compact_line, sending, status_of
+from sessioncompress.operations.wording import author, compact_line, sending
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import Status, to_json
-
-SCHEMA = "sessioncompress.compact/1"
+from sessioncompress.pipeline.summary import Status
 
 _NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
-@click.command(
-    cls=options.Command,
-    epilog="Example: sessioncompress compact session.jsonl --dry-run",
-    first=("--dry-run", "--print", "--if-due", "--goal", "--ask", "--summarizer", "--endpoint", "--model", "--all"),
-)
-@choosing(
-    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
-)
-@click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing.")
-@click.option(
-    "--if-due", is_flag=True, help="Compact only where the budget's rule asks for it; leave the rest to compress."
-)
-@options.RULE
-@options.CONFIG
-@options.PRESET
-@click.option(
-    "--keep",
-    type=click.Choice(["tokens", "messages", "share", "sincePrompt", "turns"]),
-    help="Rule for how much of the recent conversation stays; by default compact.keep of the policy.",
-)
-@click.option("--keep-tokens", type=WholeNumber(1), metavar="N", help="With --keep tokens: how many tokens stay.")
-@click.option("--summary-tokens", type=WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens.")
-@goals.said
-@click.option(
-    "--drop-dead",
-    is_flag=True,
-    help="Move the old lines to the originals: the agent's tree, rewind, lists and screen lose them until a restore. "
-    "For pi, Claude Code, Codex, Gemini CLI and OpenCode.",
-)
-@options.BACKUP_DIR
-@options.COMMIT_ORIGINALS
-@options.QUIET_SECONDS
-@options.IDLE_SECONDS
-@options.LOG
-@options.FORMAT
-@summarizing.MODEL
-@cluster.ENGINE
-def compact(
-    chosen: Chosen,
-    prints: bool,
-    if_due: bool,
-    drop_dead: bool,
-    goal: str | None,
-    goal_from: str | None,
-    instructions: str | None,
-    ask: bool,
-    config: Path | None,
-    preset: str | None,
-    form: str | None,
-    **overrides: Any,
-) -> None:
+class Compact(SessionCommand[CompactStats]):
     """Summarize the old part of sessions for the model, as their agent does."""
-    rehearse = chosen.rehearses or prints
-    policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
-    run_id = text.run_id(time.time())
-    listed = options.all_governed(chosen.sessions(), policies)
-    wanted = goals.wanted(goal, goal_from, instructions, ask=ask)
-    _refuse_unfit(chosen, listed, overrides, prints=prints, if_due=if_due, ask=ask)
-    for each in listed if if_due else ():
-        if each.error is None and (policy := options.policy_of(each, policies)).enabled:
-            refuse_size(each.path, policy)
 
-    sends = not chosen.rehearses
-    governing = [options.policy_of(each, policies) for each in listed if each.error is None]
-    if not summarizing.asked(governing, overrides, sends=sends, yes=chosen.yes, engine=chosen.engine):
-        return
-    if ask and not (rehearse or chosen.yes):
-        wanted = goals.ask(listed[0].path, policies, wanted, if_due=if_due, form=form)
+    changes = compresses = urls = True
+    asks = "Compact"
+    flags = (options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
+    takes = (
+        click.option("--print", "prints", is_flag=True, help="Print the summary of one session; change nothing."),
+        click.option(
+            "--if-due",
+            is_flag=True,
+            help="Compact only where the budget's rule asks for it; leave the rest to compress.",
+        ),
+        *(options.RULE, options.CONFIG, options.PRESET),
+        click.option(
+            "--keep",
+            type=click.Choice(["tokens", "messages", "share", "sincePrompt", "turns"]),
+            help="Rule for how much of the recent conversation stays; by default compact.keep of the policy.",
+        ),
+        click.option(
+            "--keep-tokens", type=WholeNumber(1), metavar="N", help="With --keep tokens: how many tokens stay."
+        ),
+        click.option(
+            "--summary-tokens", type=WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
+        ),
+        goals.said,
+        click.option(
+            "--drop-dead",
+            is_flag=True,
+            help="Move the old lines to the originals: the agent's tree, rewind, lists and screen lose them until a "
+            "restore. For pi, Claude Code, Codex, Gemini CLI and OpenCode.",
+        ),
+        *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.QUIET_SECONDS, options.IDLE_SECONDS, options.LOG),
+        *(options.FORMAT, summarizing.MODEL),
+    )
+    in_help = ("--dry-run", "--print", "--if-due", "--goal", "--ask", "--summarizer", "--endpoint", "--model", "--all")
+    hands = ("if_due", "drop_dead", "form")
+    keeps = ("prints", "goal", "goal_from", "instructions", "ask")
+    notes = output.tell_of_others
 
-    def prepare(each: Found) -> Callable[[], CompactStats]:
-        policy = options.policy_of(each, policies)
-        if policy.commit_originals and not rehearse:
-            options.show_originals(each.path, policy)
-        work = partial(
-            compact_session,
-            policy=policy,
-            dry_run=rehearse,
-            sends=sends,
-            if_due=if_due,
-            drop_dead=drop_dead,
-            form=form,
-            named=each.named,
-            run_id=run_id,
-            goal=goals.leaves_cut(wanted, policies, each.path if each.remote is None else None, overrides),
-        )
-        bound = options.on(each, work, writes=not rehearse)
-        return chosen.unless_in_use(bound, partial(CompactStats, str(each.path), status=Status.SKIPPED))
+    @staticmethod
+    def work(each: Each, **how: Any) -> CompactStats:
+        return compact_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
 
-    if chosen.asks and not goes_on("Compact", listed, lambda path: policies.of(path).enabled):
-        return
+    def refuse(self) -> None:
+        given = self.given
+        self.wanted = goals.wanted(given.goal, given.goal_from, given.instructions, ask=given.ask)
+        self.handed |= {"run_id": text.run_id(time.time()), "sends": not self.chosen.rehearses}
+        if given.prints:
+            self.chosen = self.chosen._replace(dry_run=True)
 
-    lines = output.Lines(chosen)
+    def agreed(self, found: Sequence[Found]) -> bool:
+        self._refuse_unfit(found)
+        chosen, policies, if_due = self.chosen, self.policies, self.given.if_due
+        for each in found if if_due else ():
+            if each.error is None and (policy := options.policy_of(each, policies)).enabled:
+                refuse_size(each.path, policy)
+        sends = self.handed["sends"]
+        governing = [options.policy_of(each, policies) for each in found if each.error is None]
+        if not summarizing.asked(governing, self.overrides, sends=sends, yes=chosen.yes, engine=chosen.engine):
+            return False
+        if self.given.ask and not (chosen.rehearses or chosen.yes):
+            self.wanted = goals.ask(found[0].path, policies, self.wanted, if_due=if_due, form=self.given.form)
+        return super().agreed(found)
 
-    def say(stats: CompactStats) -> None:
-        _tell(stats, goal_from, quiet=chosen.quiet)
-        if prints:
+    def is_due(self, path: Path) -> bool:
+        return self.policies.of(path).enabled
+
+    def handed_to(self, found: Found) -> dict[str, Any]:
+        path = found.path if found.remote is None else None
+        return self.handed | {"goal": goals.leaves_cut(self.wanted, self.policies, path, self.overrides)}
+
+    def failure(self, path: str, status: str, reason: str, code: int) -> CompactStats:
+        return CompactStats(path, status=Status(status), reason=reason, exit_code=code)
+
+    def say(self, stats: CompactStats) -> None:
+        _tell(stats, self.given.goal_from, quiet=self.chosen.quiet)
+        if self.given.prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
             if stats.summary:
                 click.echo(summary)
             else:
                 echo_wrapped(summary, err=True)
-        elif stats.is_compacted:
-            lines.changed(compact_line(stats), partial(_short, stats))
         else:
-            lines.left(compact_line(stats), stats.status.value, stats.reason)
-
+            super().say(stats)
         if stats.warning:
             options.warn(f"{stats.path}: {stats.warning}; the summary was written anyway")
 
-    done = output.told(batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet), say)
-    written = [stats for stats in done.results if stats.is_compacted]
-    output.tell_of_others(chosen)
-    if chosen.as_json:
-        output.echo_json(_document(done, dry_run=rehearse))
-    left = [stats.status for stats in done.results]
-    others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
-    lines.end([output.total(len(written), _total(written, rehearse=rehearse), others)])
-    runs = (stats.run for stats in written)
-    output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
-    sys.exit(batch.worst({done.exit_code} | ({1} if chosen.check and written else set())))
+    def words(self, stats: CompactStats) -> Words:
+        before, after = stats.tokens_before, stats.tokens_after
+        become = "would become" if stats.status is Status.WOULD_COMPACT else "->"
+        short = file_line(stats.path, f"{before:,}", f"{after:,} tokens", less(before, after), become)
+        return Words(compact_line(stats), short, None if stats.is_compacted else (stats.status.value, stats.reason))
+
+    def file(self, stats: CompactStats) -> dict[str, Any]:
+        return {key: value for key, value in super().file(stats).items() if key not in _NOT_IN_JSON}
+
+    def total(self, done: Done[CompactStats]) -> list[str]:
+        written = [stats for stats in done.results if stats.is_compacted]
+        left = [stats.status for stats in done.results]
+        others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
+        return [output.total(len(written), _total(written, rehearse=self.chosen.rehearses), others)]
+
+    def hints(self, done: Done[CompactStats]) -> None:
+        chosen, runs = self.chosen, (stats.run for stats in done.results)
+        output.tell_of_undo(runs, chosen.paths, self.overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
+
+    def codes(self, done: Done[CompactStats]) -> list[int]:
+        return [int(self.chosen.check and stats.is_compacted) for stats in done.results]
+
+    def _refuse_unfit(self, found: Sequence[Found]) -> None:
+        given, chosen, overrides = self.given, self.chosen, self.overrides
+        is_one = len(found) == 1 and chosen.paths == (found[0].path,)
+        if given.prints and (chosen.as_json or not is_one):
+            raise click.UsageError("--print needs the path of one session and can't be combined with --json")
+        if given.ask and not is_one:
+            raise click.UsageError("--ask needs the path of one session")
+        if overrides["rule"] is not None and not given.if_due:
+            raise click.UsageError("--rule needs --if-due")
+        if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
+            raise click.UsageError("--keep-tokens needs --keep tokens")
+
+
+compact = Compact.command("compact session.jsonl --dry-run")
 
 
 def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
@@ -167,27 +165,6 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
         click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
 
 
-def _refuse_unfit(
-    chosen: Chosen, listed: Sequence[Found], overrides: Mapping[str, Any], *, prints: bool, if_due: bool, ask: bool
-) -> None:
-    """Raise click's UsageError where options do not go together."""
-    is_one = len(listed) == 1 and chosen.paths == (listed[0].path,)
-    if prints and (chosen.as_json or not is_one):
-        raise click.UsageError("--print needs the path of one session and can't be combined with --json")
-    if ask and not is_one:
-        raise click.UsageError("--ask needs the path of one session")
-    if overrides["rule"] is not None and not if_due:
-        raise click.UsageError("--rule needs --if-due")
-    if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
-        raise click.UsageError("--keep-tokens needs --keep tokens")
-
-
-def _short(stats: CompactStats) -> str:
-    before, after = stats.tokens_before, stats.tokens_after
-    become = "would become" if stats.status is Status.WOULD_COMPACT else "->"
-    return file_line(stats.path, f"{before:,}", f"{after:,} tokens", less(before, after), become)
-
-
 def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
     before, after = (sum(getattr(each, name) for each in written) for name in ("tokens_before", "tokens_after"))
     if not written:
@@ -195,11 +172,3 @@ def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
     verb = "would be compacted" if rehearse else "compacted"
     sent = sum(each.tokens_sent for each in written if each.by == EXTRACTIVE) if rehearse else 0
     return f" {verb}: {before:,} -> {after:,} tokens for the model" + (f"; {sending(sent)}" if sent else "")
-
-
-def _document(done: output.Done, *, dry_run: bool) -> dict[str, Any]:
-    files = [*done.results]
-    for path, error in done.failed:
-        files.append(CompactStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code))
-    told = [{key: value for key, value in to_json(each).items() if key not in _NOT_IN_JSON} for each in files]
-    return {"schema": SCHEMA, "dryRun": dry_run, "files": told}

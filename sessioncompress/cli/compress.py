@@ -3,146 +3,124 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli import cluster, options, output
-from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli import options, output
+from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
-from sessioncompress.operations import batch
+from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
-    from sessioncompress.policy.sources import Policies
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress compress ~/.pi/agent/sessions")
-@choosing(
-    options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE, urls=True
-)
-@options.CONFIG
-@options.PRESET
-@click.option(
+_KEEP_TURNS = click.option(
     "--keep-turns",
     type=WholeNumber(0),
     metavar="N",
     help="Keep this many of the last user turns whole; of their tool I/O the newest --protect-tokens.",
 )
-@click.option(
+_PROTECT_TOKENS = click.option(
     "--protect-tokens",
     type=WholeNumber(0),
     metavar="N",
     help="Keep this many of the newest tokens of tool I/O in these turns whole.",
 )
-@options.RULE
-@click.option("--min-size", type=WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
-@click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
-@click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
-@options.BACKUP_DIR
-@options.COMMIT_ORIGINALS
-@options.QUIET_SECONDS
-@options.IDLE_SECONDS
-@options.LOG
-@click.option(
+_MIN_SIZE = click.option("--min-size", type=WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
+_PRUNE = click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
+_NO_BACKUP = click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
+_FORCE = click.option(
     "--force",
     is_flag=True,
     help="Also compress sessions that are under the size threshold or grew little, and for savings under minSavedKB.",
 )
-@options.FORMAT
-@cluster.ENGINE
-def compress(
-    chosen: Chosen, config: Path | None, preset: str | None, force: bool, form: str | None, **overrides: Any
-) -> None:
+
+
+class Compress(SessionCommand["CompressionStats"]):
     """Make sessions smaller, in place."""
-    from sessioncompress.cli.tables import echo_wrapped
-    from sessioncompress.operations import wording
 
-    rehearse = chosen.rehearses
-    policies = options.policies_of(config, preset, compresses=True, by_options=chosen.by_options, **overrides)
-    run_id = text.run_id(time.time())
+    changes = compresses = urls = True
+    asks = "Compress"
+    notes = output.tell_of_others
+    flags = (options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
+    takes = (
+        *(options.CONFIG, options.PRESET, _KEEP_TURNS, _PROTECT_TOKENS, options.RULE, _MIN_SIZE, _PRUNE, _NO_BACKUP),
+        *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.QUIET_SECONDS, options.IDLE_SECONDS, options.LOG),
+        *(_FORCE, options.FORMAT),
+    )
+    hands = ("force", "form")
 
-    def prepare(found: Found) -> batch.Settled[CompressionStats] | Callable[[], CompressionStats]:
-        policy = options.policy_of(found, policies)
-        if policy.commit_originals and not rehearse:
-            options.show_originals(found.path, policy)
-        named = found.named
-        if (skipped := _skip(found, policy, force=force)) is not None and _is_settled(found, skipped, rehearse):
-            return batch.Settled(skipped)
+    @staticmethod
+    def work(each: Each, **how: Any) -> CompressionStats:
+        # Imported here, as below: a run with nothing to do is faster without.
         from sessioncompress.operations.compress import compress_session
+
+        return compress_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
+
+    def over(self, found: Iterable[Found]) -> Done[CompressionStats]:
+        self.handed["run_id"] = text.run_id(time.time())
+        return super().over(found)
+
+    def settled(self, found: Found, policy: Policy) -> CompressionStats | None:
+        skipped = _skip(found, policy, force=self.given.force)
+        return skipped if skipped is not None and _is_settled(found, skipped, self.chosen.rehearses) else None
+
+    def is_due(self, path: Path) -> bool:
+        return not triage.not_due(path, self.policies.of(path), force=self.given.force)
+
+    def can_undo(self, found: Sequence[Found]) -> bool:
+        return all(self.policies.of(each.path).keep_backup for each in found if each.error is None)
+
+    def failure(self, path: str, status: str, reason: str, code: int) -> CompressionStats:
         from sessioncompress.pipeline.summary import CompressionStats, Status
 
-        how: dict[str, Any] = {"dry_run": rehearse, "force": force, "form": form, "named": named, "run_id": run_id}
-        work = options.on(found, partial(compress_session, policy=policy, **how), writes=not rehearse)
-        return chosen.unless_in_use(work, partial(CompressionStats, str(found.path), status=Status.SKIPPED))
+        return CompressionStats(path, status=Status(status), reason=reason, exit_code=code)
 
-    listed = options.all_governed(chosen.sessions(), policies)
-    if chosen.asks and not _agreed(listed, policies, force=force):
-        return
+    def words(self, stats: CompressionStats) -> Words:
+        from sessioncompress.cli.tables import file_line
+        from sessioncompress.operations import wording
 
-    lines = output.Lines(chosen)
-    done: list[CompressionStats] = []
-    passed_over = 0
-    codes: set[int] = set()
-    run = batch.Archive(listed, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
-    for outcome in run:
-        codes.add(outcome.exit_code)
-        if outcome.passed_over:
-            passed_over += 1
-            continue
-        stats = wording.stats_of(outcome)
-        done.append(stats)
-        if outcome.error is not None:
-            echo_wrapped(wording.line(stats), err=True)
-        elif stats.is_smaller:
-            lines.changed(wording.line(stats), partial(_short, stats))
-        else:
-            lines.left(wording.line(stats), stats.status.value, stats.reason)
-        for warning in wording.warnings(stats):
-            echo_wrapped(warning, err=True)
-    _warn_of_closed(chosen, done)
-    output.tell_of_others(chosen)
-    if chosen.as_json:
-        output.echo_json(wording.document(done, dry_run=rehearse))
-    lines.end(wording.total_lines(done, passed_over=passed_over))
-    # Without originals there is no way back.
-    runs = (stats.run for stats in done if chosen.urls or policies.of(Path(stats.path)).keep_backup)
-    output.tell_of_undo(runs, chosen.paths, overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
-    if run.interrupted:
-        codes.add(output.cut_short(run))
-    if chosen.check and any(stats.is_smaller for stats in done):
-        codes.add(1)
-    sys.exit(batch.worst(codes))
+        before, after = stats.original_size, stats.compressed_size
+        short = file_line(stats.path, kb(before), kb(after, before), less(before, after), wording.arrow(stats))
+        left = None if stats.is_smaller else (stats.status.value, stats.reason)
+        return Words(wording.line(stats), short, left, wording.warnings(stats))
+
+    def document(self, done: Done[CompressionStats]) -> dict[str, Any]:
+        from sessioncompress.operations import wording
+
+        return wording.document(done.files, dry_run=self.chosen.rehearses)
+
+    def total(self, done: Done[CompressionStats]) -> Iterable[str]:
+        from sessioncompress.operations import wording
+
+        return wording.total_lines(done.files, passed_over=done.others[PASSED_OVER])
+
+    def hints(self, done: Done[CompressionStats]) -> None:
+        """Warn of folders in which a run could change nothing; tell how to take back what was written."""
+        chosen = self.chosen
+        changing = [stats for stats in done.results if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
+        for folder in dict.fromkeys(Path(stats.path).parent for stats in changing):
+            if not os.access(folder, os.W_OK | os.X_OK):
+                options.warn(f"{folder} is not writable: a run would change nothing in it")
+        # Without originals there is no way back.
+        runs = (each.run for each in done.results if chosen.urls or self.policies.of(Path(each.path)).keep_backup)
+        output.tell_of_undo(runs, chosen.paths, self.overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
+
+    def codes(self, done: Done[CompressionStats]) -> list[int]:
+        return [int(self.chosen.check and stats.is_smaller) for stats in done.results]
 
 
-def _agreed(listed: Sequence[Found], policies: Policies, *, force: bool) -> bool:
-    """Ask whether to go on. Raises UsageError if nobody answers."""
-    # Imported here: most runs ask nothing.
-    from sessioncompress.cli.asking import goes_on
-
-    def is_due(path: Path) -> bool:
-        return not triage.not_due(path, policies.of(path), force=force)
-
-    can_undo = all(policies.of(each.path).keep_backup for each in listed if each.error is None)
-    return goes_on("Compress", listed, is_due, can_undo=can_undo)
-
-
-def _warn_of_closed(chosen: Chosen, done: Sequence[CompressionStats]) -> None:
-    """Warn of the folders with sessions that a run would change if it could write there."""
-    changing = [stats for stats in done if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
-    for folder in dict.fromkeys(Path(stats.path).parent for stats in changing):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            options.warn(f"{folder} is not writable: a run would change nothing in it")
+compress = Compress.command("compress ~/.pi/agent/sessions")
 
 
 def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
@@ -161,11 +139,3 @@ def _is_settled(found: Found, skipped: CompressionStats, rehearse: bool) -> bool
     # A file that the user named may be no session. Where an agent keeps places of one elsewhere, these are put right.
     has_places = not rehearse and triage.has_places(found.path)
     return not has_places and (is_known or triage.is_plainly_session(found.path))
-
-
-def _short(stats: CompressionStats) -> str:
-    from sessioncompress.cli.tables import file_line
-    from sessioncompress.operations.wording import arrow
-
-    before, after = stats.original_size, stats.compressed_size
-    return file_line(stats.path, kb(before), kb(after, before), less(before, after), arrow(stats))

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import Chosen, choosing, with_stores
+from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused
-from sessioncompress.operations import batch
 from sessioncompress.operations.forget import ForgetStats, forget_session
-from sessioncompress.operations.wording import at_stake, links_kept, status_of
+from sessioncompress.operations.wording import at_stake, links_kept
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import to_json
-from sessioncompress.policy.sources import Policies
 from sessioncompress.store.layout import FOLDER
 
-SCHEMA = "sessioncompress.forget/1"
 DELETED = "deleted"
 KEPT = "kept"
 NO_STORE = "without a store"
@@ -30,86 +23,86 @@ NO_STORE = "without a store"
 _VERIFY = "'sessioncompress verify' says whether the store of another session here has them"
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress forget session.jsonl")
-@choosing(options.DRY_RUN, options.YES, options.JSON, gone=True)
-@options.CONFIG
-@options.THEIR_FOLDER
-def forget(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None:
+class Forget(SessionCommand[ForgetStats]):
     """Delete the stores of sessions; first say what can't be restored after that, and ask once."""
-    if chosen.as_json and not (chosen.yes or chosen.dry_run):
-        raise click.UsageError("--json can't ask; add --yes or --dry-run")
-    policies = options.policies_of(config, backup_dir=backup_dir)
-    found = with_stores(chosen, policies, gone_too=True)
-    forgetting = _Forgetting(chosen, policies)
-    done, ended = forgetting.forget(found), forgetting.ended
-    deleted = [stats.bytes_deleted for stats in done.results if ended[stats.path] == DELETED]
-    elsewhere = any(stats.markers for stats in done.results if ended[stats.path] != KEPT)
-    if kept := sum(stats.links_kept for stats in done.results):
-        text = f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders"
-        echo_wrapped(text, err=True)
-    if chosen.as_json:
-        output.echo_json(_document(done, ended, dry_run=chosen.dry_run))
-    elif not chosen.is_one:
-        became = [ended[stats.path] for stats in done.results]
-        others = {word: became.count(word) for word in (KEPT, NO_STORE)}
-        verb = "would delete" if chosen.dry_run else DELETED
-        echo_wrapped(output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others}))
-    output.tell_of_packed(chosen)
-    sys.exit(batch.worst([done.exit_code, Refused.exit_code if kept or elsewhere else 0]))
 
+    changes = stores = gone_too = True
+    parallel = False
+    flags = (options.DRY_RUN, options.YES, options.JSON)
+    takes = (options.CONFIG, options.THEIR_FOLDER)
+    hands = ()
 
-class _Forgetting:
-    """Looks at sessions, asks, and deletes their stores; `ended` says by path what became of each."""
+    @staticmethod
+    def work(each: Each, deletes: bool) -> ForgetStats:
+        stats = forget_session(each.path, each.policy, dry_run=True)
+        return forget_session(each.path, each.policy) if stats.bytes_deleted and deletes else stats
 
-    def __init__(self, chosen: Chosen, policies: Policies) -> None:
-        self._chosen, self._policies = chosen, policies
-        self._is_sure = chosen.yes and not chosen.dry_run
+    def over(self, found: Iterable[Found]) -> Done[ForgetStats]:
+        """Go over the sessions, and once more over those whose stores the user gives up."""
         self.ended: dict[str, str] = {}
-
-    def forget(self, found: Sequence[Found]) -> output.Done:
-        """Go over the sessions. Raises UsageError if nobody answers."""
-        done = output.told(batch.each(found, self._look_or_delete), self._say)
+        """What became of each, by its path."""
+        found = list(found)
+        self.handed["deletes"] = self.chosen.yes and not self.chosen.dry_run
+        done = self.each(found)
         asked = {each.path: each for each in done.results if self.ended[each.path] == KEPT}
         if not asked:
             return done
-        if not _agreed(list(asked.values()), one=self._chosen.is_one):
-            if self._chosen.is_one:
+        if not _agreed(list(asked.values()), one=self.chosen.is_one):
+            if self.chosen.is_one:
                 self._echo(done.results[0], KEPT)
             return done
-        left = done._replace(results=[each for each in done.results if each.path not in asked])
-        going = {str(each.path): each for each in found if str(each.path) in asked}
-        return output.both(left, output.told(batch.each(going.values(), self._delete), self._say_deleted))
+        self.handed["deletes"] = True
+        left = [each for each in done.results if each.path not in asked]
+        going = self.each([each for each in found if str(each.path) in asked])
+        return done._replace(results=left, files=[each for each in done.files if each.path not in asked]) + going
 
-    def _look_or_delete(self, found: Found) -> ForgetStats:
-        stats = forget_session(found.path, self._policies.of(found.path), dry_run=True)
-        return self._delete(found) if stats.bytes_deleted and self._is_sure else stats
-
-    def _delete(self, found: Found) -> ForgetStats:
-        return forget_session(found.path, self._policies.of(found.path))
-
-    def _say(self, stats: ForgetStats) -> None:
+    def say(self, stats: ForgetStats) -> None:
         if not stats.bytes_deleted:
             self.ended[stats.path] = NO_STORE
             # Of several, those that there is nothing to say of are counted in the total.
-            if self._chosen.is_one or stats.links_kept or stats.markers:
+            if self.chosen.is_one or stats.links_kept or stats.markers:
                 self._echo(stats, _without_a_store(stats))
-        elif self._is_sure:
-            self._say_deleted(stats)
+        elif self.handed["deletes"]:
+            self.ended[stats.path] = DELETED
+            # Of several what goes was said before the question.
+            if self.chosen.yes or self.chosen.is_one or stats.markers:
+                self._echo(stats, f"deleted {at_stake(stats, done=True)}{_unknown(stats)}")
         else:
-            self.ended[stats.path] = DELETED if self._chosen.dry_run else KEPT
+            self.ended[stats.path] = DELETED if self.chosen.dry_run else KEPT
             # The question about one session says it.
-            if self._chosen.dry_run or not self._chosen.is_one:
+            if self.chosen.dry_run or not self.chosen.is_one:
                 self._echo(stats, f"would delete {at_stake(stats)}")
 
-    def _say_deleted(self, stats: ForgetStats) -> None:
-        self.ended[stats.path] = DELETED
-        # Of several what goes was said before the question.
-        if self._is_sure or self._chosen.is_one or stats.markers:
-            self._echo(stats, f"deleted {at_stake(stats, done=True)}{_unknown(stats)}")
-
     def _echo(self, stats: ForgetStats, said: str) -> None:
-        if not self._chosen.as_json:
+        if not self.chosen.as_json:
             echo_wrapped(f"{_name(stats)}: {said}")
+
+    def failure(self, path: str, status: str, reason: str, code: int) -> dict[str, Any]:
+        self.ended[path] = status
+        return self.file(ForgetStats(path)) | {"reason": reason}
+
+    def file(self, stats: ForgetStats) -> dict[str, Any]:
+        return super().file(stats) | {"status": self.ended[stats.path], "reason": ""}
+
+    def total(self, done: Done[ForgetStats]) -> list[str]:
+        became = [self.ended[stats.path] for stats in done.results]
+        others = {word: became.count(word) for word in (KEPT, NO_STORE)}
+        deleted = [stats.bytes_deleted for stats in done.results if self.ended[stats.path] == DELETED]
+        verb = "would delete" if self.chosen.dry_run else DELETED
+        return [output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others})]
+
+    def hints(self, done: Done[ForgetStats]) -> None:
+        if kept := sum(stats.links_kept for stats in done.results):
+            text = f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders"
+            echo_wrapped(text, err=True)
+        output.tell_of_packed(self.chosen)
+
+    def codes(self, done: Done[ForgetStats]) -> list[int]:
+        left = (each.links_kept or (each.markers and self.ended[each.path] != KEPT) for each in done.results)
+        return [Refused.exit_code if any(left) else 0]
+
+
+forget = Forget.command("forget session.jsonl")
 
 
 def _name(stats: ForgetStats) -> str:
@@ -154,10 +147,3 @@ def _without_a_store(stats: ForgetStats) -> str:
             f"with --backup-dir; {_VERIFY}"
         )
     return "it has no store"
-
-
-def _document(done: output.Done, ended: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
-    files = [to_json(each) | {"status": ended[each.path], "reason": ""} for each in done.results]
-    for path, error in done.failed:
-        files.append(to_json(ForgetStats(path)) | {"status": status_of(error).value, "reason": str(error)})
-    return {"schema": SCHEMA, "dryRun": dry_run, "files": files}

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import Struct
 
-from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import Chosen, choosing, with_stores
+from sessioncompress.cli import options
+from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import Column, echo_table, is_seen, width
 from sessioncompress.core.text import age, counted, kb, printable, said_time
-from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of
 from sessioncompress.operations.history import history as histories
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import to_json
+from sessioncompress.policy.model import Policy
 
-SCHEMA = "sessioncompress.history/1"
 _COLUMNS = (
     Column("run"),
     Column("did", may_be_cut=True),
@@ -36,28 +35,37 @@ class _Runs(Struct, frozen=True):
     runs: list[SessionRun]
 
 
-@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress history session.jsonl")
-@choosing(options.JSON, gone=True, urls=True, or_all=lambda _: True)
-@options.CONFIG
-@options.THEIR_FOLDER
-def history(chosen: Chosen, config: Path | None, backup_dir: Path | None) -> None:
+class History(SessionCommand[_Runs]):
     """List the runs over sessions, newest first; without PATHS, only those in the agents' folders.
 
     'restore --run ID' undoes one.
     """
-    policies = options.policies_of(config, backup_dir=backup_dir)
-    found = with_stores(chosen, policies)
-    work = batch.each(found, lambda each: _Runs("", runs_of(each, options.policy_of(each, policies))))
-    done = output.told(work)
-    runs = histories(run for each in done.results for run in each.runs)
-    if chosen.as_json:
-        output.echo_json({"schema": SCHEMA, "runs": list(map(to_json, runs))})
-        sys.exit(done.exit_code)
-    if runs:
-        most = len(_COLUMNS) - (is_seen() and width() < _WIDE)
-        echo_table(_COLUMNS[:most], [_row(each)[:most] for each in runs])
-    click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
-    sys.exit(done.exit_code)
+
+    stores = urls = True
+    parallel = False
+    flags = (options.JSON,)
+    takes = (options.CONFIG, options.THEIR_FOLDER)
+    hands = ()
+    all_with = None
+
+    def settled(self, found: Found, policy: Policy) -> _Runs:
+        return _Runs("", runs_of(found, policy))
+
+    def document(self, done: Done[_Runs]) -> dict[str, Any]:
+        return {"runs": list(map(to_json, _runs(done)))}
+
+    def end(self, done: Done[_Runs]) -> None:
+        if runs := _runs(done):
+            most = len(_COLUMNS) - (is_seen() and width() < _WIDE)
+            echo_table(_COLUMNS[:most], [_row(each)[:most] for each in runs])
+        click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
+
+
+history = History.command("history session.jsonl")
+
+
+def _runs(done: Done[_Runs]) -> list[RunStats]:
+    return histories(run for each in done.results for run in each.runs)
 
 
 def _row(run: RunStats) -> list[str]:

@@ -21,8 +21,9 @@ class PathKind(click.Path):
     Where it must exist and a session that was there is packed, the user is told so, or the command reads it there.
     """
 
-    takes_urls = False
-    takes_packed = False
+    def __init__(self, takes_urls: bool = False, takes_packed: bool = False, **how: Any) -> None:  # noqa: FBT002
+        super().__init__(**how)
+        self.takes_urls, self.takes_packed = takes_urls, takes_packed
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -55,22 +56,6 @@ class PathKind(click.Path):
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
         """Say what is wrong with it, and that nothing was done."""
         super().fail(f"{message} Nothing was done.", param, ctx)
-
-
-class PathOrUrl(PathKind):
-    """A path, or a URL of an object store."""
-
-    takes_urls = True
-
-
-class PathOrPacked(PathKind):
-    """A path that exists, or that of a packed session: for a command that reads it where it is."""
-
-    takes_packed = True
-
-
-class PackedOrUrl(PathOrUrl, PathOrPacked):
-    """Any of these."""
 
 
 class Agent(click.types.StringParamType):

@@ -5,24 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessioncompress.cli.help import OneScreen
-from sessioncompress.cli.kinds import (
-    AGE,
-    Agent,
-    Number,
-    PackedOrUrl,
-    PathKind,
-    PathOrPacked,
-    PathOrUrl,
-    WholeNumber,
-    amount,
-)
+from sessioncompress.cli.kinds import AGE, Agent, Number, PathKind, WholeNumber, amount
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
@@ -31,8 +20,6 @@ from sessioncompress.policy.sources import Policies
 if TYPE_CHECKING:
     from sessioncompress.pipeline.discover import Found
     from sessioncompress.policy.model import Policy
-
-T = TypeVar("T")
 
 
 class Command(OneScreen):
@@ -83,11 +70,8 @@ def may_be_asked() -> bool:
 
 
 ANY_PATH = PathKind(path_type=Path)
-PATH_OR_URL = PathOrUrl(path_type=Path)
-EXISTING_OR_URL = PathOrUrl(path_type=Path, exists=True, readable=False)
 EXISTING = PathKind(path_type=Path, exists=True, readable=False)
-EXISTING_OR_PACKED = PathOrPacked(path_type=Path, exists=True, readable=False)
-EXISTING_PACKED_OR_URL = PackedOrUrl(path_type=Path, exists=True, readable=False)
+EXISTING_OR_PACKED = PathKind(takes_packed=True, path_type=Path, exists=True, readable=False)
 FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=True, dir_okay=False, readable=False))
 """For files that a program such as pre-commit hands over."""
 CONFIG = click.option(
@@ -146,6 +130,28 @@ EXCLUDE = click.option(
 JOBS = click.option(
     "--jobs", type=WholeNumber(1), metavar="N", help="Work on N files at once; by default one per processor."
 )
+ENGINE = (
+    click.option(
+        "--engine",
+        "of",
+        type=click.Choice(["processes", "dask"]),
+        default="processes",
+        help="What to work on many sessions with; dask needs sessioncompress[cluster].",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="With --engine dask: the scheduler of a cluster, as in tcp://host:8786. Its workers must see the same "
+        "files under the same paths.",
+    ),
+    click.option(
+        "--workers",
+        type=WholeNumber(1),
+        metavar="N",
+        help="With --engine dask: start a cluster of N workers on this machine for this command.",
+    ),
+)
+"""What the commands take that can give each session to a worker of a cluster."""
 RULE = click.option(
     "--rule",
     type=click.Choice(["size", "gencode", "omp", "eunice", "deliberate"]),
@@ -225,15 +231,6 @@ def policy_of(found: Found, policies: Policies) -> Policy:
     from sessioncompress.operations.cloud import policy_for
 
     return policy_for(found.remote, policies)
-
-
-def on(found: Found, work: Callable[[Path], T], *, writes: bool = False) -> Callable[[], T]:
-    """Bind work to its session; one in an object store is fetched for it, and put back if it `writes`."""
-    if found.remote is None:
-        return partial(work, found.path)
-    from sessioncompress.operations.cloud import work_on
-
-    return partial(work_on, found.remote, work, writes=writes)
 
 
 def tell_of_two_stores(path: Path, policy: Policy) -> None:

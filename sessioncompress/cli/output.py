@@ -4,128 +4,37 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
 
 from sessioncompress.cli.choosing import MOST_TYPED, typed
 from sessioncompress.core import process
-from sessioncompress.core.text import OBJECT_STORES, counted, printable, reasons_lines
+from sessioncompress.core.text import OBJECT_STORES, counted, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
     from sessioncompress.cli.choosing import Chosen
-    from sessioncompress.operations.batch import Archive, Outcome
 
 
-class Done(NamedTuple):
-    """What became of several files: results, errors by path, the numbers of both errors and no sessions by word."""
-
-    results: list[Any]
-    failed: list[tuple[str, SessionCompressError]]
-    others: dict[str, int]
-    exit_code: int
-
-
-def told(outcomes: Iterable[Outcome[Any]], say: Callable[[Any], None] = lambda _: None) -> Done:
-    """Collect the outcomes of files; say each result, with the path as the user typed it; print errors as they come."""
+def tell_error(path: str, error: SessionCompressError, told: set[str]) -> str:
+    """Print an error of a session; return the word that counts it. What was `told` in this run is said once."""
     from sessioncompress.cli.tables import echo_wrapped
-    from sessioncompress.operations import batch, wording
+    from sessioncompress.operations.wording import status_of
 
-    done = Done([], [], dict.fromkeys(("failed", "refused", wording.PASSED_OVER), 0), 0)
-    codes: set[int] = set()
-    said: set[str] = set()
-    advised: set[str] = set()
-    for outcome in outcomes:
-        path = outcome.found.shown
-        codes.add(outcome.exit_code)
-        if outcome.passed_over:
-            done.others[wording.PASSED_OVER] += 1
-        elif outcome.error is not None:
-            done.failed.append((path, outcome.error))
-            status = wording.status_of(outcome.error).value
-            done.others[status] += 1
-            if (text := f"{status}: {outcome.error}") not in said:
-                # What is wrong with a policy file is the same for all its sessions.
-                said.add(text)
-                # What to do is said once, where only the name of the session differs.
-                remedy = printable(outcome.error.remedy)
-                if (advice := re.sub(rf"\b{re.escape(Path(path).stem)}\.", "", remedy)) in advised:
-                    text = text.replace(remedy, "What to do is the same as above.")
-                advised |= {advice} - {""}
-                echo_wrapped(text, err=True)
-        elif outcome.result is not None:
-            done.results.append(replace(outcome.result, path=path))
-            say(done.results[-1])
-    if isinstance(outcomes, batch.Archive) and outcomes.interrupted:
-        codes.add(cut_short(outcomes))
-    return done._replace(exit_code=batch.worst(codes))
-
-
-def both(one: Done, other: Done) -> Done:
-    """Put together what became of files that were worked on in two ways."""
-    from sessioncompress.operations import batch
-
-    others = {word: one.others.get(word, 0) + other.others.get(word, 0) for word in one.others | other.others}
-    exit_code = batch.worst((one.exit_code, other.exit_code))
-    return Done([*one.results, *other.results], [*one.failed, *other.failed], others, exit_code)
-
-
-class Lines:
-    """Prints the lines of a command over files: of those that changed, and how many others there are, and why.
-
-    Of one file that the user named, and with --verbose of each, all that is known; with --quiet and --json nothing.
-    """
-
-    def __init__(self, chosen: Chosen) -> None:
-        self._silent = chosen.quiet or chosen.as_json
-        self._one = chosen.is_one
-        self._all = self._one or chosen.verbose
-        self._left: list[tuple[str, str]] = []
-
-    def changed(self, whole: str, short: Callable[[], str]) -> None:
-        """Print the line of a file that was changed."""
-        from sessioncompress.cli.tables import echo_wrapped
-
-        if self._silent:
-            return
-        if self._all:
-            echo_wrapped(whole)
-        else:
-            # It is as wide as the terminal.
-            click.echo(short())
-
-    def left(self, whole: str, status: str = "", reason: str = "") -> None:
-        """Print the line of a file that stays as it is, or count it by its reason if it has one."""
-        from sessioncompress.cli.tables import echo_wrapped
-
-        if self._all and not self._silent:
-            echo_wrapped(whole)
-        elif status:
-            self._left.append((status, reason))
-
-    def end(self, total: Iterable[str]) -> None:
-        """Print the counts, and the total; neither where the user named one file."""
-        from sessioncompress.cli.tables import echo_wrapped
-
-        if self._silent or self._one:
-            return
-        # The work is done, and the exit code says how it went.
-        with suppress(BrokenPipeError):
-            for text in (*map(printable, reasons_lines(self._left)), *total):
-                echo_wrapped(text)
-
-
-def cut_short(run: Archive[Any]) -> int:
-    """Report what an interrupt left undone; return its exit code."""
-    left = counted(run.left, "file", "files")
-    click.echo(f"Interrupted. {left} left. Run the command again to continue.", err=True)
-    return process.EXIT_CODE
+    status, remedy = status_of(error).value, printable(error.remedy)
+    # What is wrong with a policy file is the same for all its sessions.
+    if (text := f"{status}: {error}") not in told:
+        told.add(text)
+        # Only the name of the session differs.
+        if (advice := re.sub(rf"\b{re.escape(Path(path).stem)}\.", "", remedy)) in told:
+            text = text.replace(remedy, "What to do is the same as above.")
+        told |= {advice} - {""}
+        echo_wrapped(text, err=True)
+    return status
 
 
 def with_others(head: str, others: Mapping[str, int]) -> str:
@@ -189,28 +98,22 @@ def tell_of_packed(chosen: Chosen) -> None:
         tell_of_unpack("  ", archives, len(archives))
 
 
-def tell_of_opencode(agent: str | None) -> None:
-    """Tell where OpenCode keeps sessions that cannot be read, if all agents or OpenCode were asked for."""
-    from sessioncompress.formats import table
-
-    if agent in (None, "opencode") and (store := table.opencode()):
-        what = f"OpenCode's sessions in {store} are not read; 'opencode export SESSION > FILE' exports one"
-        click.echo(printable(what), err=True)
-
-
 def tell_of_others(chosen: Chosen) -> None:
     """Tell of sessions among the chosen ones that only their agents can read, unless it is to be quiet."""
-    if chosen.by_options and not chosen.quiet:
-        tell_of_opencode(chosen.agent)
-    tell_of_rollouts(chosen.agent, chosen.paths, quiet=chosen.quiet or bool(chosen.urls))
+    from sessioncompress.formats import table
+
+    if chosen.by_options and not chosen.quiet and chosen.agent in (None, "opencode") and (store := table.opencode()):
+        what = f"OpenCode's sessions in {store} are not read; 'opencode export SESSION > FILE' exports one"
+        click.echo(printable(what), err=True)
+    tell_of_rollouts(chosen)
 
 
-def tell_of_rollouts(agent: str | None, paths: Sequence[Path] = (), *, quiet: bool = False) -> None:
-    """Tell how many sessions Codex itself has packed in folders, or in its own if none are named: they stay."""
+def tell_of_rollouts(chosen: Chosen) -> None:
+    """Tell how many sessions Codex itself has packed in the folders that are named, or in its own: they stay."""
     from sessioncompress.pipeline.discover import is_folder
 
-    named = [*filter(is_folder, paths)]
-    if quiet or agent not in (None, "codex") or (paths and not named):
+    named = [*filter(is_folder, chosen.paths)]
+    if chosen.quiet or chosen.urls or chosen.agent not in (None, "codex") or (chosen.paths and not named):
         return
     from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import packed_in

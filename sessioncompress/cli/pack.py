@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,15 +9,14 @@ from typing import Any, NamedTuple
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli.choosing import Chosen
+from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped, shown
 from sessioncompress.core.text import OBJECT_STORES, counted, kb
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_sessions
-from sessioncompress.pipeline.discover import is_folder
-from sessioncompress.pipeline.summary import to_json
+from sessioncompress.pipeline.discover import Found, is_folder
 
-SCHEMA = "sessioncompress.pack/1"
 _LARGE = 1 << 20
 _OF_LARGE, _OF_SMALL, _OF_STORES = (0.06, 0.22), (0.07, 0.5), 7 / 8
 """What most archives of real sessions took of the sessions, large and under so many bytes in all, and of their stores.
@@ -31,42 +29,53 @@ _STORES = (
 )
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress pack --all --older-than 30d")
-@choosing(options.DRY_RUN, options.YES, options.JSON, urls=True)
-@options.CONFIG
-@options.QUIET_SECONDS
-def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
+class Pack(SessionCommand[PackStats]):
     """Move old sessions into archives, one for each project."""
-    from sessioncompress.formats import table
-    from sessioncompress.pipeline.rollouts import with_packed
 
-    if chosen.by_options and chosen.older_than is None:
-        raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
-    policies = options.policies_of(config, by_options=chosen.by_options, **overrides)
-    # In an object store with those of which only a store is left: a killed run may have packed them.
-    found = options.all_governed(chosen.sessions(with_packed), policies)
-    if chosen.asks:
-        # Imported here: most runs ask nothing.
-        from sessioncompress.cli.asking import goes_on
+    changes = urls = True
+    asks = "Pack"
+    flags = (options.DRY_RUN, options.YES, options.JSON)
+    takes = (options.CONFIG, options.QUIET_SECONDS)
+    hands = ()
 
-        if not goes_on("Pack", found, lambda _: True):
-            return
-    if chosen.places:
-        from sessioncompress.operations import cloud_packs
+    def refuse(self) -> None:
+        if self.chosen.by_options and self.chosen.older_than is None:
+            raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
 
-        outcomes = list(cloud_packs.pack(found, chosen.places, policies.apart, dry_run=chosen.dry_run))
-    else:
-        roots = [*table.agent_roots()] if chosen.by_options else [*filter(is_folder, chosen.paths)]
-        outcomes = list(pack_sessions(found, roots, policies.of, dry_run=chosen.dry_run))
-    # Nobody has named those: an agent may be at work in one, and the next run takes it.
-    in_use = [each for each in outcomes if chosen.by_options and isinstance(each.error, InUse)]
-    done = output.told(each for each in outcomes if each not in in_use)
-    done.others["skipped, in use"] = len(in_use)
-    as_json, dry_run = chosen.as_json, chosen.dry_run
-    archives = _archives(done.results)
-    if as_json:
-        output.echo_json(_document(done, archives, dry_run=dry_run))
-    else:
+    def found(self) -> list[Found]:
+        from sessioncompress.pipeline.rollouts import with_packed
+
+        # In an object store with those of which only a store is left: a killed run may have packed them.
+        return options.all_governed(self.chosen.sessions(with_packed), self.policies)
+
+    def over(self, found: Iterable[Found]) -> Done[PackStats]:
+        from sessioncompress.formats import table
+
+        chosen, policies = self.chosen, self.policies
+        self.is_any = bool(found)
+        if chosen.places:
+            from sessioncompress.operations import cloud_packs
+
+            outcomes = list(cloud_packs.pack(list(found), chosen.places, policies.apart, dry_run=chosen.dry_run))
+        else:
+            roots = [*table.agent_roots()] if chosen.by_options else [*filter(is_folder, chosen.paths)]
+            outcomes = list(pack_sessions(found, roots, policies.of, dry_run=chosen.dry_run))
+        # Nobody has named those: an agent may be at work in one, and the next run takes it.
+        in_use = [each for each in outcomes if chosen.by_options and isinstance(each.error, InUse)]
+        done = self.collected(each for each in outcomes if each not in in_use)
+        done.others["skipped, in use"] = len(in_use)
+        self.archives = _archives(done.results)
+        return done
+
+    def document(self, done: Done[PackStats]) -> dict[str, Any]:
+        packs = [
+            {"path": path, "sessions": each.sessions, "size": each.size, "archiveSize": _size_of(path)}
+            for path, each in self.archives.items()
+        ]
+        return super().document(done) | {"archives": packs}
+
+    def end(self, done: Done[PackStats]) -> None:
+        archives, chosen, dry_run = self.archives, self.chosen, self.chosen.dry_run
         for archive, each in archives.items():
             leaving = f"{kb(each.size)} would be packed into an estimated"
             sizes = f"{leaving} {_range([each])}" if dry_run else _sizes(each.size, _size_of(archive))
@@ -76,26 +85,29 @@ def pack(chosen: Chosen, config: Path | None, **overrides: Any) -> None:
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
         said = kb(size) if dry_run or not size else _sizes(size, sum(map(_size_of, archives)))
         said += f" into an estimated {_range(archives.values())}" if dry_run and archives else ""
-        said += "" if found or chosen.urls else f": {_why_nothing(chosen)}"
+        said += "" if self.is_any or chosen.urls else f": {_why_nothing(chosen)}"
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):
             echo_wrapped(f"{counted(stores, 'session has a store', 'sessions have stores')}: {_STORES}", err=True)
-    if archives and not dry_run:
-        output.tell_of_unpack("undo with: ", archives, sum(each.sessions for each in archives.values()))
-    sys.exit(done.exit_code)
+
+    def hints(self, done: Done[PackStats]) -> None:
+        if self.archives and not self.chosen.dry_run:
+            number = sum(each.sessions for each in self.archives.values())
+            output.tell_of_unpack("undo with: ", self.archives, number)
+
+
+pack = Pack.command("pack --all --older-than 30d")
 
 
 def _why_nothing(chosen: Chosen) -> str:
     """Say which sessions there are where none is to be packed."""
     from sessioncompress.operations.packed import Packed
-    from sessioncompress.operations.sessions import Selection, sessions
-    from sessioncompress.pipeline.discover import Globs
+    from sessioncompress.operations.sessions import sessions
     from sessioncompress.pipeline.rollouts import with_packed
 
     of_any_age = chosen._replace(older_than=None)
-    globs = Globs(chosen.include, chosen.exclude)
     # Not as they were chosen before: what that had to tell is told.
-    selected = sessions(Selection(chosen.agent, chosen.project, None, globs), with_packed)
+    selected = sessions(of_any_age.selection, with_packed)
     there = selected if chosen.by_options else of_any_age.sessions(with_packed)
     younger = sum(1 for _ in there) if chosen.older_than is not None else 0
     packed = sum(isinstance(each, Packed) for each in of_any_age.packed())
@@ -145,11 +157,3 @@ def _size_of(archive: str) -> int:
 
 def _sizes(before: int, after: int) -> str:
     return f"{kb(before)} -> {kb(after)} ({100 * after / max(before, 1):.1f} % of the original size)"
-
-
-def _document(done: output.Done, archives: dict[str, _Into], *, dry_run: bool) -> dict[str, Any]:
-    packs = [
-        {"path": path, "sessions": each.sessions, "size": each.size, "archiveSize": _size_of(path)}
-        for path, each in archives.items()
-    ]
-    return {"schema": SCHEMA, "dryRun": dry_run, "archives": packs, "files": [to_json(each) for each in done.results]}

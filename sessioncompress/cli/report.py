@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli import cluster, options, output
-from sessioncompress.cli.choosing import Chosen, choosing, typed
+from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import Chosen, typed
+from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.kinds import AGE
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, kb, printable
-from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -48,86 +46,91 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
     return tuple(found)
 
 
-@click.command(cls=options.Command, epilog="Example: sessioncompress report --all -o report.html")
-@choosing(options.JOBS, packed=True)
-@click.option(
-    "-o",
-    "target",
-    type=options.ANY_PATH,
-    default="report.html",
-    metavar="FILE",
-    help="Write the page to this file, by default report.html; an older report is replaced.",
-)
-@click.option(
-    "--price",
-    "prices",
-    multiple=True,
-    metavar="PRICE",
-    callback=_prices,
-    help="Dollars per million tokens, as in 3, or for some models, as in 'claude-*=3'.",
-)
-@options.CONFIG
-@options.PRESET
-@options.BACKUP_DIR
-@options.FORMAT
-@cluster.ENGINE
-def report(
-    chosen: Chosen,
-    target: Path,
-    prices: tuple[Price, ...],
-    config: Path | None,
-    preset: str | None,
-    backup_dir: Path | None,
-    form: str | None,
-) -> None:
+class Report(SessionCommand["Measured"]):
     """Write an HTML page that shows what sessions take and what is saved."""
-    from sessioncompress.operations import overview, page
-    from sessioncompress.operations.packed import packed_sizes
-    from sessioncompress.operations.sessions import Session
 
-    page.refuse_other(target)
-    policies = options.policies_of(config, preset, backup_dir=backup_dir)
-
-    def prepare(found: Found) -> Callable[[], Measured]:
-        policy = policies.of(found.path)
-        options.tell_of_two_stores(found.path, policy)
-        project = found.project if isinstance(found, Session) else ""
-        return partial(overview.measure, found.path, policy, project=project, form=form)
-
-    done = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
-    stored = output.told(packed_sizes(chosen.packed()))
-    output.tell_of_others(chosen)
-    if not (done.results or stored.results):
-        # An older page tells more than one about nothing.
-        echo_wrapped(printable(f"{target}: not written: no sessions to report on"), err=True)
-        sys.exit(batch.worst((done.exit_code, stored.exit_code)))
-    found = overview.overview(done.results)._replace(packed=overview.packed_rows(stored.results))
-    samples = [
-        sample
-        for each in overview.sampled(found.sessions)
-        for sample in overview.samples(Path(each.path), policies.of(Path(each.path)), form=form)
-    ]
-    # What chose the sessions, as the user could type it; nothing for all.
-    which = list(map(str, chosen.paths))
-    which += ["--agent", chosen.agent] if chosen.agent is not None else []
-    which += ["--project", str(chosen.project)] if chosen.project is not None else []
-    unused = [Path(each.path) for each in found.sessions if each.unused]
-    made = page.page(
-        found,
-        samples,
-        prices,
-        of=printable(", ".join(which)) or "All sessions on this machine",
-        at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"]), *_age(chosen)])),
-        forget=printable(" ".join(["sessioncompress forget", *typed(unused, backup_dir)])),
-        failed=len(done.failed) + len(stored.failed),
+    packed = True
+    flags = (options.JOBS,)
+    takes = (
+        click.option(
+            "-o",
+            "target",
+            type=options.ANY_PATH,
+            default="report.html",
+            metavar="FILE",
+            help="Write the page to this file, by default report.html; an older report is replaced.",
+        ),
+        click.option(
+            "--price",
+            "prices",
+            multiple=True,
+            metavar="PRICE",
+            callback=_prices,
+            help="Dollars per million tokens, as in 3, or for some models, as in 'claude-*=3'.",
+        ),
+        *(options.CONFIG, options.PRESET, options.BACKUP_DIR, options.FORMAT),
     )
-    page.write(target, made)
-    echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
-    _warn_of_prices(found, prices)
-    if samples:
-        echo_wrapped("The page quotes your sessions: review it before you share it.", err=True)
-    sys.exit(batch.worst((done.exit_code, stored.exit_code)))
+    keeps = ("target", "prices")
+    notes = output.tell_of_others
+
+    @staticmethod
+    def work(each: Each, form: str | None) -> Measured:
+        from sessioncompress.operations import overview
+        from sessioncompress.operations.sessions import Session
+
+        project = each.found.project if isinstance(each.found, Session) else ""
+        return overview.measure(each.path, each.policy, project=project, form=form)
+
+    def refuse(self) -> None:
+        from sessioncompress.operations import page
+
+        page.refuse_other(self.given.target)
+
+    def over(self, found: Iterable[Found]) -> Done[Measured]:
+        from sessioncompress.operations.packed import PackedSize, packed_sizes
+
+        measured = self.each(found)
+        stored: Done[Any] = self.collected(packed_sizes(self.chosen.packed()))  # type: ignore[arg-type]
+        self.stored: list[PackedSize] = stored.results
+        return measured + stored._replace(results=[])
+
+    def end(self, done: Done[Measured]) -> None:
+        from sessioncompress.operations import overview, page
+
+        chosen, target, prices, form = self.chosen, self.given.target, self.given.prices, self.given.form
+        if not (done.results or self.stored):
+            # An older page tells more than one about nothing.
+            echo_wrapped(printable(f"{target}: not written: no sessions to report on"), err=True)
+            return
+        found = overview.overview(done.results)._replace(packed=overview.packed_rows(self.stored))
+        samples = [
+            sample
+            for each in overview.sampled(found.sessions)
+            for sample in overview.samples(Path(each.path), self.policies.of(Path(each.path)), form=form)
+        ]
+        # What chose the sessions, as the user could type it; nothing for all.
+        which = list(map(str, chosen.paths))
+        which += ["--agent", chosen.agent] if chosen.agent is not None else []
+        which += ["--project", str(chosen.project)] if chosen.project is not None else []
+        unused = [Path(each.path) for each in found.sessions if each.unused]
+        made = page.page(
+            found,
+            samples,
+            prices,
+            of=printable(", ".join(which)) or "All sessions on this machine",
+            at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"]), *_age(chosen)])),
+            forget=printable(" ".join(["sessioncompress forget", *typed(unused, self.overrides["backup_dir"])])),
+            failed=done.others["failed"] + done.others["refused"],
+        )
+        page.write(target, made)
+        echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
+        _warn_of_prices(found, prices)
+        if samples:
+            echo_wrapped("The page quotes your sessions: review it before you share it.", err=True)
+
+
+report = Report.command("report --all -o report.html")
 
 
 def _age(chosen: Chosen) -> list[str]:

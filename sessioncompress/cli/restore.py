@@ -2,191 +2,197 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial, reduce
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import click
 
-from sessioncompress.cli import cluster, options, output
-from sessioncompress.cli.choosing import MOST_TYPED, Chosen, choosing, typed, with_stores
+from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
+from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
-from sessioncompress.operations import batch
 from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
 from sessioncompress.operations.restore import RestoreStats, put_back_since, restore_session
-from sessioncompress.operations.wording import status_of
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import Status, to_json
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store.layout import holds, store_at
 
-SCHEMA = "sessioncompress.restore/1"
 
-
-@click.command(cls=options.Command, epilog="Example: sessioncompress restore --last")
-@click.option("--last", is_flag=True, help="Undo the newest run; without PATHS, only in the agents' folders.")
-@click.option("--run", metavar="ID", help="Undo this run; 'history' lists them.")
-@choosing(
-    options.JOBS,
-    options.DRY_RUN,
-    options.YES,
-    options.JSON,
-    options.QUIET,
-    options.VERBOSE,
-    gone=True,
-    urls=True,
-    or_all=lambda values: bool(values["last"] or values["run"] is not None),
-)
-@click.option("--from-markers", is_flag=True, help="Put originals back wherever there is one of our markers.")
-@click.option("--keep-checkpoints", is_flag=True, help="Keep the summaries that compact wrote.")
-@click.option("--originals", type=options.ANY_PATH, help="With --from-markers: use the originals of this session.")
-@options.CONFIG
-@options.THEIR_FOLDER
-@options.FORMAT
-@cluster.ENGINE
-def restore(
-    chosen: Chosen,
-    last: bool,
-    run: str | None,
-    from_markers: bool,
-    keep_checkpoints: bool,
-    originals: Path | None,
-    config: Path | None,
-    backup_dir: Path | None,
-    form: str | None,
-) -> None:
+class Restore(SessionCommand[RestoreStats]):
     """Give sessions their original bytes back; what was appended since stays."""
-    if from_markers and keep_checkpoints:
-        raise click.UsageError("--from-markers always keeps checkpoints; leave out --keep-checkpoints")
-    if originals and not from_markers:
-        raise click.UsageError("--originals needs --from-markers")
-    if run == "":
-        # A script's variable may be empty: that is not to restore all.
-        raise click.UsageError("--run is empty; 'sessioncompress history' lists the runs")
-    if last and run:
-        raise click.UsageError("--last means the newest run; it can't be combined with --run")
-    if (last or run) and (from_markers or keep_checkpoints):
-        raise click.UsageError("--last and --run can't be combined with --from-markers or --keep-checkpoints")
-    if from_markers and chosen.dry_run:
-        raise click.UsageError("--from-markers has no --dry-run; try it on a copy of the session and its store")
-    if chosen.urls and originals:
-        raise click.UsageError("--originals takes a local session; it can't be used for sessions in object stores")
-    policies = options.policies_of(config, backup_dir=backup_dir)
-    found = with_stores(chosen, policies)
-    how: dict[str, Any] = {"from_markers": from_markers, "keep_checkpoints": keep_checkpoints, "originals": originals}
-    work = partial(restore_session, form=form, dry_run=chosen.dry_run, **how)
 
-    lines = output.Lines(chosen)
-
-    def done_with(these: list[Found], name: str) -> output.Done:
-        def prepare(each: Found) -> Callable[[], RestoreStats]:
-            bound = partial(work, policy=options.policy_of(each, policies), run=name)
-            return options.on(each, bound, writes=not chosen.dry_run)
-
-        one = batch.Archive(these, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
-        return output.told(one, partial(_say, lines))
-
-    tried = _taken_back(chosen, found, policies, run or "", done_with) if last or run else [("", done_with(found, ""))]
-    done = reduce(output.both, (each for _, each in tried), output.Done([], [], {}, 0))
-    if not all(each.exact for each in done.results):
-        done = done._replace(exit_code=batch.worst((done.exit_code, Damaged.exit_code)))
-    output.tell_of_rollouts(chosen.agent, chosen.paths, quiet=chosen.quiet or bool(chosen.urls))
-    if chosen.as_json:
-        output.echo_json(_document(tried, dry_run=chosen.dry_run))
-        sys.exit(done.exit_code)
-    restored = [each for each in done.results if each.is_restored]
-    before, after, number, summaries = (
-        sum(getattr(each, name) for each in restored)
-        for name in ("size_before", "size_after", "lines_restored", "checkpoints_removed")
+    changes = stores = urls = True
+    first = (
+        click.option("--last", is_flag=True, help="Undo the newest run; without PATHS, only in the agents' folders."),
+        click.option("--run", metavar="ID", help="Undo this run; 'history' lists them."),
     )
-    verb = "would be restored" if chosen.dry_run else "restored"
-    what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
-    unchanged = {"unchanged": len(done.results) - len(restored)}
-    lines.end([output.total(len(restored), what, unchanged | done.others)])
-    if not (chosen.dry_run or chosen.quiet or chosen.urls):
-        _tell_of_stores(chosen, found, restored, policies, backup_dir)
-    if not (last or run):
-        output.tell_of_packed(chosen)
-    sys.exit(done.exit_code)
+    flags = (options.JOBS, options.DRY_RUN, options.YES, options.JSON, options.QUIET, options.VERBOSE)
+    takes = (
+        click.option("--from-markers", is_flag=True, help="Put originals back wherever there is one of our markers."),
+        click.option("--keep-checkpoints", is_flag=True, help="Keep the summaries that compact wrote."),
+        click.option(
+            "--originals", type=options.ANY_PATH, help="With --from-markers: use the originals of this session."
+        ),
+        *(options.CONFIG, options.THEIR_FOLDER, options.FORMAT),
+    )
+    hands = ("from_markers", "keep_checkpoints", "originals", "form")
+    keeps = all_with = ("last", "run")
+    notes = output.tell_of_rollouts
 
+    @staticmethod
+    def work(each: Each, run: str, **how: Any) -> RestoreStats:
+        return restore_session(each.path, each.policy, run=run, dry_run=each.dry_run, **how)
 
-def _taken_back(
-    chosen: Chosen,
-    found: list[Found],
-    policies: Policies,
-    run: str,
-    done_with: Callable[[list[Found], str], output.Done],
-) -> list[tuple[str, output.Done]]:
-    """Take back the run of that name, or else the newest one of which anything can be; return what became of it.
+    def refuse(self) -> None:
+        given = self.given
+        if given.from_markers and given.keep_checkpoints:
+            raise click.UsageError("--from-markers always keeps checkpoints; leave out --keep-checkpoints")
+        if given.originals and not given.from_markers:
+            raise click.UsageError("--originals needs --from-markers")
+        if given.run == "":
+            # A script's variable may be empty: that is not to restore all.
+            raise click.UsageError("--run is empty; 'sessioncompress history' lists the runs")
+        if given.last and given.run:
+            raise click.UsageError("--last means the newest run; it can't be combined with --run")
+        if (given.last or given.run) and (given.from_markers or given.keep_checkpoints):
+            raise click.UsageError("--last and --run can't be combined with --from-markers or --keep-checkpoints")
+        if given.from_markers and self.chosen.dry_run:
+            raise click.UsageError("--from-markers has no --dry-run; try it on a copy of the session and its store")
+        if self.chosen.urls and given.originals:
+            raise click.UsageError("--originals takes a local session; it can't be used for sessions in object stores")
 
-    Before it come the newer runs of which nothing could be taken back, with what failed. A session that failed is not
-    tried again: what lies below a run that stays is not taken from under it. Of the files of PATHS, each is told why
-    a run that was named gives it nothing back: its store may have been deleted.
-    """
-    by_run: dict[str, list[Found]] = {}
-    runs = []
-    for each in found:
-        try:
-            known = runs_of(each, options.policy_of(each, policies))
-        except SessionCompressError:
-            # Of a session that the user named with the run, the restore will say what is wrong.
-            known = []
-        runs += known
-        names = dict.fromkeys(one.run for one in known if one.state is not State.RESTORED)
-        for name in names | ({run: None} if run and each.path in chosen.paths else {}):
-            by_run.setdefault(name, []).append(each)
-    listed = history(runs)
-    if run and all(each.run != run for each in listed):
-        remedy = "'sessioncompress history' lists the runs over all agents' sessions; with PATHS, over those."
-        bare = {str(each.path) for each in found if each.path in chosen.paths} - {each.path for each in runs}
-        without = f"; there is no readable store of {', '.join(sorted(bare))}" if bare else ""
-        what = f"no session here was changed by a run {run}{without}"
-        raise UsageError(what, state=NOT_CHANGED, remedy=remedy)
-    tried: list[tuple[str, output.Done]] = []
-    failed: set[str] = set()
-    for one in listed:
-        these = [each for each in by_run.get(one.run, []) if each.shown not in failed]
-        if one.run != run if run else not these:
-            continue
-        if not (chosen.as_json or chosen.quiet):
-            echo_wrapped(_head(one, "" if run else _looked(chosen)), err=True)
-        if not run and len(these) > 1 and chosen.may_ask:
-            # Imported here: most runs ask nothing.
-            from sessioncompress.cli.asking import STATE
+    def over(self, found: Iterable[Found]) -> Done[RestoreStats]:
+        self.all = list(found)
+        if self.given.last or self.given.run:
+            return sum(self._taken_back(self.all, self.given.run or ""), Done([], [], {}, 0))
+        return self._of_run(self.all, "")
 
-            question = f"Undo this run in {counted(len(these), 'session', 'sessions')}?"
-            if not output.confirmed(question, None, STATE, err=True):
-                click.echo(STATE, err=True)
+    def _of_run(self, found: Iterable[Found], run: str) -> Done[RestoreStats]:
+        self.handed["run"] = run
+        return self.each(found)
+
+    def _taken_back(self, found: Sequence[Found], run: str) -> list[Done[RestoreStats]]:
+        """Take back the run of that name, or else the newest one of which anything can be; return what became of it.
+
+        Before it come the newer runs of which nothing could be taken back, with what failed. A session that failed is
+        not tried again: what lies below a run that stays is not taken from under it. Of the files of PATHS, each is
+        told why a run that was named gives it nothing back: its store may have been deleted.
+        """
+        by_run: dict[str, list[Found]] = {}
+        runs = []
+        for each in found:
+            try:
+                known = runs_of(each, options.policy_of(each, self.policies))
+            except SessionCompressError:
+                # Of a session that the user named with the run, the restore will say what is wrong.
+                known = []
+            runs += known
+            names = dict.fromkeys(one.run for one in known if one.state is not State.RESTORED)
+            for name in names | ({run: None} if run and each.path in self.chosen.paths else {}):
+                by_run.setdefault(name, []).append(each)
+        listed = history(runs)
+        if run and all(each.run != run for each in listed):
+            remedy = "'sessioncompress history' lists the runs over all agents' sessions; with PATHS, over those."
+            bare = {str(each.path) for each in found if each.path in self.chosen.paths} - {each.path for each in runs}
+            without = f"; there is no readable store of {', '.join(sorted(bare))}" if bare else ""
+            what = f"no session here was changed by a run {run}{without}"
+            raise UsageError(what, state=NOT_CHANGED, remedy=remedy)
+        tried: list[Done[RestoreStats]] = []
+        failed: set[str] = set()
+        for one in listed:
+            these = [each for each in by_run.get(one.run, []) if each.shown not in failed]
+            if one.run != run if run else not these:
+                continue
+            if not self.silent:
+                echo_wrapped(_head(one, "" if run else _looked(self.chosen)), err=True)
+            if not run and len(these) > 1 and self.chosen.may_ask:
+                # Imported here: most runs ask nothing.
+                from sessioncompress.cli.asking import STATE
+
+                question = f"Undo this run in {counted(len(these), 'session', 'sessions')}?"
+                if not output.confirmed(question, None, STATE, err=True):
+                    click.echo(STATE, err=True)
+                    break
+            done = self._of_run(these, one.run)
+            tried.append(done)
+            # A run of which something cannot be taken back is tried again, not one below it.
+            is_it = any(each.is_restored or not each.exact for each in done.results)
+            if run or done.exit_code == process.EXIT_CODE or is_it:
                 break
-        done = done_with(these, one.run)
-        tried.append((one.run, done))
-        # A run of which something cannot be taken back is tried again, not one below it.
-        is_it = any(each.is_restored or not each.exact for each in done.results)
-        if run or done.exit_code == process.EXIT_CODE or is_it:
-            break
-        failed.update(path for path, _ in done.failed)
-        if done.failed and not (chosen.as_json or chosen.quiet):
-            click.echo(printable(f"run {one.run}: nothing could be undone"), err=True)
-    else:
-        if not (chosen.as_json or chosen.quiet):
-            elsewhere = f" {_looked(chosen)}" if chosen.everything and not failed else ""
-            click.echo(f"nothing {'else ' if failed else ''}left to undo{elsewhere}", err=True)
-        _tell_of_put_back({each.path for each in runs}, policies)
-        # A session whose store was deleted is in no run: what the user named is looked at for its markers.
-        in_runs = {each.path for each in runs} | failed
-        unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
-        if unlisted and not chosen.by_options:
-            # No run has this name: taking it back says whether that could be done at all, and changes nothing.
-            tried.append(("", done_with(unlisted, "none")._replace(results=[])))
-    # A session that had nothing to give back is told of once.
-    return [*((name, done._replace(results=[])) for name, done in tried[:-1]), *tried[-1:]]
+            failed.update(_failed(done))
+            if _failed(done) and not self.silent:
+                click.echo(printable(f"run {one.run}: nothing could be undone"), err=True)
+        else:
+            if not self.silent:
+                elsewhere = f" {_looked(self.chosen)}" if self.chosen.everything and not failed else ""
+                click.echo(f"nothing {'else ' if failed else ''}left to undo{elsewhere}", err=True)
+            _tell_of_put_back({each.path for each in runs}, self.policies)
+            # A session whose store was deleted is in no run: what the user named is looked at for its markers.
+            in_runs = {each.path for each in runs} | failed
+            unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
+            if unlisted and not self.chosen.by_options:
+                # No run has this name: taking it back says whether that could be done at all, and changes nothing.
+                tried.append(_without_results(self._of_run(unlisted, "none")))
+        # A session that had nothing to give back is told of once.
+        return [*(_without_results(done) for done in tried[:-1]), *tried[-1:]]
+
+    def failure(self, path: str, status: str, reason: str, code: int) -> RestoreStats:
+        return RestoreStats(path, Status(status), reason, self.handed["run"])
+
+    def words(self, stats: RestoreStats) -> Words:
+        if not stats.is_restored:
+            whole = printable(f"{stats.path}: unchanged: {stats.reason}")
+            return Words(whole, left=("unchanged", stats.reason))
+        would = stats.status is Status.WOULD_RESTORE
+        said = f"{kb(stats.size_before, stats.size_after)} {'would become' if would else '->'} {kb(stats.size_after)}"
+        said += f", {_went(stats.lines_restored, stats.checkpoints_removed, ' restored')}"
+        whole = printable(f"{stats.path}: {said}{f'; {stats.reason}' if stats.reason else ''}")
+        went = _went(stats.lines_restored, stats.checkpoints_removed)
+        return Words(whole, file_line(stats.path, kb(stats.size_before, stats.size_after), kb(stats.size_after), went))
+
+    def total(self, done: Done[RestoreStats]) -> list[str]:
+        restored = [each for each in done.results if each.is_restored]
+        before, after, number, summaries = (
+            sum(getattr(each, name) for each in restored)
+            for name in ("size_before", "size_after", "lines_restored", "checkpoints_removed")
+        )
+        verb = "would be restored" if self.chosen.dry_run else "restored"
+        what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
+        unchanged = {"unchanged": len(done.results) - len(restored)}
+        return [output.total(len(restored), what, unchanged | done.others)]
+
+    def hints(self, done: Done[RestoreStats]) -> None:
+        """Say what stores still take, and what is packed."""
+        chosen = self.chosen
+        if chosen.as_json:
+            return
+        restored = [each for each in done.results if each.is_restored]
+        if not (chosen.dry_run or chosen.quiet or chosen.urls):
+            _tell_of_stores(chosen, self.all, restored, self.policies, self.overrides["backup_dir"])
+        if not (self.given.last or self.given.run):
+            output.tell_of_packed(chosen)
+
+    def codes(self, done: Done[RestoreStats]) -> list[int]:
+        return [0 if each.exact else Damaged.exit_code for each in done.results]
+
+
+restore = Restore.command("restore --last")
+
+
+def _failed(done: Done[RestoreStats]) -> set[str]:
+    return {each.path for each in done.files} - {each.path for each in done.results}
+
+
+def _without_results(done: Done[RestoreStats]) -> Done[RestoreStats]:
+    failed = _failed(done)
+    return done._replace(results=[], files=[each for each in done.files if each.path in failed])
 
 
 def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
@@ -199,7 +205,7 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
 
 
 def _tell_of_stores(
-    chosen: Chosen, found: list[Found], restored: list[RestoreStats], policies: Policies, backup_dir: Path | None
+    chosen: Chosen, found: Sequence[Found], restored: list[RestoreStats], policies: Policies, backup_dir: Path | None
 ) -> None:
     """Tell how many stores may be a stranger's, what those take that gave all bytes back, how to delete no others."""
     if number := sum(each.made_elsewhere for each in restored):
@@ -251,29 +257,8 @@ def _looked(chosen: Chosen) -> str:
     return "over the sessions chosen"
 
 
-def _say(lines: output.Lines, done: RestoreStats) -> None:
-    if not done.is_restored:
-        lines.left(printable(f"{done.path}: unchanged: {done.reason}"), "unchanged", done.reason)
-        return
-    would = done.status is Status.WOULD_RESTORE
-    said = f"{kb(done.size_before, done.size_after)} {'would become' if would else '->'} {kb(done.size_after)}"
-    said += f", {_went(done.lines_restored, done.checkpoints_removed, ' restored')}"
-    said += f"; {done.reason}" if done.reason else ""
-    went = _went(done.lines_restored, done.checkpoints_removed)
-    short = partial(file_line, done.path, kb(done.size_before, done.size_after), kb(done.size_after), went)
-    lines.changed(printable(f"{done.path}: {said}"), short)
-
-
 def _went(lines: int, summaries: int, verb: str = "") -> str:
     """Format what came back into sessions, and what went out of them."""
     parts = [counted(lines, "line", "lines") + verb] if lines or not summaries else []
     parts += [f"{counted(summaries, 'summary', 'summaries')} removed"] if summaries else []
     return ", ".join(parts)
-
-
-def _document(tried: list[tuple[str, output.Done]], *, dry_run: bool) -> dict[str, Any]:
-    files: list[RestoreStats] = []
-    for run, done in tried:
-        files += done.results
-        files += [RestoreStats(path, status_of(error), str(error), run) for path, error in done.failed]
-    return {"schema": SCHEMA, "dryRun": dry_run, "files": list(map(to_json, files))}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import or_projects_told
+from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import (
     Column,
     cut,
@@ -27,14 +25,11 @@ from sessioncompress.cli.tables import (
     with_tilde,
 )
 from sessioncompress.core.text import age, counted, kb, printable, written_time
-from sessioncompress.operations import batch
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations.packed import listed_packed
 from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import to_json
 
-SCHEMA = "sessioncompress.sessions/1"
 COLUMNS = (
     Column("agent"),
     Column("project", may_be_cut=True),
@@ -146,39 +141,43 @@ def total(listed: Sequence[ListedSession]) -> str:
     return f"{head} of {agents}, {kb(size)}; {already}; a run could save {kb(saves, size)}, stores included"
 
 
-@click.command(
-    cls=options.ReadOnly,
-    epilog="Example: sessioncompress sessions --project .",
-    context_settings={"allow_extra_args": True},
-)
-@options.AGENT
-@options.PROJECT
-@options.OLDER_THAN
-@click.option(
-    "--sort",
-    type=click.Choice(list(_SORTS)),
-    default="saves",
-    help="What to list first; by default what could save most.",
-)
-@options.JSON
-@options.COLOR
-def sessions(agent: str | None, project: Path | None, older_than: int | None, sort: str, as_json: bool) -> None:
+class Sessions(SessionCommand[ListedSession]):
     """List the sessions on this machine, and what could be saved; change nothing."""
-    if others := click.get_current_context().args:
-        stats = f"sessioncompress stats {quote(others[0])}"
-        raise click.UsageError(f"sessions lists those in the agents' folders, and takes no PATHS; for others: {stats}")
-    policies = options.policies_of(None)
 
-    def prepare(found: Found) -> Callable[[], ListedSession]:
-        assert isinstance(found, lists.Session)
-        return partial(lists.listed, found, policies.of(found.path))
+    choice = (options.AGENT, options.PROJECT, options.OLDER_THAN)
+    flags = (
+        click.option(
+            "--sort",
+            type=click.Choice(list(_SORTS)),
+            default="saves",
+            help="What to list first; by default what could save most.",
+        ),
+        options.JSON,
+        options.COLOR,
+    )
+    hands = ()
+    all_with = None
+    keeps = ("sort",)
+    notes = output.tell_of_others
 
-    selection = lists.Selection(agent, project, older_than)
-    found = or_projects_told(lists.sessions(selection), selection)
-    run = output.told(batch.Archive(found, prepare, None))
-    done = output.both(run, output.told(listed_packed(selection)))
-    listed: list[ListedSession] = done.results
-    if as_json:
+    @staticmethod
+    def work(each: Each) -> ListedSession:
+        assert isinstance(each.found, lists.Session)
+        return lists.listed(each.found, each.policy)
+
+    def refuse(self) -> None:
+        if others := click.get_current_context().args:
+            what = "sessions lists those in the agents' folders, and takes no PATHS; for others"
+            raise click.UsageError(f"{what}: sessioncompress stats {quote(others[0])}")
+
+    def over(self, found: Iterable[Found]) -> Done[ListedSession]:
+        return self.each(found) + self.collected(listed_packed(self.chosen.selection))
+
+    def file(self, stats: ListedSession) -> dict[str, Any]:
+        return super().file(stats) | {"modified": written_time(stats.modified)}
+
+    def document(self, done: Done[ListedSession]) -> dict[str, Any]:
+        listed = done.results
         totals = {
             "sessions": len(listed),
             "size": sum(each.size for each in listed if not each.packed),
@@ -187,11 +186,13 @@ def sessions(agent: str | None, project: Path | None, older_than: int | None, so
             "packed": sum(each.packed for each in listed),
             "packedSize": sum(each.packed_size for each in listed),
         }
-        documents = [to_json(each) | {"modified": written_time(each.modified)} for each in listed]
-        output.echo_json({"schema": SCHEMA, "sessions": documents, "totals": totals})
-    else:
-        echo_list(listed, sort)
-        echo_wrapped(output.with_others(total(listed), done.others))
-    output.tell_of_opencode(agent)
-    output.tell_of_rollouts(agent)
-    sys.exit(done.exit_code)
+        return {"sessions": super().document(done)["files"], "totals": totals}
+
+    def end(self, done: Done[ListedSession]) -> None:
+        echo_list(done.results, self.given.sort)
+        echo_wrapped(output.with_others(total(done.results), done.others))
+
+
+sessions = Sessions.command("sessions --project .")
+# To say what does take them.
+sessions.allow_extra_args = True

@@ -2,64 +2,59 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 from msgspec.structs import replace
 
-from sessioncompress.cli import cluster, options, output
-from sessioncompress.cli.choosing import Chosen, choosing
+from sessioncompress.cli import options, output
+from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped
 from sessioncompress.core.text import kb, printable
-from sessioncompress.operations import batch, wording
+from sessioncompress.operations import wording
 from sessioncompress.operations.sessions import SessionStats, Share, inspect_session
 from sessioncompress.pipeline.discover import Found
 
 
-@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress stats session.jsonl")
-@choosing(options.JOBS, options.JSON, options.VERBOSE, urls=True, packed=True)
-@options.CONFIG
-@options.PRESET
-@options.BACKUP_DIR
-@options.FORMAT
-@cluster.ENGINE
-def stats(chosen: Chosen, config: Path | None, preset: str | None, backup_dir: Path | None, form: str | None) -> None:
+class Stats(SessionCommand[SessionStats]):
     """Show where the bytes are, and what would be saved; change nothing."""
-    policies = options.policies_of(config, preset, backup_dir=backup_dir)
 
-    def prepare(found: Found) -> Callable[[], SessionStats]:
-        policy = options.policy_of(found, policies)
-        if found.remote is None:
-            options.tell_of_two_stores(found.path, policy)
-        return options.on(found, partial(inspect_session, policy=policy, form=form))
+    urls = packed = True
+    flags = (options.JOBS, options.JSON, options.VERBOSE)
+    takes = (options.CONFIG, options.PRESET, options.BACKUP_DIR, options.FORMAT)
+    notes = output.tell_of_others
 
-    def of_copy(place: Path, copy: Path) -> SessionStats:
-        return inspect_session(copy, replace(policies.of(place), backup_dir=None), form=form)
+    @staticmethod
+    def work(each: Each, form: str | None) -> SessionStats:
+        return inspect_session(each.path, each.policy, form=form)
 
-    run = output.told(batch.Archive(chosen.sessions(), prepare, chosen.jobs, chosen.engine))
-    packed = output.told(chosen.each_packed(of_copy))
-    done = output.both(run, packed)
-    output.tell_of_others(chosen)
-    results = [replace(each, would=replace(each.would, path=each.path)) for each in done.results]
-    # No run reaches what is packed.
-    reached = results[: len(run.results)]
-    if chosen.as_json:
-        output.echo_json(wording.sessions_document(results, reached))
-        sys.exit(done.exit_code)
-    if chosen.verbose or chosen.is_one:
-        for each in results:
+    def over(self, found: Iterable[Found]) -> Done[SessionStats]:
+        here = self.each(found)
+        self.reached = here.results
+        return here + self.each_packed()
+
+    def document(self, done: Done[SessionStats]) -> dict[str, Any]:
+        made = wording.sessions_document(_named(done.results), _named(self.reached))
+        return made | {"files": made["files"] + [each for each in done.files if isinstance(each, dict)]}
+
+    def end(self, done: Done[SessionStats]) -> None:
+        for each in _named(done.results) if self.chosen.verbose or self.chosen.is_one else ():
             _echo(wording.inspected(each), {("", share.kind, share.tool): share for share in each.shares})
-            if not chosen.is_one:
+            if not self.chosen.is_one:
                 click.echo()
-    if not chosen.is_one:
-        head, *would = wording.inspected_total(results, reached)
-        shares = _added(results)
-        head = output.total(len(results), f", {head}", done.others)
-        _echo([head, *(would if results else [])], shares if chosen.verbose else _largest(shares))
-    sys.exit(done.exit_code)
+        if not self.chosen.is_one:
+            head, *would = wording.inspected_total(done.results, self.reached)
+            shares = _added(done.results)
+            head = output.total(len(done.results), f", {head}", done.others)
+            _echo([head, *(would if done.results else [])], shares if self.chosen.verbose else _largest(shares))
+
+
+stats = Stats.command("stats session.jsonl")
+
+
+def _named(results: Sequence[SessionStats]) -> list[SessionStats]:
+    return [replace(each, would=replace(each.would, path=each.path)) for each in results]
 
 
 _Shares = Mapping[tuple[str, str, str], Share]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from sessioncompress.core import VERSION, process
-from sessioncompress.errors import FileFailed, InUse, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
 from sessioncompress.operations.schedule import Progress, Schedule, sized
 from sessioncompress.pipeline.discover import Found
 
@@ -27,6 +27,7 @@ _LITTLE = 4 * 1024 * 1024
 """Bytes. Less than that is done before other processes have started."""
 STATE = "The session is either as before or completely rewritten."
 SAFE_PATH = "PYTHONSAFEPATH"
+PASSED_OVER = "passed over (not sessions, or links)"
 
 
 class Outcome(NamedTuple, Generic[T]):
@@ -81,27 +82,10 @@ def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome
         yield outcome_of(found, lambda: work(found))  # noqa: B023 - called before the next one
 
 
-def unless_in_use(work: Callable[[], T], skipped: Callable[..., T]) -> T:
-    """Do the work on a session that the user did not name; one that its agent is at work on is left to the next run.
-
-    `skipped` makes the result of that, with a `reason`.
-    """
-    try:
-        return work()
-    except InUse as error:
-        return skipped(reason=error.what)
-
-
 def worst(codes: Iterable[int]) -> int:
     """Return the most important of several exit codes."""
     present = set(codes)
     return next((code for code in (130, 5, 3, 4, 2, 1) if code in present), 0)
-
-
-class Settled(NamedTuple, Generic[T]):
-    """A result that needed no work."""
-
-    result: T
 
 
 Results = Callable[[Sequence[Task[Any]], Iterator[int], int, float], Generator[tuple[int, Outcome[Any]] | None]]
@@ -114,13 +98,13 @@ class Archive(Generic[T]):
     """Works on many files in up to `jobs` processes, or in an `engine`; yields the outcomes in the order of the files.
 
     `prepare` returns a file's result, or work that can be sent to another process. After the first interrupt no file
-    is begun; `left` then counts those. With `quiet` it shows no progress.
+    is begun; `left` then counts those, else it is None. With `quiet` it shows no progress.
     """
 
     def __init__(
         self,
         files: Iterable[Found],
-        prepare: Callable[[Found], Settled[T] | Callable[[], T]],
+        prepare: Callable[[Found], T | Callable[[], T]],
         jobs: int | None,
         engine: Engine | None = None,
         *,
@@ -128,32 +112,28 @@ class Archive(Generic[T]):
     ) -> None:
         self._files, self._prepare, self._jobs, self._engine = files, prepare, jobs, engine
         self._quiet = quiet
-        self._outcomes: list[Outcome[T] | None] = []
+        self._done: dict[int, Outcome[T]] = {}
         self._given = 0
-        self.left = 0
-        self.interrupted = False
+        self.left: int | None = None
 
     def __iter__(self) -> Iterator[Outcome[T]]:
         places: list[int] = []
         tasks: list[Task[T]] = []
-        for first in each(self._files, self._prepare):
+        for place, first in enumerate(each(self._files, self._prepare)):
             if callable(first.result):
-                places.append(len(self._outcomes))
+                places.append(place)
                 tasks.append(Task(first.found, first.result))
-                self._outcomes.append(None)
-                continue
-            result = first.result.result if first.result else None
-            self._outcomes.append(Outcome(first.found, result, first.error, first.passed_over))
-            yield from self._ready()
+            else:
+                self._done[place] = cast("Outcome[T]", first)
+                yield from self._ready()
         if len(tasks) == 1 and self._engine is None:
-            self._outcomes[places[0]] = outcome_of(*tasks[0])
+            self._done[places[0]] = outcome_of(*tasks[0])
         elif tasks:
             yield from self._worked_on(places, tasks)
-        self.left = self._outcomes.count(None)
-        yield from filter(None, self._outcomes[self._given :])
+        yield from (self._done[place] for place in sorted(self._done))
 
     def _ready(self) -> Iterator[Outcome[T]]:
-        while self._given < len(self._outcomes) and (done := self._outcomes[self._given]) is not None:
+        while (done := self._done.pop(self._given, None)) is not None:
             self._given += 1
             yield done
 
@@ -166,7 +146,7 @@ class Archive(Generic[T]):
         jobs = min(jobs, len(tasks)) if size > _LITTLE else 1
         own: tuple[int, Results] = jobs, _in_turn if jobs == 1 else results
         engine = self._engine or (lambda: nullcontext(own))
-        progress = Progress(len(tasks), size, None if self._quiet else sys.stderr)
+        progress = Progress(left := len(tasks), size, None if self._quiet else sys.stderr)
         with process.deferred() as asked, engine() as (processes, work):
             schedule = Schedule(sizes, processes)
             order = iter(lambda: None if asked() else next(schedule, None), None)
@@ -175,14 +155,15 @@ class Archive(Generic[T]):
                 for done in outcomes:
                     if done is not None:
                         number, became = done
-                        self._outcomes[places[number]] = became
+                        self._done[places[number]] = became
+                        left -= 1
                         progress.done(sizes[number].size)
                     for ready in self._ready():
                         progress.hide()
                         yield ready
                     progress.show()
             progress.hide()
-            self.interrupted = asked()
+            self.left = left if asked() else None
 
 
 def _in_turn(

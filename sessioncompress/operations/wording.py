@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import EXTRACTIVE
@@ -25,20 +23,16 @@ from sessioncompress.core.text import (
     strangers,
 )
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.batch import Outcome
     from sessioncompress.operations.compact import CompactStats
     from sessioncompress.operations.forget import ForgetStats
     from sessioncompress.operations.sessions import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 
-SCHEMA = "sessioncompress.compress/1"
-VERIFY_SCHEMA = "sessioncompress.verify/1"
-STATS_SCHEMA = "sessioncompress.stats/1"
 _MOST_NAMES = 10
-PASSED_OVER = "passed over (not sessions, or links)"
 
 _NOT_IN_JSON = frozenset(
     {"store_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
@@ -46,15 +40,6 @@ _NOT_IN_JSON = frozenset(
 _NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokens_recorded")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
 _NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "run", "tokensRecorded"})
-
-
-def stats_of(outcome: Outcome[CompressionStats]) -> CompressionStats:
-    """Return the statistics of a file, also of one that could not be compressed; its path is as the user typed it."""
-    path, error = outcome.found.shown, outcome.error
-    if error is not None:
-        return CompressionStats(path, status=status_of(error), reason=str(error), exit_code=error.exit_code)
-    assert outcome.result is not None
-    return replace(outcome.result, path=path)
 
 
 def status_of(error: SessionCompressError) -> Status:
@@ -209,7 +194,7 @@ def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
 def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) -> dict[str, Any]:
     """Build the `--json` document of `compress`."""
     totals = _totals(all_stats)
-    return {"schema": SCHEMA, "dryRun": dry_run, "files": [_file(stats) for stats in all_stats], "totals": totals}
+    return {"dryRun": dry_run, "files": [_file(stats) for stats in all_stats], "totals": totals}
 
 
 def _file(stats: CompressionStats) -> dict[str, Any]:
@@ -260,7 +245,7 @@ def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[Sessi
     files = [to_json(stats) | {"would": _file(stats.would)} for stats in all_stats]
     totals = {key: sum(each[key] for each in files) for key in ("size", "storeSize", "lines", "turns")}
     would = _totals([stats.would for stats in reached])
-    return {"schema": STATS_SCHEMA, "files": files, "totals": {**totals, "would": would}}
+    return {"files": files, "totals": {**totals, "would": would}}
 
 
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
@@ -329,8 +314,3 @@ def _kept(rewritten: int, originals: int, lost: int) -> str:
     if not lost:
         return kept
     return f"{kept}; {counted(lost, 'line has', 'lines have')} no original (keepBackup: false) and cannot be restored"
-
-
-def verify_document(all_stats: Iterable[VerifyStats]) -> dict[str, Any]:
-    """Build the `--json` document of `verify`."""
-    return {"schema": VERIFY_SCHEMA, "files": list(map(to_json, all_stats))}

@@ -380,7 +380,7 @@ _USED: dict[str, str] = {
 
 _BUILT: dict[str, str] = {
     "cli.kinds.amount.read": "a word of the command line",
-    "cli.output.told": "the name of a file, in the words of an error of ours",
+    "cli.output.tell_error": "the name of a file, in the words of an error of ours",
     "cli.show._lines": "a word of the command line",
     "hooks.extension.Extension._text": "a file of this package",
     "compressors.preview.reports": "the forms of this module, once",

@@ -127,7 +127,10 @@ def test_a_document_for_others_to_build_on(tmp_path: Path) -> None:
     told = json.loads(found.stdout)
     assert found.exit_code == 4
     assert told["schema"] == "sessioncompress.budget/1"
-    assert [set(each) for each in told["files"]] == [FIELDS]
+    good, bad = told["files"]
+    assert set(good) == FIELDS
+    assert (bad["path"], bad["status"]) == (str(tmp_path / "no.jsonl"), "refused")
+    assert bad["reason"].startswith(f"{tmp_path / 'no.jsonl'}: ")
     assert "refused: " in found.stderr
 
 

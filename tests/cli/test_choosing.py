@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -244,6 +245,30 @@ def test_when_it_is_asked(
 def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every run be one that asks."""
     monkeypatch.setattr(Chosen, "asks", property(lambda _: True))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("compress", "compact", "restore", "verify", "stats", "budget", "search ever", "pack --dry-run"),
+        *("forget --yes", "unpack"),
+    ],
+)
+def test_what_failed_is_in_every_document(command: str, agents: Path) -> None:
+    """One that --json leaves out would look like one that was not chosen."""
+    good, bad = agents / LARGE, agents / "bad.jsonl"
+    if command == "unpack":
+        assert run("pack", good).exit_code == 0
+        # What is in the way of a packed session is no session of ours.
+        good.write_text("another\n")
+        bad = good
+    else:
+        bad.symlink_to(good)
+    result = run(*command.split(), "--json", good, *(() if bad == good else (bad,)))
+    assert result.exit_code == 4
+    (told,) = (each for each in json.loads(result.stdout)["files"] if each["path"] == str(bad))
+    assert told["status"] == "refused"
+    assert told["reason"].startswith(f"{bad}: ")
 
 
 @pytest.mark.usefixtures("at_terminal")

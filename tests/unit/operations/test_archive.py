@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.operations import batch
-from sessioncompress.operations.batch import Archive, Settled, each, worst
+from sessioncompress.operations.batch import Archive, each, worst
 from sessioncompress.pipeline.discover import Found
 
 FILES = [Found(Path(name), named=True) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
@@ -95,7 +95,7 @@ def put(folder: Path, names: str, size: int = 10) -> list[Found]:
 
 def known_or(work: Callable[[Path], str]) -> Callable[[Found], Any]:
     """Return what knows of `k` at once what it comes to."""
-    return lambda found: Settled(found.path.stem) if found.path.stem == "k" else partial(work, found.path)
+    return lambda found: found.path.stem if found.path.stem == "k" else partial(work, found.path)
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
@@ -103,7 +103,7 @@ def test_the_order_of_what_is_given_is_that_of_the_files(tmp_path: Path, at_once
     """Whatever was done first, and in how many processes."""
     run = Archive(put(tmp_path, "akbcdef"), known_or(stem), jobs)
     assert "".join(outcome.result or "" for outcome in run) == "akbcdef"
-    assert (run.left, run.interrupted) == (0, False)
+    assert run.left is None
 
 
 def test_what_changed_last_is_worked_on_last(tmp_path: Path) -> None:
@@ -115,7 +115,11 @@ def test_what_changed_last_is_worked_on_last(tmp_path: Path) -> None:
 def test_a_process_that_dies_is_one_failed_file(tmp_path: Path, at_once: None) -> None:
     """It is named, with what to do; the others are done."""
     files = put(tmp_path, "abcd")
-    run = list(Archive(files, lambda found: partial(die if found.path.stem == "b" else stem, found.path), 2))
+
+    def prepare(found: Found) -> Any:
+        return partial(die if found.path.stem == "b" else stem, found.path)
+
+    run = list(Archive(files, prepare, 2))
     assert [outcome.result for outcome in run] == ["a", None, "c", "d"]
     assert worst(outcome.exit_code for outcome in run) == 3
     assert str(run[1].error) == (
@@ -159,7 +163,7 @@ def test_an_interrupt_finishes_the_file_at_work(tmp_path: Path) -> None:
     )
     before = signal.getsignal(signal.SIGINT)
     assert [outcome.result for outcome in run] == ["c", "d"]
-    assert (run.left, run.interrupted) == (2, True)
+    assert run.left == 2
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -1,0 +1,336 @@
+"""One frame for the commands over sessions: it chooses them, asks, works, prints and exits; a command adds its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+
+import click
+
+from sessioncompress.cli import choosing, options, output
+from sessioncompress.cli.kinds import PathKind
+from sessioncompress.core import process
+from sessioncompress.core.text import counted, printable, reasons_lines, utf8
+from sessioncompress.errors import InUse
+from sessioncompress.operations import batch
+from sessioncompress.pipeline.discover import Found
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from sessioncompress.policy.model import Policy
+
+S = TypeVar("S", bound="Struct")
+Option = Callable[[Any], Any]
+
+
+class Each(NamedTuple):
+    """One session, as the work of a command sees it: in this process, in another, or on a worker of a cluster.
+
+    `path` is what to read: the session, or a temporary copy of one that is packed or in a bucket.
+    """
+
+    found: Found
+    path: Path
+    policy: Policy
+    dry_run: bool
+    packed: bool = False
+
+
+class Done(NamedTuple, Generic[S]):
+    """What became of the sessions. `files` is what --json lists: the results, and a word on each that failed."""
+
+    results: list[S]
+    files: list[Any]
+    others: dict[str, int]
+    exit_code: int
+
+    def __add__(self, other: Done[S]) -> Done[S]:  # type: ignore[override]
+        others = {word: self.others.get(word, 0) + other.others.get(word, 0) for word in self.others | other.others}
+        code = batch.worst((self.exit_code, other.exit_code))
+        return Done(self.results + other.results, self.files + other.files, others, code)
+
+
+class Words(NamedTuple):
+    """What is printed of a session: all that is known, of many sessions a `short` line, and what to look at.
+
+    `left` says by status and reason why it stays as it is: of many those are counted.
+    """
+
+    whole: str
+    short: str = ""
+    left: tuple[str, str] | None = None
+    warnings: Sequence[str] = ()
+
+
+class SessionCommand(Generic[S]):
+    """A command over sessions. A subclass sets what it takes, does its `work` on one session, and words the results.
+
+    Its docstring is the help. `work` is a static method, so that another process can find it by its name.
+    """
+
+    changes: ClassVar = False
+    """Whether it writes. Then a wrong policy ends it before the first session."""
+    compresses: ClassVar = False
+    stores: ClassVar = False
+    """Whether it reads stores: of sessions that are gone, too, and under any name. `gone_too`: that is no error."""
+    gone_too: ClassVar = False
+    urls: ClassVar = False
+    packed: ClassVar = False
+    asks: ClassVar = ""
+    """The verb of the question before all sessions are changed; without one nothing is asked."""
+    first: ClassVar[Sequence[Option]] = ()
+    choice: ClassVar[Sequence[Option]] = ()
+    """What says which sessions are meant, in place of PATHS and the options that go with it."""
+    flags: ClassVar[Sequence[Option]] = (options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
+    takes: ClassVar[Sequence[Option]] = ()
+    in_help: ClassVar[Sequence[str]] = ()
+    """The options that come first in the help, where that is not the order in which they are declared."""
+    hands: ClassVar[Sequence[str]] = ("form",)
+    """The options that `work` gets. Those that only the command `keeps` are in `given`; others override the policy."""
+    keeps: ClassVar[Sequence[str]] = ()
+    all_with: ClassVar[Sequence[str] | None] = ()
+    """The options with which no choice means all sessions; None: it always does."""
+    parallel: ClassVar = True
+    notes: ClassVar[Callable[[choosing.Chosen], object]] = staticmethod(lambda _: None)
+    """Tells, before the total, of sessions that only their agents can read."""
+
+    # What a command writes, as far as it has it.
+
+    work: ClassVar[Callable[..., Any]]
+    """Does the work on one session: a static method, of an Each and of what the command `hands` it."""
+
+    def refuse(self) -> None:
+        """Raise click.UsageError where options do not go together."""
+
+    def found(self) -> Iterable[Found]:
+        """Find the sessions."""
+        if not self.stores:
+            found = self.chosen.sessions()
+            return options.all_governed(found, self.policies) if self.changes else found
+        from sessioncompress.operations.stores import compressed
+        from sessioncompress.store.layout import holds, store_at
+
+        chosen, policies, context = self.chosen, self.policies, click.get_current_context()
+        for path in () if self.gone_too else chosen.paths:
+            if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
+                kind = PathKind(takes_packed=self.packed, exists=True)
+                kind.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
+        found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=self.gone_too))
+        return options.all_governed(found, policies)
+
+    def agreed(self, found: Sequence[Found]) -> bool:
+        """Ask before all sessions are changed."""
+        if not (self.asks and self.chosen.asks):
+            return True
+        # Imported here: most runs ask nothing.
+        from sessioncompress.cli.asking import goes_on
+
+        return goes_on(self.asks, found, self.is_due, can_undo=self.can_undo(found))
+
+    def is_due(self, path: Path) -> bool:
+        """Tell for the question whether a session would be changed; reads nothing."""
+        return True
+
+    def can_undo(self, found: Sequence[Found]) -> bool:
+        """Tell for the question whether originals are kept."""
+        return True
+
+    def over(self, found: Iterable[Found]) -> Done[S]:
+        """Work on all sessions; another order, or several rounds, is what a command overrides."""
+        return self.each(found) + self.each_packed() if self.packed else self.each(found)
+
+    def handed_to(self, found: Found) -> dict[str, Any]:
+        """Give what `work` gets besides the session: the options, and what the command adds."""
+        return self.handed
+
+    def settled(self, found: Found, policy: Policy) -> S | None:
+        """Give the result of a session for which no work is to be done."""
+        return None
+
+    def failure(self, path: str, status: str, reason: str, code: int) -> S | dict[str, Any]:
+        """Make what --json says of a session that failed, or is skipped: its path, status and reason at least."""
+        return {"path": utf8(path), "status": status, "reason": reason}
+
+    def words(self, stats: S) -> Words | None:
+        """Word one result, to be printed as soon as it is there."""
+        return None
+
+    def file(self, stats: S) -> dict[str, Any]:
+        """Build what --json says of a session."""
+        from sessioncompress.pipeline.summary import to_json
+
+        return to_json(stats)
+
+    def document(self, done: Done[S]) -> dict[str, Any]:
+        """Build what --json prints, but for its schema."""
+        head = {"dryRun": self.chosen.rehearses} if self.changes else {}
+        return head | {"files": [each if isinstance(each, dict) else self.file(each) for each in done.files]}
+
+    def hints(self, done: Done[S]) -> None:
+        """Say after the total what the user may do next."""
+
+    def total(self, done: Done[S]) -> Iterable[str]:
+        """Word the end of a run."""
+        return ()
+
+    def codes(self, done: Done[S]) -> Iterable[int]:
+        """Give the exit codes that results have."""
+        return ()
+
+    # What the frame does.
+
+    def __init__(
+        self, chosen: choosing.Chosen, config: Path | None, preset: str | None, values: dict[str, Any]
+    ) -> None:
+        self.chosen = chosen
+        self.handed = {name: values.pop(name) for name in self.hands if name in values}
+        self.given = SimpleNamespace(**self.handed, **{name: values.pop(name) for name in self.keeps})
+        self.overrides = values
+        by_options = chosen.by_options and bool(self.asks)
+        how = {"compresses": self.compresses, "by_options": by_options}
+        self.policies = options.policies_of(config, preset, **how, **values)
+        self.silent = chosen.quiet or chosen.as_json
+        self._left: list[tuple[str, str]] = []
+
+    def run(self) -> None:
+        """Do all that the command does."""
+        self.refuse()
+        found: Any = self.found()
+        if not self.agreed(found):
+            return
+        done = self.over(found)
+        type(self).notes(self.chosen)
+        if self.chosen.as_json:
+            output.echo_json({"schema": f"sessioncompress.{type(self).__name__.lower()}/1"} | self.document(done))
+        else:
+            self.end(done)
+        self.hints(done)
+        sys.exit(batch.worst({done.exit_code, *self.codes(done)}))
+
+    def each(self, found: Iterable[Found]) -> Done[S]:
+        """Work on sessions as the user asked: here, in processes, on a cluster; those in a bucket on a copy."""
+        chosen, writes = self.chosen, self.changes and not self.chosen.rehearses
+
+        def prepare(one: Found) -> S | Callable[[], S]:
+            policy = options.policy_of(one, self.policies)
+            if one.remote is None and not (self.changes or self.stores):
+                options.tell_of_two_stores(one.path, policy)
+            if self.compresses and writes and policy.commit_originals:
+                options.show_originals(one.path, policy)
+            if (settled := self.settled(one, policy)) is not None:
+                return settled
+            each = Each(one, one.path, policy, chosen.rehearses)
+            work = partial(self.work, **self.handed_to(one))
+            if one.remote is None:
+                return partial(work, each)
+            from sessioncompress.operations.cloud import work_on
+
+            return partial(work_on, one.remote, partial(_on_copy, work, each), writes=writes)
+
+        if not self.parallel:
+            return self.collected(batch.each(found, lambda one: done() if callable(done := prepare(one)) else done))
+        run = batch.Archive(found, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
+        done = self.collected(run)
+        if run.left is None:
+            return done
+        left = counted(run.left, "file", "files")
+        click.echo(f"Interrupted. {left} left. Run the command again to continue.", err=True)
+        return done._replace(exit_code=process.EXIT_CODE)
+
+    def each_packed(self) -> Done[S]:
+        """Work on copies of the packed sessions that are chosen."""
+        from msgspec.structs import replace
+
+        def on_copy(place: Path, copy: Path) -> S:
+            # Beside a copy lies its store, whatever the policy says.
+            policy = replace(self.policies.apart if self.chosen.urls else self.policies.of(place), backup_dir=None)
+            each = Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True)
+            return self.work(each, **self.handed)  # type: ignore[no-any-return]
+
+        return self.collected(self.chosen.each_packed(on_copy))
+
+    def collected(self, outcomes: Iterable[batch.Outcome[S]]) -> Done[S]:
+        """Collect what became of sessions, by the paths as the user typed them, and print each as it comes."""
+        from msgspec.structs import replace
+
+        done: Done[S] = Done([], [], dict.fromkeys(("failed", "refused", batch.PASSED_OVER), 0), 0)
+        codes, told = set(), set[str]()
+        for outcome in outcomes:
+            path, result, error = outcome.found.shown, outcome.result, outcome.error
+            if isinstance(error, InUse) and self.chosen.by_options and self.compresses:
+                result = cast("S", self.failure(path, "skipped", error.what, 0))
+            if result is not None:
+                result = replace(result, path=path)
+                done.results.append(result)
+                done.files.append(result)
+                self.say(result)
+            elif outcome.passed_over:
+                done.others[batch.PASSED_OVER] += 1
+            elif error is not None:
+                codes.add(error.exit_code)
+                status = output.tell_error(path, error, told)
+                done.others[status] += 1
+                done.files.append(self.failure(path, status, str(error), error.exit_code))
+        return done._replace(exit_code=batch.worst(codes))
+
+    def say(self, stats: S) -> None:
+        """Print one result: of one that the user named, and with --verbose, all; of many, what is news."""
+        from sessioncompress.cli.tables import echo_wrapped
+
+        if (words := self.words(stats)) is None:
+            return
+        if not self.silent:
+            if self.chosen.is_one or self.chosen.verbose:
+                echo_wrapped(words.whole)
+            elif words.left is None:
+                # It is as wide as the terminal.
+                click.echo(words.short or words.whole)
+            elif words.left[0]:
+                self._left.append(words.left)
+        for warning in words.warnings:
+            echo_wrapped(warning, err=True)
+
+    def end(self, done: Done[S]) -> None:
+        """Print how many sessions stay as they are, and why; and the total; neither where the user named one."""
+        from sessioncompress.cli.tables import echo_wrapped
+
+        if not (self.silent or self.chosen.is_one):
+            # The work is done, and the exit code says how it went.
+            with suppress(BrokenPipeError):
+                for text in (*map(printable, reasons_lines(self._left)), *self.total(done)):
+                    echo_wrapped(text)
+
+    @classmethod
+    def command(cls, example: str) -> click.Command:
+        """Make the command for click."""
+
+        def called(**values: Any) -> None:
+            or_all = cls.all_with is None or any(values[name] not in (None, False) for name in cls.all_with)
+            chosen = choosing.chosen(values, packed=cls.packed, or_all=or_all)
+            cls(chosen, values.pop("config", None), values.pop("preset", None), values).run()
+
+        kind = PathKind(cls.urls, cls.packed, path_type=Path, exists=not cls.stores, readable=cls.stores)
+        paths = click.argument("paths", nargs=-1, type=kind)
+        choice = cls.choice or (paths, options.ALL, options.AGENT, options.PROJECT, options.OLDER_THAN)
+        globs = () if cls.choice else (options.INCLUDE, options.EXCLUDE, options.COLOR)
+        more = options.ENGINE if options.JOBS in cls.flags else ()
+        shape = options.Command if cls.changes else options.ReadOnly
+        made = click.command(
+            cls.__name__.lower(),
+            cls=shape,
+            help=cls.__doc__,
+            epilog=f"Example: sessioncompress {example}",
+            first=cls.in_help,
+        )
+        return made(options.all_of(*cls.first, *choice, *cls.flags, *globs, *cls.takes, *more)(called))
+
+
+def _on_copy(work: Callable[[Each], S], each: Each, path: Path) -> S:
+    return work(each._replace(path=path))
