@@ -8,8 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
-from itertools import islice
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
@@ -19,7 +18,8 @@ from sessioncompress.operations.schedule import Progress, Schedule, sized
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
 
 T = TypeVar("T")
 
@@ -176,98 +176,118 @@ def _in_turn(
 def results(
     tasks: Sequence[Task[T]], order: Iterator[int], processes: int, seconds: float
 ) -> Generator[tuple[int, Outcome[T]] | None]:
-    """Do the tasks in that order in other processes. If one dies, only the file that it worked on fails.
+    """Do the tasks in that order in other processes; yield each one's index and outcome, and None after idle `seconds`.
 
-    Yield each task's index and outcome when it is done, and None after idle `seconds`. When the order ends, the running
-    tasks are finished. Closing the generator ends the processes, which a commit survives. Neither pool of the standard
-    library will do: one waits forever for the task of a dead process, the other kills all processes with it, whatever
-    they were writing.
+    No more tasks are given out than there are processes. Where one of these dies, all end with it, which commits
+    survive: each task that was at work has one more try, and from then on they are done one by one. When the order
+    ends, the running tasks are finished. Closing the generator ends the processes.
     """
     # Imported here because only runs over many files need it.
-    from multiprocessing.connection import wait
+    from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+    from multiprocessing import active_children
 
-    # A process and the index of its task, by our end of its pipe.
-    workers: dict[Any, tuple[Any, int]] = {}
-
-    def give(pipe: Any, worker: Any, number: int) -> None:
-        workers[pipe] = worker, number
-        with suppress(OSError):  # it is dead, which reading from the pipe will show
-            pipe.send(tasks[number])
-
+    pool: ProcessPoolExecutor | None = None
+    workers: list[BaseProcess] = []
+    at_work: dict[Future[Outcome[T]], int] = {}
+    again: list[int] = []
+    tried: set[int] = set()
     try:
-        for number in islice(order, processes):
-            give(*_begun(list(workers)), number)
-        while workers:
-            ready: list[Any] = wait(list(workers), seconds)
+        while True:
+            while len(at_work) < processes and (number := again.pop(0) if again else next(order, None)) is not None:
+                with _starting():
+                    pool = pool or ProcessPoolExecutor(processes, _context(), _begin)
+                    try:
+                        future = pool.submit(_work, tasks[number])
+                    except BrokenExecutor as error:
+                        (future := Future()).set_exception(error)
+                at_work[future] = number
+                workers = workers or active_children()
+            if not at_work:
+                return
+            ready = wait(at_work, seconds, FIRST_COMPLETED).done
             if not ready:
                 yield None
-            for pipe in ready:
-                worker, number = workers[pipe]
-                try:
-                    done = pipe.recv()
-                except (EOFError, OSError):
-                    worker.join()
-                    code = worker.exitcode
-                    how = f"by the signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-                    what = f"the process working on it ended ({how})"
-                    remedy = "Run again; if memory is short, use --jobs 1."
-                    found = tasks[number].found
-                    done = Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
-                following = next(order, None)
-                if following is not None and worker.exitcode is None:
-                    give(pipe, worker, following)
+            if pool is not None and any(isinstance(each.exception(), BrokenExecutor) for each in ready):
+                pool.shutdown()
+                code = next((each.exitcode for each in workers if each.exitcode), 0)
+                ready, pool, workers, processes = set(at_work), None, [], 1
+            for future in ready:
+                number = at_work.pop(future)
+                if not isinstance(future.exception(), BrokenExecutor):
+                    yield number, future.result()
+                elif number not in tried:
+                    tried.add(number)
+                    again.append(number)
                 else:
-                    pipe.close()
-                    worker.join()
-                    del workers[pipe]
-                    if following is not None:
-                        give(*_begun(list(workers)), following)
-                yield number, done
+                    yield number, _died(tasks[number].found, code)
     except BaseException:
-        for worker, _ in workers.values():
+        workers = active_children()
+        for worker in workers:
             worker.terminate()
-        for pipe, (worker, _) in workers.items():
+        for worker in workers:
             # A program that it runs for the user has its time to end.
             worker.join(process.GRACE + 1)
             worker.kill()
-            worker.join()
-            pipe.close()
         raise
+    finally:
+        if pool is not None:
+            pool.shutdown()
 
 
-def _begun(pipes: list[Connection[Any, Any]]) -> tuple[Connection[Any, Any], Any]:
-    """Start a process; return our end of its pipe, and the process. `pipes` are our ends of those of the others."""
+def _died(found: Found, code: int) -> Outcome[Any]:
+    how = f"by the signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+    what, remedy = f"the process working on it ended ({how})", "Run again; if memory is short, use --jobs 1."
+    return Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
+
+
+def _context() -> BaseContext:
     from multiprocessing import get_context
 
     # A fork of a process without threads is safe, and begins in a hundredth of the time; not so with the libraries
     # of macOS, nor with obstore, whose threads Python does not know.
     forks = sys.platform == "linux" and threading.active_count() == 1 and "obstore" not in sys.modules
-    context: Any = get_context("fork" if forks else "spawn")
-    ours, theirs = context.Pipe()
-    # A fork inherits our ends of all pipes. It would keep them open after us, and the other workers waiting.
-    worker = context.Process(target=_work, args=(theirs, [ours, *pipes] if forks else []), daemon=True)
-    # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits the mask.
+    return get_context("fork" if forks else "spawn")
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Have processes begin with what a new process inherits: interrupts blocked, and a safe path for imports."""
+    # The terminal sends an interrupt to all processes, but we decide what ends.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     before = os.environ.get(SAFE_PATH)
     # A new Python imports from the working folder otherwise, which may be anyone's.
     os.environ[SAFE_PATH] = "1"
     try:
-        worker.start()
+        yield
     finally:
         if before is None:
             del os.environ[SAFE_PATH]
         else:
             os.environ[SAFE_PATH] = before
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    theirs.close()
-    return ours, worker
 
 
-def _work(pipe: Connection[Any, Any], inherited: Sequence[Connection[Any, Any]]) -> None:
-    for each in inherited:
-        each.close()
+_WORKING = threading.Lock()
+
+
+def _begin() -> None:
+    """Set up a process that works for another one."""
     # Only a fork has it from its parent.
     gc.set_threshold(process.RARELY)
-    with suppress(EOFError, OSError):
-        while True:
-            pipe.send(outcome_of(*pipe.recv()))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process behind the file at work when that for which it works was killed: the pool would wait forever."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    if (parent := parent_process()) is not None:
+        wait([parent.sentinel])
+        with _WORKING:
+            os._exit(1)
+
+
+def _work(task: Task[T]) -> Outcome[T]:
+    with _WORKING:
+        return outcome_of(*task)

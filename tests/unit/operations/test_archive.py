@@ -80,6 +80,7 @@ def note(path: Path) -> str:
 
 
 def die(path: Path) -> str:
+    note(path)
     os.kill(os.getpid(), signal.SIGKILL)
     return path.stem
 
@@ -113,7 +114,7 @@ def test_what_changed_last_is_worked_on_last(tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_is_one_failed_file(tmp_path: Path, at_once: None) -> None:
-    """It is named, with what to do; the others are done."""
+    """It is tried once more, then named, with what to do; the others are done."""
     files = put(tmp_path, "abcd")
 
     def prepare(found: Found) -> Any:
@@ -126,6 +127,7 @@ def test_a_process_that_dies_is_one_failed_file(tmp_path: Path, at_once: None) -
         f"{files[1].path}: the process working on it ended (by the signal SIGKILL). The session is either as before or "
         "completely rewritten. Run again; if memory is short, use --jobs 1."
     )
+    assert (tmp_path / "turns").read_text() == "bb"
 
 
 def test_what_cannot_be_prepared_is_one_failed_file(tmp_path: Path) -> None:

@@ -32,6 +32,22 @@ def leave(code: int) -> str:
     os._exit(code)
 
 
+def end_once(mark: Path) -> str:
+    """Die, but not the second time."""
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def note(mark: Path) -> str:
+    """Write down who works on it, and work for a moment."""
+    mark.with_suffix(".pid").write_text(str(os.getpid()))
+    time.sleep(1)
+    mark.touch()
+    return "done"
+
+
 def fail(word: str) -> str:
     raise Damaged(word, where="x.jsonl", line=3, state="It is as it was.", remedy="Do something.")
 
@@ -70,7 +86,7 @@ def test_every_task_is_done_once(processes: int) -> None:
 )
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_process_that_dies_costs_one_file(death: Callable[[], str], said: str, processes: int) -> None:
-    """All others are done, though each process dies more than once."""
+    """All others are done, though processes die again and again."""
     became = done(tasks(*(death if number % 2 else partial(echo, "done") for number in range(8))), processes)
     for number, each in became.items():
         if number % 2:
@@ -79,6 +95,31 @@ def test_a_process_that_dies_costs_one_file(death: Callable[[], str], said: str,
         else:
             assert each.result == "done"
     assert sorted(became) == list(range(8))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_process_that_dies_once_costs_nothing(tmp_path: Path, processes: int) -> None:
+    """What it worked on has one more try, and so has what the other process did."""
+    given = tasks(*(partial(echo, "done") for _ in range(6)), partial(end_once, tmp_path / "mark"))
+    assert {each.result for each in done(given, processes).values()} == {"done"}
+
+
+def test_a_process_whose_parent_is_killed_ends_behind_its_file(tmp_path: Path) -> None:
+    """Else it would wait for work forever."""
+    marks = [tmp_path / "a", tmp_path / "b"]
+    if not (parent := os.fork()):
+        os._exit(bool(done(tasks(*(partial(note, mark) for mark in marks)))))
+    ends = time.monotonic() + 30
+    while sum(path.stat().st_size > 0 for path in tmp_path.glob("*.pid")) < 2 and time.monotonic() < ends:
+        time.sleep(0.01)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    workers = [Path("/proc", path.read_text()) for path in tmp_path.glob("*.pid")]
+    assert len(workers) == 2
+    while any(map(Path.exists, workers)) and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not any(map(Path.exists, workers))
+    assert all(map(Path.exists, marks))
 
 
 def test_an_error_comes_back_whole() -> None:
