@@ -70,6 +70,10 @@ class NotASession(Refused):
     """The file is not a session, or not a regular file at all."""
 
 
+class SessionGone(Refused):
+    """The session is not at its path, but its store is still there."""
+
+
 class IsALink(Refused):
     """The path, or something beside it, is a link: replacing it would part it from what it links to."""
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import os
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
+from sessioncompress.cli.kinds import amount
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused
-from sessioncompress.operations.forget import ForgetStats, forget_session
+from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of
 from sessioncompress.operations.wording import at_stake, links_kept
 from sessioncompress.pipeline.discover import Found
+from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER
 
 DELETED = "deleted"
@@ -22,6 +29,17 @@ NO_STORE = "without a store"
 
 _VERIFY = "'sessioncompress verify' says whether the store of another session here has them"
 
+_GONE = click.option("--gone", is_flag=True, help="Only the stores of sessions that are gone, unless git has them.")
+_UNNEEDED = click.option(
+    "--unneeded", is_flag=True, help="Only stores without which nothing is lost, as after a restore."
+)
+_MAX_SIZE = click.option(
+    "--max-size",
+    metavar="SIZE",
+    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
+    help="Only the stores of the sessions that changed longest ago, until the rest fits in this size, as in 500MB.",
+)
+
 
 class Forget(SessionCommand[ForgetStats]):
     """Delete the stores of sessions; first say what can't be restored after that, and ask once."""
@@ -29,22 +47,43 @@ class Forget(SessionCommand[ForgetStats]):
     changes = stores = gone_too = True
     parallel = False
     flags = (options.DRY_RUN, options.YES, options.JSON)
-    takes = (options.CONFIG, options.THEIR_FOLDER)
+    takes = (_GONE, _UNNEEDED, _MAX_SIZE, options.CONFIG, options.THEIR_FOLDER)
     hands = ()
+    keeps = ("gone", "unneeded", "max_size")
 
     @staticmethod
-    def work(each: Each, deletes: bool) -> ForgetStats:
-        stats = forget_session(each.path, each.policy, dry_run=True)
-        return forget_session(each.path, each.policy) if stats.bytes_deleted and deletes else stats
+    def work(each: Each, deletes: bool, only: Only) -> ForgetStats:
+        stats = forget_session(each.path, each.policy, dry_run=True, only=only)
+        return forget_session(each.path, each.policy, only=only) if stats.bytes_deleted and deletes else stats
+
+    def refuse(self) -> None:
+        if self.given.gone and (self.given.unneeded or self.chosen.older_than is not None):
+            raise click.UsageError(
+                "--gone can't be combined with --older-than or --unneeded: the sessions are not there"
+            )
+
+    def settled(self, found: Found, policy: Policy) -> ForgetStats | None:
+        if (kept := self.kept.get(found.path)) is None:
+            return None
+        return ForgetStats(str(found.path), gone=not os.path.lexists(found.path), kept=kept)
 
     def over(self, found: Iterable[Found]) -> Done[ForgetStats]:
         """Go over the sessions, and once more over those whose stores the user gives up."""
         self.ended: dict[str, str] = {}
         """What became of each, by its path."""
+        given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
+        only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
         found = list(found)
-        self.handed["deletes"] = self.chosen.yes and not self.chosen.dry_run
+        self.kept: dict[Path, str] = {}
+        """The sessions whose stores stay, and why."""
+        if given.gone or given.unneeded or limited:
+            if given.gone and not self.chosen.is_one:
+                found = [each for each in found if each.error is not None or not os.path.lexists(each.path)]
+            paths = [each.path for each in found if each.error is None]
+            self.kept = kept_of(paths, self.policies.of, only, given.max_size)
+        self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
         done = self.each(found)
-        asked = {each.path: each for each in done.results if self.ended[each.path] == KEPT}
+        asked = {each.path: each for each in done.results if self.ended[each.path] == KEPT and not each.kept}
         if not asked:
             return done
         if not _agreed(list(asked.values()), one=self.chosen.is_one):
@@ -57,7 +96,13 @@ class Forget(SessionCommand[ForgetStats]):
         return done._replace(results=left, files=[each for each in done.files if each.path not in asked]) + going
 
     def say(self, stats: ForgetStats) -> None:
-        if not stats.bytes_deleted:
+        if stats.kept:
+            self.ended[stats.path] = KEPT
+            if self.chosen.is_one:
+                self._echo(stats, f"{KEPT}: {stats.kept}")
+            else:
+                self._left.append((KEPT, stats.kept))
+        elif not stats.bytes_deleted:
             self.ended[stats.path] = NO_STORE
             # Of several, those that there is nothing to say of are counted in the total.
             if self.chosen.is_one or stats.links_kept or stats.markers:
@@ -82,7 +127,8 @@ class Forget(SessionCommand[ForgetStats]):
         return self.file(ForgetStats(path)) | {"reason": reason}
 
     def file(self, stats: ForgetStats) -> dict[str, Any]:
-        return super().file(stats) | {"status": self.ended[stats.path], "reason": ""}
+        file = super().file(stats)
+        return file | {"status": self.ended[stats.path], "reason": file.pop("kept")}
 
     def total(self, done: Done[ForgetStats]) -> list[str]:
         became = [self.ended[stats.path] for stats in done.results]

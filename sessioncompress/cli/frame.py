@@ -205,7 +205,13 @@ class SessionCommand(Generic[S]):
         found: Any = self.found()
         if not self.agreed(found):
             return
+        found = found if isinstance(found, list) else list(found) if self.changes else found
         done = self.over(found)
+        if self.changes and not self.chosen.rehearses:
+            from sessioncompress.operations.stores import sweep
+
+            for folder in {each.path.parent for each in found if each.error is None and each.remote is None}:
+                sweep(folder)
         type(self).notes(self.chosen)
         if self.chosen.as_json:
             output.echo_json({"schema": f"sessioncompress.{type(self).__name__.lower()}/1"} | self.document(done))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COMMANDS = (
     *("sessions", "compress", "compact", "restore", "history", "pack", "unpack"),
     *("search", "stats", "report", "diff", "show", "verify"),
-    *("clean", "forget", "budget", "handoff", "branch-summary", "config", "hook", "pre-commit", "completion"),
+    *("forget", "budget", "handoff", "branch-summary", "config", "hook", "pre-commit", "completion"),
 )
 """Each is a module with a function of its name, in the order of their use. Only the one that runs is imported.
 
@@ -28,7 +28,12 @@ what moves them, what looks at them.
 """
 
 _ERROR = "Error: "
-_MEANT = {"help": "--help", "undo": "restore --last", "list": "sessions"}
+_MEANT = {
+    "help": "--help",
+    "undo": "restore --last",
+    "list": "sessions",
+    "clean": "forget --gone, --unneeded or --max-size",
+}
 """What people type who know no command of ours, and what they mean."""
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.tables import echo_wrapped
+from sessioncompress.errors import SessionGone
 from sessioncompress.operations import wording
 from sessioncompress.operations.verify import VerifyStats, verify_session
+from sessioncompress.pipeline.discover import Found
 
 
 class Verify(SessionCommand[VerifyStats]):
@@ -19,6 +25,13 @@ class Verify(SessionCommand[VerifyStats]):
     def work(each: Each, form: str | None) -> VerifyStats:
         return verify_session(each.path, each.policy, form=form)
 
+    def over(self, found: Sequence[Found]) -> Done[VerifyStats]:
+        # An agent deletes its old sessions; only one that the user named is missed.
+        named = self.chosen.paths
+        gone = [each for each in found if isinstance(each.error, SessionGone) and each.path not in named]
+        self.gone = [each.shown for each in gone]
+        return super().over([each for each in found if each not in gone] if gone else found)
+
     def words(self, stats: VerifyStats) -> Words:
         # What is right and nothing more is in the total.
         is_news = wording.noticed(stats) or stats.lines_not_understood
@@ -26,6 +39,13 @@ class Verify(SessionCommand[VerifyStats]):
 
     def total(self, done: Done[VerifyStats]) -> list[str]:
         return [output.total(len(done.results), wording.verified_total(done.results), done.others)]
+
+    def document(self, done: Done[VerifyStats]) -> dict[str, Any]:
+        return super().document(done) | {"gone": self.gone}
+
+    def hints(self, done: Done[VerifyStats]) -> None:
+        if self.gone and not self.chosen.as_json:
+            echo_wrapped(wording.gone(self.gone, self.chosen.typed(self.backup_dir)), err=True)
 
 
 verify = Verify.command("verify session.jsonl")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,9 +28,18 @@ from sessioncompress.pipeline.relatives import (
     unknown_to,
 )
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import damage, disk, folder, packing, recover
+from sessioncompress.store import damage, disk, folder, git, packing, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, backups_of, size_of, store_in, store_of, with_drafts
+from sessioncompress.store.layout import (
+    Store,
+    all_stores,
+    backups_of,
+    size_of,
+    status_of,
+    store_in,
+    store_of,
+    with_drafts,
+)
 from sessioncompress.store.lock import OpenSession, open_session
 
 if TYPE_CHECKING:
@@ -43,7 +54,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     `gone`: the session does not exist any more. `links_kept` late links stay: they are open for writing, hold lines
     that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
     to every journal here: another store is elsewhere, or was deleted. `referring` names other sessions in the folder
-    with markers that only these originals can expand, packed ones too.
+    with markers that only these originals can expand, packed ones too. `kept` tells why nothing of it is deleted.
     """
 
     path: str
@@ -55,9 +66,91 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     links_kept: int = 0
     markers: int = 0
     referring: tuple[str, ...] = ()
+    kept: str = ""
 
 
-def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False) -> ForgetStats:
+_MISSING = "the session is missing"
+_MOVED = f"{_MISSING}, but may have been moved; --gone deletes its store"
+_IS_THERE = "the session is there"
+_ANYWAY = "'forget' without --gone deletes it anyway"
+
+
+class Only(NamedTuple):
+    """Which stores may go: those of sessions that are `gone`, or are `unneeded`, or any.
+
+    `since`: where sessions were chosen by a limit, when they were looked at; one that changed after that stays.
+    """
+
+    gone: bool = False
+    unneeded: bool = False
+    since: float = math.inf
+
+
+ANY = Only()
+
+
+def kept_of(
+    sessions: Iterable[Path], policy_of: Callable[[Path], Policy], only: Only, max_size: int | None = None
+) -> dict[Path, str]:
+    """Find which of some sessions keep their stores without being read, and why.
+
+    A session that is not at its path need not be gone. It may have been moved, or be on another branch. With `max_size`
+    the stores of those that changed longest ago go, until the rest fits.
+    """
+    sessions = list(sessions)
+    missing = [each for each in sessions if not os.path.lexists(each)]
+    if not only.gone:
+        kept = dict.fromkeys(missing, _MOVED)
+    else:
+        kept = dict.fromkeys(set(sessions).difference(missing), _IS_THERE) | _withheld(missing)
+    if max_size is None:
+        return kept
+    weights = {each: _weight(each, policy_of(each)) for each in sessions}
+    total = sum(size for _, size in weights.values())
+    for each in sorted(set(sessions) - set(kept), key=weights.__getitem__):
+        if total <= max_size and weights[each][1]:
+            kept[each] = "the stores are not over --max-size without it"
+        total -= weights[each][1]
+    return kept
+
+
+def _weight(session: Path, policy: Policy) -> tuple[float, int]:
+    """Look up when a session changed, or if it is gone, its last run; and the bytes of its stores."""
+    place = session.parent.resolve() / session.name
+    # Whoever works on it tells what cannot be read.
+    with suppress(OSError):
+        found = all_stores(place, backups_of(place, policy))
+        files = [place] if os.path.lexists(place) else [each.journal for each in found]
+        changed = max((status.st_mtime for status in map(status_of, files) if status), default=0)
+        return changed, sum(map(reading.size_of_store, found))
+    return 0, 0
+
+
+def _withheld(missing: Iterable[Path]) -> dict[Path, str]:
+    """Find out which sessions may come back though they are missing, and why."""
+    places = {each.parent.resolve() / each.name: each for each in missing}
+    found: dict[Path, str] = {}
+    for place, error in git.known(places).items():
+        what = "git still has it in a commit, a stash or the index"
+        if error is not None:
+            what = f"git may have it, but did not answer ({error.what})"
+        found[places[place]] = f"{_MISSING}, and {what}; {_ANYWAY}"
+    for session in places.values():
+        try:
+            # It may be a folder of thousands, with as many stores whose sessions are gone.
+            with os.scandir(session.parent) as entries:
+                is_empty = next(entries, None) is None
+        except OSError:
+            is_empty = True
+        if is_empty:
+            what = "so is everything else in its folder, as when a disk is not mounted"
+            found[session] = f"{_MISSING}, and {what}; {_ANYWAY}"
+    return found
+
+
+def forget_session(
+    path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False, only: Only = ANY
+) -> ForgetStats:
     """Delete a session's store; with `dry_run` only tell what would be lost.
 
     The session itself stays as it is, with markers whose originals are gone. An unreadable journal is deleted too. The
@@ -68,27 +161,39 @@ def forget_session(path: Path | str, policy: Policy = BALANCED, *, dry_run: bool
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return forget_gone(path, policy, dry_run=dry_run)
+        if only != ANY and not only.gone:
+            return ForgetStats(str(path), gone=True, kept=_MOVED)
+        return _forget_gone(path, policy, dry_run=dry_run, only=only)
     except OSError as error:
         raise failed(error, path) from error
+    if only.gone:
+        return ForgetStats(str(path), kept=_IS_THERE)
     with reading.opened(path, writing=not dry_run) as session:
         store = store_of(session.path, policy)
-        journal = _journal(store)
-        done = forget_open(session, store, policy, dry_run=dry_run)
+        journal = _journal(store, only)
+        if journal and only != ANY:
+            recover.check(session, store, journal.lengths)
+        done = _forget_open(session, store, journal, policy, dry_run=dry_run, only=only)
+        if done.kept:
+            return done
         if not (done.bytes_deleted or done.links_kept):
             reading.refuse_unless_session(session)
-        # Where the journal cannot be read, nothing tells whose the markers are.
-        unknown = unknown_to(strangers_of(session, journals.Journal()), journal) if journal else []
+        # Where the journal cannot be read, nothing tells whose the markers are. Options choose only what has a store.
+        strangers = strangers_of(session, journals.Journal()) if journal and only == ANY else []
+        unknown = unknown_to(strangers, journal) if journal else []
         return replace(done, markers=len(unknown))
 
 
-def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
+def _forget_open(
+    session: OpenSession, store: Store, journal: journals.Journal | None, policy: Policy, *, dry_run: bool, only: Only
+) -> ForgetStats:
     """Forget a session that is open, and locked unless this is a dry run."""
-    journal = _journal(store)
+    if session.stat.st_mtime > only.since:
+        return ForgetStats(str(session.path), kept="the session has changed since we looked at it")
     # What a branch or another machine brought holds the same secrets.
     there, torn = with_drafts(session.path, backups_of(session.path, policy))
     others = [each for each in there if each != store]
-    held = [(each, _journal(each)) for each in others]
+    held = [(each, _journal(each, only)) for each in others]
     stored = _stored(store, journal).union(*(_stored(*each) for each in held))
     lost = set(stored)
     refer: tuple[str, ...] = ()
@@ -101,6 +206,9 @@ def forget_open(session: OpenSession, store: Store, policy: Policy, *, dry_run: 
             if whole:
                 lost.discard(sha256(raw).digest())
     left = sum(_dropped(each) for each in (journal, *(each for _, each in held)))
+    if only.unneeded and (lost or left or refer):
+        what = f"the session needs {len(lost) + left:,} of its originals" if lost or left else "others need it"
+        return ForgetStats(str(session.path), kept=what)
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
     size += reading.size_of_names(torn) + sum(map(reading.size_of_store, others))
@@ -121,7 +229,7 @@ def _held(store: Store) -> int:
     return len(_stored(store, journal)) + _dropped(journal)
 
 
-def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetStats:
+def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
     """Delete an orphaned store, except for late links that may still be needed. Raises SessionCompressError."""
     path = path.parent.resolve() / path.name
     store = store_of(path, policy)
@@ -134,13 +242,13 @@ def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetS
     # Imported here: most sessions are in their places.
     from sessioncompress.operations.packed import way_back
 
-    if not store.is_beside and (back := way_back(path)):
-        # A pack has what was next to it alone.
+    if (only.gone or not store.is_beside) and (back := way_back(path)):
+        # A pack has what was next to it alone; and another run may be about to take it out.
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)
     if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path, remedy=way_back(path))
-    journal = _journal(store)
+    journal = _journal(store, only)
     dropped = _dropped(journal)
     number = sum(map(_held, (store, *others)))
     refer = _referring(path, store, journal, policy) if number else ()
@@ -162,17 +270,23 @@ def forget_gone(path: Path, policy: Policy, *, dry_run: bool = False) -> ForgetS
     return replace(stats, links_kept=len(needed))
 
 
-def _journal(store: Store) -> journals.Journal | None:
+def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
     """Load the journal; None if it cannot be read, or is a link or pipe, which is then deleted as it is.
 
-    Raises Refused if a folder is in the place of a file, or our folder is a link.
+    Raises Refused if a folder is in the place of a file, or our folder is a link; and where options chose the store,
+    Damaged: what cannot be read may still be mended.
     """
     folder.refuse_linked_store(store)
     folder.refuse_folders(store)
     try:
-        return journals.load(store.journal, to_hole=True)
+        journal = journals.load(store.journal, to_hole=only == ANY)
+        if only != ANY and size_of(store.originals) not in (None, journal.store_size):
+            damage.refuse_if_of_another(store, journal)
     except (Damaged, Refused):
+        if only != ANY:
+            raise
         return None
+    return journal
 
 
 def _referring(session: Path, store: Store, journal: journals.Journal | None, policy: Policy) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -13,13 +14,13 @@ from shlex import quote
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
+from sessioncompress.errors import Refused, SessionCompressError, SessionGone, UsageError, failing
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, folders, is_folder
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import layout
-from sessioncompress.store.folder import refuse_linked_folder
+from sessioncompress.store.disk import closing, remove
+from sessioncompress.store.folder import refuse_linked_folder, tidy
 from sessioncompress.store.late_links import foreign_links, late_links, stale_drafts
-from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import Held, held, lock, open_file
 from sessioncompress.store.recover import LINK_SECONDS
 
@@ -72,15 +73,15 @@ def _named(found: Found, *, gone_too: bool) -> Found:
 
 
 def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
-    """Raise Refused if a session with a store is missing (unless `gone_too`), or is no regular file."""
-    first = "move that away, and "
+    """Raise SessionGone if a session with a store is missing (unless `gone_too`), Refused if it is no regular file."""
+    first, kind = "move that away, and ", Refused
     with failing(session):
         try:
             mode = session.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             if gone_too:
                 return
-            what, first = "the session is missing", ""
+            what, first, kind = "the session is missing", "", SessionGone
         else:
             if stat.S_ISREG(mode):
                 return
@@ -93,7 +94,7 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
             )
             what = f"{lies} is where the session was"
     named = quote(str(session))
-    raise Refused(
+    raise kind(
         f"{what}, but its store is still there",
         where=session,
         state="Nothing was changed.",
@@ -101,12 +102,6 @@ def refuse_unless_there(session: Path, *, gone_too: bool) -> None:
         f"NEW_PATH' gives it its originals back. If you no longer need it, {first}'sessioncompress forget "
         f"{named}' deletes them.",
     )
-
-
-def stored(paths: Iterable[Path], policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
-    """Yield the sessions with a store in and below folders, as sessions_of() finds them, and the files as they are."""
-    for path in paths:
-        yield from sessions_of(path, policy_of, globs) if is_folder(path) else [Found(path, named=True)]
 
 
 def sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
@@ -168,22 +163,19 @@ def needed_links(session: Path) -> list[Path]:
     return needed
 
 
-def dead_drafts(session: Path, store: Store) -> list[Path]:
-    """List the temp files of dead runs on a session that is gone.
+def sweep(folder: Path) -> None:
+    """Delete the temp files that dead runs left of sessions that are gone: no run comes that would recover those.
 
     There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
     """
-    refuse_linked_folder(store.work)
-    dead = []
-    for path in stale_drafts(session) if layout.has_leftovers(session) else ():
-        try:
-            fd = open_file(path)
-        except FileNotFoundError:
-            continue
-        try:
-            is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
-            if is_old and lock(fd) and held(fd) is not Held.YES:
-                dead.append(path)
-        finally:
-            os.close(fd)
-    return dead
+    work = folder / layout.FOLDER
+    # What cannot be deleted is in nobody's way.
+    with suppress(OSError, Refused):
+        refuse_linked_folder(work)
+        for name in layout.sessions_named(work):
+            for path in () if os.path.lexists(folder / name) else stale_drafts(folder / name):
+                with closing(open_file(path)) as fd:
+                    is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
+                    if is_old and lock(fd) and held(fd) is not Held.YES:
+                        remove(path)
+        tidy(work)

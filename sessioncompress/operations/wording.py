@@ -309,6 +309,19 @@ def verified_total(all_stats: Sequence[VerifyStats]) -> str:
     return f": {lines:,} lines, {_kept(*numbers)}"
 
 
+def gone(sessions: Sequence[str], chosen: str) -> str:
+    """Format which sessions are not there though their stores are; `chosen` chooses them again."""
+    what = counted(
+        len(sessions), "session is gone, but its store is there", "sessions are gone, but their stores are there"
+    )
+    more = f" and {len(sessions) - _MOST_NAMES:,} more" if len(sessions) > _MOST_NAMES else ""
+    names = ", ".join(map(printable, sessions[:_MOST_NAMES]))
+    return (
+        f"{what}: {names}{more}. 'sessioncompress forget --gone {chosen}' deletes what their agent deleted. What was "
+        "moved gets its originals back with 'sessioncompress restore --from-markers --originals OLD_PATH NEW_PATH'."
+    )
+
+
 def _kept(rewritten: int, originals: int, lost: int) -> str:
     kept = f"{rewritten:,} rewritten, {originals:,} originals checked, all good"
     if not lost:

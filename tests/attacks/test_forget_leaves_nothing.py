@@ -139,8 +139,8 @@ def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, place: str, whi
     (theirs / "notes").write_bytes(b"mine")
     if gone:
         path.unlink()
-    for command in ("forget --yes", "clean --yes", "clean --max-size 0KB", "compress --force", "verify", "restore"):
-        if gone and command in ("compress --force", "verify", "restore"):
+    for command in ("forget --yes", "forget --yes --max-size 0KB", "compress --force", "verify", "restore"):
+        if gone and command in ("forget --yes --max-size 0KB", "compress --force", "verify", "restore"):
             continue
         code, said = run(*command.split(), path)
         assert (code, f"{theirs}: there is a folder here" in said) == (4, True), (command, said)

@@ -169,8 +169,8 @@ def test_a_clean_up(stranger: Stranger) -> None:
     path = stranger.folder / NAME
     assert stranger.command("compress", str(path)).exit_code == 0
     path.unlink()
-    for arguments in (["--originals-older-than", "0d", "."], [str(path)]):
-        done = stranger.command("clean", "--yes", *arguments)
+    for arguments in (["--max-size", "0KB", "."], [str(path)]):
+        done = stranger.command("forget", "--yes", "--gone", *arguments)
         assert not stranger.runs(), done.stdout
         assert done.exit_code == 0, done.stderr
         assert "kept: the session is missing, and git " in done.stdout

@@ -60,7 +60,7 @@ def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str
     return found
 
 
-@pytest.mark.parametrize("command", [("clean", "--dry-run"), ("forget", "--dry-run")])
+@pytest.mark.parametrize("command", [("forget", "--gone", "--dry-run"), ("forget", "--dry-run")])
 def test_a_folder_of_stores_without_sessions_is_listed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...]
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_folder_of_stores_without_sessions_is_listed_once(
     [
         (1, ("verify", "--jobs", 1)),
         (3, ("restore", "--jobs", 1)),
-        (0, ("clean", "--yes")),
+        (0, ("forget", "--yes", "--gone")),
         (7, ("forget", "--yes")),
     ],
 )

@@ -450,7 +450,7 @@ def test_forget_names_the_sessions_that_need_the_originals(
     assert asked.returncode == 2
     assert f"{said}" in asked.stdout
     assert "nothing is lost" not in asked.stdout
-    limited = run(tmp_path, "clean", "--max-size", "0KB", parent.parent)
+    limited = run(tmp_path, "forget", "--dry-run", "--max-size", "0KB", parent.parent)
     assert said in limited.stdout
     done = run(tmp_path, "forget", "--yes", parent)
     assert (done.returncode, said in done.stdout) == (0, True), done.stderr

@@ -116,7 +116,7 @@ def test_no_folder_where_one_of_stores_may_be(tmp_path: Path, make: Callable[[Pa
     planted = path.parent / ".sessioncompress/local-00000000"
     make(planted)
     before = path.read_bytes()
-    for command in ("compress --force", "verify", "stats", "clean --yes", "restore", "forget --yes"):
+    for command in ("compress --force", "verify", "stats", "forget --yes --unneeded", "restore", "forget --yes"):
         for named in (path, path.parent):
             code, said = run(*command.split(), named)
             assert code == 0, (command, said)

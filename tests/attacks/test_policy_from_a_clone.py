@@ -197,7 +197,7 @@ WAYS: Mapping[str, Callable[[Victim], subprocess.CompletedProcess[str]]] = {
     "show": lambda victim: victim.sessioncompress("show", "0123456789ab", victim.session),
     "stats": lambda victim: victim.sessioncompress("stats", victim.session),
     "budget": lambda victim: victim.sessioncompress("budget", victim.session),
-    "clean": lambda victim: victim.sessioncompress("clean", "--yes", "."),
+    "forget by a limit": lambda victim: victim.sessioncompress("forget", "--yes", "--max-size", "0KB", "."),
     "forget": lambda victim: victim.sessioncompress("forget", "--yes", "."),
 }
 
@@ -211,7 +211,7 @@ VALUES: Mapping[str, Any] = {
 }
 
 
-NOT_COMPRESSING = {"verify", "restore", "show", "stats", "budget", "clean", "forget"}
+NOT_COMPRESSING = {"verify", "restore", "show", "stats", "budget", "forget by a limit", "forget"}
 """Ways that compress nothing: they act on none of these keys but the place of the originals."""
 
 
@@ -248,7 +248,7 @@ def test_what_a_command_does_not_act_on_does_not_stop_it(victim: Victim, way: st
     assert not sees_of_stores(victim)
 
 
-@pytest.mark.parametrize("way", ["a folder", "budget", "clean"])
+@pytest.mark.parametrize("way", ["a folder", "budget", "forget"])
 def test_all_keys_in_one_error_and_once(victim: Victim, way: str) -> None:
     """Not one more at each run, nor the same for each session or folder."""
     for name in ("t.jsonl", "more/u.jsonl"):

@@ -103,7 +103,7 @@ def test_as_git_leaves_it(tmp_path: Path) -> None:
     assert f"s.jsonl:{len(lines) - 1}: git could not merge this session" in done.stderr
 
 
-COMMANDS = ["compress --force", "stats", "budget", "verify", "forget --yes", "clean --yes --max-size 0KB"]
+COMMANDS = ["compress --force", "stats", "budget", "verify", "forget --yes", "forget --yes --max-size 0KB"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

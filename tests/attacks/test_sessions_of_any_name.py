@@ -139,7 +139,7 @@ def test_something_else_in_its_place(tmp_path: Path, plant: Callable[[Path], Non
     assert (tmp_path / FOLDER).exists() == (plant is not missing)
     if plant is not missing:
         assert f"refused: {path}: {PLANTED[plant]}" in said
-        assert f"refused: {path}: {PLANTED[plant]}" in run("clean", tmp_path)[1]
+        assert f"refused: {path}: {PLANTED[plant]}" in run("forget --dry-run --unneeded", tmp_path)[1]
         path.rename(tmp_path / "away")
         assert run("forget --yes", path)[0] == 0
         assert not (tmp_path / FOLDER).exists()

@@ -622,26 +622,6 @@ def test_the_hook_stages_no_hidden_store(tmp_path: Path) -> None:
     assert work.git("ls-files").split() == ["s.jsonl"]
 
 
-def test_a_store_that_another_branch_goes_on_with_is_not_old(tmp_path: Path) -> None:
-    """However old the one is that counts here."""
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(HEAD)
-    run(*COMPRESS, path)
-    plain, own = plain_in(path), store_in(path)
-    plain.originals.write_bytes(own.originals.read_bytes())
-    plain.journal.write_bytes(own.journal.read_bytes())
-    records = [json.loads(line) for line in split(own.journal.read_bytes())]
-    records[-1]["at"] = "2026-01-01T00:00:00Z"
-    own.journal.write_bytes(sealed(records))
-    assert store_in(path) == own
-    clean = ("clean", "--originals-older-than", "1d", "--yes", path)
-    run(*clean)
-    assert stores_of(path) == [plain, own]
-    plain.journal.write_bytes(own.journal.read_bytes())
-    run(*clean)
-    assert stores_of(path) == []
-
-
 def test_a_backup_folder_in_git(tmp_path: Path) -> None:
     """A hidden store in it keeps none from being committed, and moves home after another one."""
     work = Repository(tmp_path / "work")

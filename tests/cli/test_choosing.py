@@ -29,7 +29,6 @@ HOW: dict[str, set[str]] = {
     "verify": {"--jobs"},
     "stats": {"--jobs"},
     "budget": {"--jobs"},
-    "clean": {"--dry-run", "--yes"},
     "forget": {"--dry-run", "--yes"},
 }
 LARGE = ".pi/agent/sessions/x/large.jsonl"
@@ -50,22 +49,21 @@ def test_every_command_chooses_alike(name: str, agents: Path) -> None:
     options = [opt for each in make_reference.commands()[name].params for opt in each.opts]
     assert set(options) >= CHOOSE | HOW[name]
     assert len(options) == len(set(options))
-    if name in ("clean", "forget"):
+    if name == "forget":
         run("compress", agents / CODEX, agents / ".claude/projects/x/claude.jsonl")
     options = ["--dry-run"] if "--dry-run" in HOW[name] else []
 
     def found(*chosen: str) -> set[str]:
         return {Path(each["path"]).name for each in document(name, *chosen, *options)["files"]}
 
-    if name != "clean":
-        assert found("--all") == {"large.jsonl", "small.jsonl", "claude.jsonl", "rollout.jsonl", "session.json"}
-        assert found("--agent", "claude") == found("--agent", "claude-code") == {"claude.jsonl"}
-        assert found("--all", "--agent", "Claude Code", "--project", "/tmp") == {"claude.jsonl"}
-        assert found("--project", "/tmp", "--older-than", "1w") == {"claude.jsonl", "rollout.jsonl"}
-        assert found("--all", "--include", "*.jsonl", "--exclude", "s*.jsonl", "--older-than", "1w") == {
-            *("claude.jsonl", "rollout.jsonl")
-        }
-        assert found(str(agents / ".codex"), str(agents / ".pi"), "--older-than", "2h") == {"rollout.jsonl"}
+    assert found("--all") == {"large.jsonl", "small.jsonl", "claude.jsonl", "rollout.jsonl", "session.json"}
+    assert found("--agent", "claude") == found("--agent", "claude-code") == {"claude.jsonl"}
+    assert found("--all", "--agent", "Claude Code", "--project", "/tmp") == {"claude.jsonl"}
+    assert found("--project", "/tmp", "--older-than", "1w") == {"claude.jsonl", "rollout.jsonl"}
+    assert found("--all", "--include", "*.jsonl", "--exclude", "s*.jsonl", "--older-than", "1w") == {
+        *("claude.jsonl", "rollout.jsonl")
+    }
+    assert found(str(agents / ".codex"), str(agents / ".pi"), "--older-than", "2h") == {"rollout.jsonl"}
 
 
 @pytest.mark.parametrize("name", HOW)
@@ -86,16 +84,19 @@ def test_what_is_chosen_must_be_plain(name: str, agents: Path) -> None:
 # Sessions that are gone
 
 
-@pytest.mark.parametrize("name", ["restore", "verify"])
-def test_a_session_that_is_gone_is_told_of(gone: Path, name: str) -> None:
+def test_a_session_that_is_gone_is_told_of(gone: Path) -> None:
     """Where only its agent is chosen too; the others are done."""
     for options in (("--all",), ("--agent", "pi")):
-        result = run(name, *options)
+        result = run("restore", *options)
         assert result.exit_code == 4
         assert f"refused: {gone}: the session is missing, but its store is still there." in result.stderr
-    assert run(name, "--agent", "codex").exit_code == 0
-    assert run(name, "--all", "--older-than", "1h").exit_code == 0
-    assert run(name, "--project", "/tmp").exit_code == 0
+        result = run("verify", *options)
+        assert result.exit_code == 0
+        assert f"1 session is gone, but its store is there: {gone}." in " ".join(result.stderr.split())
+    for name in ("restore", "verify"):
+        assert run(name, "--agent", "codex").exit_code == 0
+        assert run(name, "--all", "--older-than", "1h").exit_code == 0
+        assert run(name, "--project", "/tmp").exit_code == 0
 
 
 def test_forget_chooses_stores_of_sessions_that_are_gone(gone: Path, agents: Path) -> None:
@@ -118,22 +119,6 @@ def test_forget_chooses_stores_of_sessions_that_are_gone(gone: Path, agents: Pat
     assert run("forget", "--agent", "pi", "--yes").exit_code == 0
     assert not store_in(gone).originals.exists()
     assert store_in(agents / CODEX).originals.exists()
-
-
-def test_clean_deletes_no_originals_of_what_nobody_named(gone: Path, agents: Path) -> None:
-    """A session that --all finds gone may have been moved; and the age of a session says nothing of its originals."""
-    before = contents(agents)
-    result = run("clean", "--all", "--yes")
-    assert f"{gone}: kept: the session is missing" in result.stdout
-    assert contents(agents) == before
-    result = run("clean", "--all", "--yes", "--older-than", "0d")
-    assert result.exit_code == 2
-    assert "use --originals-older-than 0d. Nothing was done." in " ".join(result.stderr.split())
-    assert contents(agents) == before
-    assert run("clean", "--all", "--originals-older-than", "0h", "--dry-run", "--yes").exit_code == 0
-    assert contents(agents) == before
-    assert run("clean", "--all", "--originals-older-than", "0h", "--yes").exit_code == 0
-    assert not store_in(agents / CODEX).originals.exists()
 
 
 def test_a_document_of_restore(agents: Path) -> None:

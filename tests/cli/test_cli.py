@@ -763,7 +763,6 @@ def test_a_folder_without_sessions(here: Path) -> None:
     for command in ("stats", "verify", "restore", "forget"):
         said = run(command, "empty").stdout
         assert said == "total: 0 sessions\n", command
-    assert run("clean", "empty").stdout == "total: nothing to delete; no stores found\n"
     for command in ("stats", "verify", "restore", "forget"):
         assert run(command, "foreign").stdout == "total: 0 sessions; 1 passed over (not sessions, or links)\n", command
 
@@ -1015,10 +1014,10 @@ def test_what_does_not_exist_is_2(here: Path, arguments: Sequence[str]) -> None:
 
 EMPTY = (
     *(("compress", ""), ("restore", ""), ("verify", ""), ("stats", ""), ("budget", ""), ("show", "0123456789ab", "")),
-    *(("forget", "--yes", ""), ("clean", "--yes", "--originals-older-than", "0d", ""), ("pre-commit", "")),
+    *(("forget", "--yes", ""), ("forget", "--yes", "--older-than", "0d", ""), ("pre-commit", "")),
     *(("compress", "session.jsonl", option, "") for option in ("--backup-dir", "--config", "--log")),
     *(("sessions", "--project", ""), ("restore", "--from-markers", "--originals", "", "session.jsonl")),
-    *((name, "--backup-dir", "", "session.jsonl") for name in ("restore", "verify", "stats", "forget", "clean")),
+    *((name, "--backup-dir", "", "session.jsonl") for name in ("restore", "verify", "stats", "forget")),
 )
 
 
@@ -1036,10 +1035,7 @@ def test_an_empty_path_is_2(compressed: Path, arguments: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(
-            (name, ".")
-            for name in ("compress", "restore", "history", "pack", "stats", "verify", "clean", "forget", "diff")
-        ),
+        *((name, ".") for name in ("compress", "restore", "history", "pack", "stats", "verify", "forget", "diff")),
         *(("search", "text", "."), ("show", "0123456789ab", "."), ("sessions", "--project", "."), ("report", ".")),
         *(("compact", "."), ("budget", "."), ("handoff", "."), ("config", "show"), ("pre-commit", "session.jsonl")),
     ],

@@ -165,7 +165,7 @@ def test_what_takes_back_many_archives(here: Path) -> None:
     assert packs.state(here) == was
 
 
-@pytest.mark.parametrize("command", ["restore", "forget", "clean"])
+@pytest.mark.parametrize("command", ["restore", "forget"])
 def test_what_is_packed_is_told_of_at_the_end(work: Path, command: str) -> None:
     """Who removes this tool would leave it behind, where no agent finds it."""
     was = packs.state(work)
@@ -487,7 +487,6 @@ PACKED_PATHS = [
     (("diff", "{}"), 2, "does not exist. It is packed, in "),
     (("budget", "{}"), 2, "does not exist. It is packed, in "),
     (("forget", "{}"), 2, "it has no store. It is packed, in "),
-    (("clean", "{}"), 2, "it has no store. Nothing was done. It is packed, in "),
 ]
 
 

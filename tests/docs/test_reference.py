@@ -183,7 +183,7 @@ def test_every_exit_code_that_a_page_names_is_one() -> None:
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return the document of each command that has one, over a session, and for `clean` over what one left."""
+    """Return the document of each command that has one, over a session."""
     place = Place(tmp_path_factory.mktemp("documents"))
     session, branches = "session.jsonl", "fixtures/pi-compacted.jsonl"
     found = {}
@@ -201,11 +201,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("history", session),
         ("restore", session),
         ("forget", f"--dry-run {session}"),
-        ("clean", session),
         ("config", "show"),
     ):
-        if name == "clean":
-            (place.work / session).unlink()
         done = place.run(f"sessioncompress {name} --json {arguments}")
         found[name] = json.loads(done.stdout)
     found["the log"] = json.loads((place.work / "log.jsonl").read_bytes())

@@ -7,7 +7,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from sessioncompress.errors import UsageError
 from sessioncompress.operations.branch import summarize_branch
-from sessioncompress.operations.clean import Limits, clean_one, plan_clean
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.forget import Only, forget_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.stores import sessions_of, stored
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.policy.model import Compact
 from sessioncompress.store import commit, originals
@@ -103,22 +102,21 @@ def _has_no_journal(path: Path) -> bool:
 
 
 def _with_a_gone_one(folder: Path, size: Size) -> Path:
-    """Beside what dead runs left of a session lies all of one that is gone."""
+    """Beside a session lies all of one that is gone, with what dead runs left of it."""
     path = _compressed(folder, size)
     lost = write(folder, built(size, 1).bytes().replace(b'"id":"019cac38', b'"id":"119cac38', 1), f"gone {NAME}")
     compress(lost)
-    content = path.read_bytes()
-    for gone in (path, lost):
-        (store_in(path).work / f"{gone.name}.temp-0123abcd").write_bytes(content)
-        late_link(gone, content, carried=len(content))
+    content = lost.read_bytes()
+    (store_in(path).work / f"{lost.name}.temp-0123abcd").write_bytes(content)
+    late_link(lost, content, carried=len(content))
     lost.unlink()
     return path
 
 
-def _clean(path: Path) -> None:
-    gone = [each.path for each in sessions_of(path.parent, lambda _: EAGER) if not os.path.lexists(each.path)]
-    for each in plan_clean(stored([path.parent, *gone], lambda _: EAGER), lambda _: EAGER, Limits())[0]:
-        clean_one(each, dry_run=False)
+def _forget_gone(path: Path) -> None:
+    # A kill may come after the last of it.
+    with suppress(UsageError):
+        forget_session(path.with_name(f"gone {NAME}"), EAGER, only=Only(gone=True))
 
 
 def _is_clean(path: Path) -> bool:
@@ -200,7 +198,7 @@ SCENES = (
     Scene("leave a branch", _branched, _leave, ("branch-summary",), original=branched().data),
     Scene("restore of a checkpoint", _compacted, restore_session, ("restore",), original=LONG["pi"](TURNS)),
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
-    Scene("clean-up", _with_a_gone_one, _clean, ("clean", "--yes"), _is_clean),
+    Scene("forget what is gone", _with_a_gone_one, _forget_gone, ("forget", "--gone", "--yes"), _is_clean),
 )
 
 

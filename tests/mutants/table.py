@@ -43,8 +43,8 @@ _DOCUMENTS = ("tests/unit/core/test_checkpoint_documents.py",)
 _CUT = ("tests/unit/checkpoints/test_cut.py",)
 _GIT = ("tests/unit/store/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
-_CLEAN = ("tests/unit/operations/test_clean.py",)
-_OTHER_BRANCH = ("tests/attacks/test_clean_on_another_branch.py",)
+_FORGET = ("tests/cli/test_forget.py",)
+_OTHER_BRANCH = ("tests/attacks/test_forget_on_another_branch.py",)
 _UNDO = ("tests/unit/operations/test_undo.py",)
 _RECORDS = ("tests/unit/store/test_records.py",)
 _METADATA = ("tests/unit/store/test_metadata.py",)
@@ -799,13 +799,13 @@ MUTANTS = (
         "file: error for _ in () for file",
         _GIT,
     ),
-    Mutant("clean does not ask git", "operations/clean.py", "git.known(places).items()", "()", _OTHER_BRANCH),
+    Mutant("forget --gone does not ask git", "operations/forget.py", "git.known(places).items()", "()", _OTHER_BRANCH),
     Mutant(
-        "clean takes a session for gone",
-        "operations/clean.py",
-        "if not holding.exists and holding.named:",
-        "if not holding.exists:",
-        _CLEAN,
+        "forget takes a session for gone",
+        "operations/forget.py",
+        "    if not only.gone:\n        kept = dict.fromkeys(missing, _MOVED)",
+        "    if not only.gone:\n        kept = {}",
+        _FORGET,
     ),
     # What tells an older state from damage, and where originals may be read.
     Mutant(

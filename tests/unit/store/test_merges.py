@@ -154,7 +154,7 @@ def test_no_command_takes_them_for_one(sides: Sides, meet: Callable[[Sides], Non
         ["compress", "--force", "--dry-run"],
         ["verify"],
         ["restore"],
-        ["clean", "--yes", "--originals-older-than", "0d"],
+        ["forget", "--yes", "--older-than", "0d"],
     ):
         done = CliRunner().invoke(main, [*arguments, str(path)])
         assert done.exit_code == 5, (arguments, done.output)

@@ -1,4 +1,4 @@
-"""`clean` and the originals of a session that lives elsewhere in git: they are ignored by git, so the only copy."""
+"""`forget --gone` and the originals of a session that lives elsewhere in git: they are ignored by git, so the only copy."""
 
 from __future__ import annotations
 
@@ -190,29 +190,29 @@ PLACES: tuple[Callable[[Repository], None], ...] = (
 def test_what_git_can_bring_back_keeps_its_originals(
     repository: Repository, put_away: Callable[[Repository], None]
 ) -> None:
-    """In two runs a month apart, where it is named itself, and by both limits; each run says so."""
+    """In two runs a month apart, where it is named itself, and by the limit; each run says so."""
     content = (repository.folder / NAME).read_bytes()
     put_away(repository)
     assert not (repository.folder / NAME).exists()
-    asked = [["."], ["--originals-older-than", "0d", "."], ["--max-size", "0KB", "."], [".", NAME], [NAME]]
-    done = [command(repository, "clean", "--yes", *paths, days=31 * days) for days, paths in enumerate(asked)]
+    asked = [["."], ["--max-size", "0KB", "."], [".", NAME], [NAME]]
+    done = [
+        command(repository, "forget", "--gone", "--yes", *paths, days=31 * days) for days, paths in enumerate(asked)
+    ]
     (repository.folder / NAME).parent.mkdir(exist_ok=True)
     (repository.folder / NAME).write_bytes(content)
     assert restored(repository) == ORIGINAL
     assert [each.exit_code for each in done] == [0] * len(asked)
-    assert all(
-        f"{NAME}: kept: the session is missing, and git still has it in a commit" in each.stdout for each in done
-    )
+    assert all("kept: the session is missing, and git still has it in a commit" in each.stdout for each in done)
 
 
-def test_a_session_that_git_never_had_goes_when_it_is_named(repository: Repository) -> None:
-    """Not before."""
+def test_a_session_that_git_never_had_goes(repository: Repository) -> None:
+    """By no other option."""
     (repository.folder / NAME).unlink()
     originals = store_in(repository.folder / NAME).originals
-    command(repository, "clean", "--yes", ".", days=31)
+    for option in (["--older-than", "0d"], ["--max-size", "0KB"], ["--unneeded"]):
+        command(repository, "forget", "--yes", *option, ".", days=31)
     assert originals.exists()
-    done = command(repository, "clean", "--yes", NAME)
-    assert "which can no longer be restored: the session is missing, and you named it" in done.stdout
+    assert "which can no longer be restored" in command(repository, "forget", "--yes", "--gone", ".").stdout
     assert not originals.exists()
 
 
@@ -271,10 +271,10 @@ def no_repository_where_the_environment_names_one(repository: Repository) -> Non
     ids=lambda each: each.__name__,
 )
 def test_where_git_does_not_answer_nothing_goes(repository: Repository, harm: Callable[[Repository], None]) -> None:
-    """It may have the session; only `forget` does not ask."""
+    """It may have the session; only without --gone it is not asked."""
     harm(repository)
-    for asked in ([NAME], ["--originals-older-than", "0d", "."]):
-        done = command(repository, "clean", "--yes", *asked, days=31)
+    for asked in ([NAME], ["--max-size", "0KB", "."]):
+        done = command(repository, "forget", "--gone", "--yes", *asked, days=31)
         assert done.exit_code == 0, done.stderr
         assert "git may have it, but did not answer" in done.stdout
     assert store_in(repository.folder / NAME).originals.exists()
