@@ -26,7 +26,6 @@ SCHEMA = "sessioncompress.branch-summary/1"
 @options.CONFIG
 @options.BACKUP_DIR
 @options.COMMIT_ORIGINALS
-@options.QUIET_SECONDS
 @options.FORMAT
 @summarizing.MODEL
 @options.YES

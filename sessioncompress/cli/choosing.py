@@ -196,17 +196,16 @@ def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
     if named and some:
         raise click.UsageError("PATHS can't be combined with --agent, --project or --all")
     made = made._replace(everything=made.everything or not (named or some))
-    of, scheduler, workers = values.pop("of", ""), values.pop("scheduler", None), values.pop("workers", None)
+    of, scheduler = values.pop("of", ""), values.pop("scheduler", None)
     if of != "dask":
-        if scheduler is not None or workers is not None:
-            raise click.UsageError("--scheduler and --workers need --engine dask")
+        if scheduler is not None:
+            raise click.UsageError("--scheduler needs --engine dask")
         return made
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers starts its own cluster; it can't be combined with --scheduler")
-    if made.jobs is not None:
-        raise click.UsageError("--jobs can't be combined with --engine dask; use --workers")
+    if scheduler is not None and made.jobs is not None:
+        raise click.UsageError("--jobs starts a cluster of its own; it can't be combined with --scheduler")
     # Imported here: most runs work on this machine alone.
     from sessioncompress.operations import cluster
 
     # Workers have working folders of their own.
-    return made._replace(paths=tuple(path.absolute() for path in made.paths), engine=cluster.engine(scheduler, workers))
+    paths = tuple(path.absolute() for path in made.paths)
+    return made._replace(paths=paths, jobs=None, engine=cluster.engine(scheduler, made.jobs))

@@ -56,7 +56,7 @@ class Compact(SessionCommand[CompactStats]):
             help="Move the old lines to the originals: the agent's tree, rewind, lists and screen lose them until a "
             "restore. For pi, Claude Code, Codex, Gemini CLI and OpenCode.",
         ),
-        *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.QUIET_SECONDS, options.IDLE_SECONDS, options.LOG),
+        *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.IDLE_SECONDS, options.LOG),
         *(options.FORMAT, summarizing.MODEL),
     )
     in_help = ("--dry-run", "--print", "--if-due", "--goal", "--ask", "--summarizer", "--endpoint", "--model", "--all")

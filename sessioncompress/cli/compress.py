@@ -55,7 +55,7 @@ class Compress(SessionCommand["CompressionStats"]):
     flags = (options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
     takes = (
         *(options.CONFIG, options.PRESET, _KEEP_TURNS, _PROTECT_TOKENS, options.RULE, _MIN_SIZE, _PRUNE, _NO_BACKUP),
-        *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.QUIET_SECONDS, options.IDLE_SECONDS, options.LOG),
+        *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.IDLE_SECONDS, options.LOG),
         *(_FORCE, options.FORMAT),
     )
     hands = ("force", "form")

@@ -205,7 +205,6 @@ class SessionCommand(Generic[S]):
         found: Any = self.found()
         if not self.agreed(found):
             return
-        found = found if isinstance(found, list) else list(found) if self.changes else found
         done = self.over(found)
         if self.changes and not self.chosen.rehearses:
             from sessioncompress.operations.stores import sweep

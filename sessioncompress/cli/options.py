@@ -112,9 +112,6 @@ ALL = click.option("--all", "everything", is_flag=True, help="The sessions of al
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 CHECK = click.option("--check", is_flag=True, help="Exit 1 if something would change; change nothing.")
-QUIET_SECONDS = click.option(
-    "--quiet-seconds", type=Number(0), metavar="SECONDS", help="Refuse a session that changed within this many seconds."
-)
 OLDER_THAN = click.option(
     "--older-than",
     metavar="AGE",
@@ -136,19 +133,14 @@ ENGINE = (
         "of",
         type=click.Choice(["processes", "dask"]),
         default="processes",
-        help="What to work on many sessions with; dask needs sessioncompress[cluster].",
+        help="What to work on many sessions with; dask starts a cluster of --jobs workers on this machine, and needs "
+        "sessioncompress[cluster].",
     ),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="With --engine dask: the scheduler of a cluster, as in tcp://host:8786. Its workers must see the same "
-        "files under the same paths.",
-    ),
-    click.option(
-        "--workers",
-        type=WholeNumber(1),
-        metavar="N",
-        help="With --engine dask: start a cluster of N workers on this machine for this command.",
+        help="With --engine dask: the scheduler of a cluster that runs, as in tcp://host:8786. Its workers must see "
+        "the same files under the same paths.",
     ),
 )
 """What the commands take that can give each session to a worker of a cluster."""
@@ -187,7 +179,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON docu
 
 
 QUIET_BY_OPTIONS = 60
-"""Seconds. Nobody has named a session that options choose: an agent may be at work in it."""
+"""Seconds, where --idle-seconds says nothing. Nobody has named what options choose: an agent may be at work in it."""
 
 
 def policies_of(
@@ -199,7 +191,7 @@ def policies_of(
     **overrides: Any,
 ) -> Policies:
     """Make the policies of a command's sessions; `by_options` chose those that it changes. Warnings go to stderr."""
-    quiet = QUIET_BY_OPTIONS if by_options else 0
+    quiet = QUIET_BY_OPTIONS if by_options and overrides.get("idle_seconds") is None else 0
     return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
 
 

@@ -35,7 +35,7 @@ class Pack(SessionCommand[PackStats]):
     changes = urls = True
     asks = "Pack"
     flags = (options.DRY_RUN, options.YES, options.JSON)
-    takes = (options.CONFIG, options.QUIET_SECONDS)
+    takes = (options.CONFIG,)
     hands = ()
 
     def refuse(self) -> None:

@@ -128,6 +128,9 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
 
 def _withheld(missing: Iterable[Path]) -> dict[Path, str]:
     """Find out which sessions may come back though they are missing, and why."""
+    # Imported here, as below.
+    from sessioncompress.operations.packed import packed_beside
+
     places = {each.parent.resolve() / each.name: each for each in missing}
     found: dict[Path, str] = {}
     for place, error in git.known(places).items():
@@ -135,6 +138,11 @@ def _withheld(missing: Iterable[Path]) -> dict[Path, str]:
         if error is not None:
             what = f"git may have it, but did not answer ({error.what})"
         found[places[place]] = f"{_MISSING}, and {what}; {_ANYWAY}"
+    for around in {each.parent for each in places}:
+        # A run that takes one out of its pack puts its store there first.
+        for packed in packed_beside(around):
+            if packed.place in places:
+                found[places[packed.place]] = f"{_MISSING}, but packed; 'sessioncompress unpack' brings it back"
     for session in places.values():
         try:
             # It may be a folder of thousands, with as many stores whose sessions are gone.
@@ -242,8 +250,8 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     # Imported here: most sessions are in their places.
     from sessioncompress.operations.packed import way_back
 
-    if (only.gone or not store.is_beside) and (back := way_back(path)):
-        # A pack has what was next to it alone; and another run may be about to take it out.
+    if not store.is_beside and (back := way_back(path)):
+        # A pack has what was next to it alone.
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)
     if not size and not needed:

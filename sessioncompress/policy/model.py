@@ -283,7 +283,6 @@ _OPTIONS = {
     "min_size": "size_threshold_kb",
     "backup_dir": "backup_dir",
     "log": "log_file",
-    "quiet_seconds": "quiet_seconds",
     "idle_seconds": "idle_seconds",
     "before_command": "before_command",
     "after_command": "after_command",

@@ -221,9 +221,9 @@ def test_archive(benchmark: Any, table: Table, folder: Path, archive: Path, jobs
 def test_archive_in_a_cluster(benchmark: Any, table: Table, folder: Path, archive: Path, workers: int) -> None:
     """The same by workers of a cluster on this machine, which begins and ends with the command."""
     pytest.importorskip("distributed", reason="the cluster's packages are not installed: sessioncompress[cluster]")
-    name = f"archive, {ARCHIVE[0]} files, {ARCHIVE[1]} MB, --engine dask --workers {workers}"
-    other = {} if workers == 1 else {"other": "--workers 1", "by": table.rows[-1].seconds}
-    command_line = ["compress", "--engine", "dask", "--workers", str(workers)]
+    name = f"archive, {ARCHIVE[0]} files, {ARCHIVE[1]} MB, --engine dask --jobs {workers}"
+    other = {} if workers == 1 else {"other": "--jobs 1", "by": table.rows[-1].seconds}
+    command_line = ["compress", "--engine", "dask", "--jobs", str(workers)]
     timed(benchmark, table, name, command_line, lambda: fresh(folder / "run", archive), 2, **other)
 
 

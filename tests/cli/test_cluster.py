@@ -184,7 +184,7 @@ def known(out: str, folder: Path) -> str:
 def test_workers_of_its_own_are_gone_in_the_end(archive: Path) -> None:
     """So are their folders and all connections, which nobody else could use."""
     before, others = connections(), children()
-    done = run("compress", *HASTE, "--engine", "dask", "--workers", "2", archive)
+    done = run("compress", *HASTE, "--engine", "dask", "--jobs", "2", archive)
     assert done.exit_code == 0, done.stderr
     assert written(archive) == [1] * FEW
     assert children() <= others
@@ -219,7 +219,7 @@ def test_workers_that_do_not_start_end_it(archive: Path, monkeypatch: pytest.Mon
         raise RuntimeError("Nanny failed to start.")
 
     monkeypatch.setattr(distributed, "LocalCluster", failing)
-    done = run("compress", *HASTE, "--engine", "dask", "--workers", "1", archive)
+    done = run("compress", *HASTE, "--engine", "dask", "--jobs", "1", archive)
     assert done.exit_code == 3
     assert (
         "the cluster on this machine: its workers could not be started (RuntimeError). Nothing was done." in done.stderr
@@ -252,7 +252,7 @@ def suspended(processes: Sequence[Any]) -> Iterator[None]:
 def test_an_interrupt(times: int, tmp_path: Path) -> None:
     """The first lets the sessions at work be finished; the second ends it; the terminal sends it to all processes."""
     folder = sessions(tmp_path, 24, 2)
-    command = [sys.executable, "-m", "sessioncompress", "compress", "--json", "--engine", "dask", "--workers", "2"]
+    command = [sys.executable, "-m", "sessioncompress", "compress", "--json", "--engine", "dask", "--jobs", "2"]
     begun = subprocess.Popen(
         [*command, str(folder)],
         stdout=subprocess.PIPE,
@@ -315,13 +315,11 @@ def refused(*options: str, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--scheduler", "tcp://127.0.0.1:1"), "--scheduler and --workers need --engine dask"),
-        (("--workers", "2"), "--scheduler and --workers need --engine dask"),
+        (("--scheduler", "tcp://127.0.0.1:1"), "--scheduler needs --engine dask"),
         (
-            ("--engine", "dask", "--workers", "2", "--scheduler", "tcp://127.0.0.1:1"),
+            ("--engine", "dask", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1"),
             "can't be combined with --scheduler",
         ),
-        (("--engine", "dask", "--jobs", "2"), "--jobs can't be combined with --engine dask"),
         (("--engine", "dask", "--scheduler", "odd\x1b://x"), "odd\\x1b://x: the scheduler cannot be reached"),
         (
             ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1"),

@@ -237,7 +237,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--summarizer", COMMAND, "--model", "m"], "chooses its own model"),
     (["--model", "m"], "nothing to write the summary with"),
     (["--endpoint", "http://127.0.0.1:9/v1"], "needs the name of a model"),
-    (["--summarizer", COMMAND, "--engine", "dask", "--workers", "1"], "only this machine can ask"),
+    (["--summarizer", COMMAND, "--engine", "dask", "--jobs", "1"], "only this machine can ask"),
 ]
 
 

@@ -48,8 +48,8 @@ def test_every_field_is_checked(name: str) -> None:
 
 def test_no_number_of_seconds() -> None:
     """What compares with nothing is none."""
-    with pytest.raises(UsageError, match="quiet_seconds is nan, but must be a number of seconds from 0 to"):
-        with_options(BALANCED, {"quiet_seconds": float("nan")})
+    with pytest.raises(UsageError, match="idle_seconds is nan, but must be a number of seconds from 0 to"):
+        with_options(BALANCED, {"idle_seconds": float("nan")})
 
 
 def test_no_share() -> None:
