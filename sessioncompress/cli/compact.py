@@ -59,7 +59,6 @@ class Compact(SessionCommand[CompactStats]):
         *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.IDLE_SECONDS, options.LOG),
         *(options.FORMAT, summarizing.MODEL),
     )
-    in_help = ("--dry-run", "--print", "--if-due", "--goal", "--ask", "--summarizer", "--endpoint", "--model", "--all")
     hands = ("if_due", "drop_dead", "form")
     keeps = ("prints", "goal", "goal_from", "instructions", "ask")
     notes = output.tell_of_others

@@ -90,8 +90,6 @@ class SessionCommand(Generic[S]):
     """What says which sessions are meant, in place of PATHS and the options that go with it."""
     flags: ClassVar[Sequence[Option]] = (options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
     takes: ClassVar[Sequence[Option]] = ()
-    in_help: ClassVar[Sequence[str]] = ()
-    """The options that come first in the help, where that is not the order in which they are declared."""
     hands: ClassVar[Sequence[str]] = ("form",)
     """The options that `work` gets. Those that only the command `keeps` are in `given`; others override the policy."""
     keeps: ClassVar[Sequence[str]] = ()
@@ -332,7 +330,6 @@ class SessionCommand(Generic[S]):
             cls=shape,
             help=cls.__doc__,
             epilog=f"Example: sessioncompress {example}",
-            first=cls.in_help,
         )
         return made(options.all_of(*cls.first, *choice, *cls.flags, *globs, *cls.takes, *more)(called))
 

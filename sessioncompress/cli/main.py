@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli.help import OneScreen, Row
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
@@ -21,11 +20,7 @@ _COMMANDS = (
     *("search", "stats", "report", "diff", "show", "verify"),
     *("forget", "budget", "handoff", "branch-summary", "config", "hook", "pre-commit", "completion"),
 )
-"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported.
-
-Those of every day come first, and have their rows in a screen of help: what makes sessions smaller and takes that back,
-what moves them, what looks at them.
-"""
+"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported."""
 
 _ERROR = "Error: "
 _MEANT = {
@@ -62,7 +57,7 @@ def _said_printably() -> Iterator[None]:
         raise click.UsageError(fitting, error.ctx) from error
 
 
-class _Commands(OneScreen, click.Group):
+class _Commands(click.Group):
     """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -89,14 +84,6 @@ class _Commands(OneScreen, click.Group):
             near = [_MEANT[typed]] if typed in _MEANT else difflib.get_close_matches(typed, _COMMANDS, n=1)
             ctx.fail(f"No such command '{typed}'.{f' Did you mean {near[0]}?' if near else ''}")
         return super().resolve_command(ctx, args)
-
-    def rows(self, ctx: click.Context) -> Iterator[Row]:
-        """List the commands first: there are more of them than a screen has lines."""
-        for name in _COMMANDS:
-            command = self.get_command(ctx, name)
-            assert command is not None
-            yield Row("Commands", name, " ".join((command.help or "").split()))
-        yield from super().rows(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a command's name without importing the commands for their help, which would take too long."""

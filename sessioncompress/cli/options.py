@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli.help import OneScreen
 from sessioncompress.cli.kinds import AGE, Agent, Number, PathKind, WholeNumber, amount
 from sessioncompress.core import process
 from sessioncompress.core.text import printable
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from sessioncompress.policy.model import Policy
 
 
-class Command(OneScreen):
+class Command(click.Command):
     """Prints an error of ours and exits with its code, or with 130 after an interrupt."""
 
     def invoke(self, ctx: click.Context) -> Any:
