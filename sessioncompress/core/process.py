@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import subprocess
-    from typing import IO
 
     from _typeshed import ReadableBuffer
 
@@ -180,7 +179,7 @@ class Ran(NamedTuple):
 
 _PIPED = 1 << 16
 _LOOK = 0.05
-"""Seconds between two looks whether a program has ended that prints nothing."""
+"""Seconds between two looks whether something ends a program."""
 GRACE: Final = 2.0
 """Seconds that the processes of a program have to end by themselves, after a signal that ends us."""
 
@@ -247,74 +246,58 @@ def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> R
         return _run(command, given, seconds, most, noted)
 
 
-def _given(pipe: IO[bytes], left: memoryview) -> memoryview:
-    """Write the next part of something into a pipe; return what is left of it, nothing where nobody reads it."""
-    try:
-        return left[pipe.write(left[:_PIPED]) or 0 :]
-    except BrokenPipeError:
-        return left[:0]
-
-
 def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted: list[int]) -> Ran:
     # Imported here: hardly any run needs them.
-    import selectors
     import subprocess
+    from threading import Thread
     from time import monotonic
 
     try:
         child = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell reads it
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
     except (OSError, ValueError) as error:
         return Ran(b"", f"it could not be started ({getattr(error, 'strerror', '') or type(error).__name__})")
+    source, sink = child.stdin, child.stdout
+    assert source is not None
+    assert sink is not None
     ends, output, failure = monotonic() + seconds, bytearray(), ""
+
+    def write() -> None:
+        with suppress(BrokenPipeError), source:
+            source.write(given)
+
+    def read() -> None:
+        with sink:
+            while len(output) <= most and (data := os.read(sink.fileno(), _PIPED)):
+                output.extend(data)
+
+    threads = [Thread(target=each, daemon=True) for each in (write, read)]
     try:
-        source, sink = child.stdin, child.stdout
-        assert source is not None
-        assert sink is not None
-        with selectors.DefaultSelector() as waiting:
-            for stream, event in ((source, selectors.EVENT_WRITE), (sink, selectors.EVENT_READ)):
-                os.set_blocking(stream.fileno(), False)
-                waiting.register(stream, event)
-            left, is_open = memoryview(given), True
-            while not failure:
-                if _must_end(noted):
-                    _end_group(child, noted)
-                    break
-                has_ended = child.poll() is not None
-                ready = waiting.select(0 if has_ended else _LOOK)
-                if has_ended and not (is_open and any(key.fileobj is sink for key, _ in ready)):
-                    break
-                for key, _ in ready:
-                    if key.fileobj is sink:
-                        read = sink.read(_PIPED)
-                        if read == b"":
-                            waiting.unregister(sink)
-                            is_open = False
-                        output += read or b""
-                        continue
-                    if not (left := _given(source, left)):
-                        waiting.unregister(source)
-                        source.close()
-                if len(output) > most:
-                    failure = f"it printed more than {most:,} bytes"
-                elif monotonic() > ends and child.poll() is None:
-                    failure = f"it took longer than {seconds:g} seconds"
+        for each in threads:
+            each.start()
+        while not failure and child.poll() is None:
+            if _must_end(noted):
+                _end_group(child, noted)
+                break
+            if len(output) > most:
+                break
+            if monotonic() > ends:
+                failure = f"it took longer than {seconds:g} seconds"
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_LOOK)
     finally:
         # It may have left others behind.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         code = child.wait()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
+        for each in threads:
+            # What has left the group may still hold the pipe.
+            each.join(GRACE)
     if noted:
         failure = "it was stopped together with sessioncompress"
+    elif len(output) > most:
+        failure = f"it printed more than {most:,} bytes"
     return Ran(bytes(output), failure or _ended(code), bool(noted))
 
 
