@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import accumulate, islice
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_64, xxh3_64_intdigest
 
@@ -321,9 +321,6 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     known = format_named(form) if form else detect(head)
     if known is not None and not (form and not head.entries and head.document is None):
         return known
-    # Imported here because most sessions are plainly of one format.
-    from sessioncompress.formats.not_sessions import OTHERS, Sample, seen
-
     state = "The file was not changed."
     if found := recognizing(head):
         names = " and of ".join(each.name for each in found)
@@ -337,10 +334,11 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     with session.reader() as file:
         first = file.read(min(FIRST_BYTES, session.size))
         value = jsonl.value_of(first + file.read()) if is_document else None
-    sample = Sample(first, head.entries, value)
-    other = next((each for each in OTHERS if each.recognizes(sample)), None)
-    what = f"this is {other.what}" if other else f"this is not a session of any agent we know ({seen(sample)})"
-    remedy = (other.remedy if other else "") or f"Name a session of {AGENTS}."
+    what = f"this is not a session of any agent we know ({_seen(first, head, value)})"
+    remedy = f"Name a session of {AGENTS}."
+    other = next((said for magic, said in _BY_MAGIC.items() if first.startswith(magic)), None)
+    if other is not None:
+        what, remedy = f"this is {other[0]}", other[1]
     if is_archive(session.path):
         what = "this is an archive of sessions, as 'sessioncompress pack' writes them"
         remedy = f"'sessioncompress unpack {quote(str(session.path))}' brings them back."
@@ -348,6 +346,35 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
         what = "this is a session that Codex itself packed with zstd, to save space"
         remedy = "Resume it with Codex, which unpacks it, and run again on the unpacked file."
     raise NotASession(what, where=session.path, state=state, remedy=remedy)
+
+
+_BY_MAGIC = {
+    b"SQLite format 3\0": (
+        "an SQLite database, in which OpenCode and newer versions of OpenClaw keep sessions, and oh-my-pi its state",
+        "For OpenCode, use the file that 'opencode export SESSION > FILE' writes.",
+    ),
+    b"\x28\xb5\x2f\xfd": (
+        "packed with zstd, as Codex and OpenClaw pack old sessions",
+        "Unpack it with 'zstd -d FILE', or a tar archive with 'tar --zstd -xf FILE', and use the unpacked file.",
+    ),
+    b"\x1f\x8b": ("packed with gzip", "Unpack it with 'gunzip FILE' and use the unpacked file."),
+}
+"""What is no session by its first bytes, and what to do."""
+
+
+def _seen(first: bytes, head: Head, value: Any) -> str:
+    """Word what a file of no known kind begins with, or what one JSON value holds."""
+    if not first:
+        return "it is empty"
+    if isinstance(value, list):
+        return "one JSON list"
+    if isinstance(value, dict):
+        return f"one JSON document with the keys {', '.join(list(value)[:8]) or '(none)'}"
+    if head.entries:
+        return f"its first object has the keys {', '.join(list(head.entries[0])[:8]) or '(none)'}"
+    if first.lstrip()[:1] in (b"{", b"["):
+        return "it starts like one JSON document, but is not JSON (cut off, or not UTF-8), or has over a million values"
+    return "no JSON object in its first lines"
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import pytest
 
 from sessioncompress.errors import UsageError
 from sessioncompress.formats.base import HEAD_LINES, Format, Head
-from sessioncompress.formats.not_sessions import Sample, seen
 from sessioncompress.formats.pi import FamilyFormat
 from sessioncompress.formats.table import (
     FIRST_BYTES,
@@ -231,14 +230,6 @@ def test_only_the_first_lines_are_looked_at() -> None:
 
     assert detect(head_of(endless())) is not None
     assert read <= HEAD_LINES + 1
-
-
-def test_what_was_seen_is_short() -> None:
-    """A line of a thousand keys is not repeated in an error."""
-    many = {f"key{number}": 1 for number in range(99)}
-    assert seen(Sample(b"{", (many,))) == (
-        "its first object has the keys " + ", ".join(f"key{number}" for number in range(8))
-    )
 
 
 def test_a_format_has_a_name() -> None:
