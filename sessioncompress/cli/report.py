@@ -97,17 +97,12 @@ class Report(SessionCommand["Measured"]):
     def end(self, done: Done[Measured]) -> None:
         from sessioncompress.operations import overview, page
 
-        chosen, target, prices, form = self.chosen, self.given.target, self.given.prices, self.given.form
+        chosen, target, prices = self.chosen, self.given.target, self.given.prices
         if not (done.results or self.stored):
             # An older page tells more than one about nothing.
             echo_wrapped(printable(f"{target}: not written: no sessions to report on"), err=True)
             return
         found = overview.overview(done.results)._replace(packed=overview.packed_rows(self.stored))
-        samples = [
-            sample
-            for each in overview.sampled(found.sessions)
-            for sample in overview.samples(Path(each.path), self.policies.of(Path(each.path)), form=form)
-        ]
         # What chose the sessions, as the user could type it; nothing for all.
         which = list(map(str, chosen.paths))
         which += ["--agent", chosen.agent] if chosen.agent is not None else []
@@ -115,7 +110,6 @@ class Report(SessionCommand["Measured"]):
         unused = [Path(each.path) for each in found.sessions if each.unused]
         made = page.page(
             found,
-            samples,
             prices,
             of=printable(", ".join(which)) or "All sessions on this machine",
             at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
@@ -126,8 +120,6 @@ class Report(SessionCommand["Measured"]):
         page.write(target, made)
         echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
         _warn_of_prices(found, prices)
-        if samples:
-            echo_wrapped("The page quotes your sessions: review it before you share it.", err=True)
 
 
 report = Report.command("report --all -o report.html")

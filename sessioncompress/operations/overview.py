@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from sessioncompress.compressors import KINDS, View
-from sessioncompress.compressors.base import Ours
-from sessioncompress.core.jsonl import parse_any
-from sessioncompress.core.model import Kind, Line, Treatment
-from sessioncompress.core.references import References, content_of
-from sessioncompress.core.splice import CannotSplice
+from sessioncompress.compressors import KINDS
+from sessioncompress.core.model import Kind, Line
 from sessioncompress.core.text import printable
-from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.packed import PackedSize
 from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short
-from sessioncompress.operations.show import original_of, recorded
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.plan import plan
-from sessioncompress.pipeline.previews import names_of_results
-from sessioncompress.pipeline.rewrite import MustStay, rewrite, value_at
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, store_of
+from sessioncompress.store.layout import store_of
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.originals import OriginalsReader
-
-T = TypeVar("T")
 
 _LONGEST_NAME = 120
 """Characters of a name that are kept: a stranger's session may hold longer ones."""
@@ -285,121 +271,3 @@ def _by_use(sessions: Sequence[Measured], name_of: Callable[[Use], str], rest: s
         tokens = sum(each.tokens for each in sessions) - sum(row.tokens for row in found)
         found.append(Row(rest, len(sessions), max(size, 0), max(tokens, 0), 0))
     return tuple(found)
-
-
-class Sample(NamedTuple):
-    """A result before and after: `before` are its first lines, of so many bytes and lines in all."""
-
-    agent: str
-    tool: str
-    size: int
-    lines: int
-    before: str
-    after: str
-
-
-_SAMPLE_LINES, _SAMPLE_CHARACTERS = 16, 1_200
-_MOST_SAMPLED = 1 << 20
-"""Bytes of a session that is read again for its samples."""
-_LARGEST_SAMPLE = 1 << 16
-"""Bytes of a result that is shown; what is usual tells more than what is largest."""
-
-
-def sampled(sessions: Iterable[Measured], most: int = 4) -> list[Measured]:
-    """Choose sessions to take samples from: of each agent in turn those of which most went, or would."""
-    by_agent: dict[str, list[Measured]] = {}
-    for each in sorted(sessions, key=lambda each: (-(each.saved + each.frees), each.path)):
-        if each.saved + each.frees and each.size <= _MOST_SAMPLED:
-            by_agent.setdefault(each.agent, []).append(each)
-    in_turn = sorted((place, -each.frees, each.path, each) for of in by_agent.values() for place, each in enumerate(of))
-    return [each for *_, each in in_turn[:most]]
-
-
-def samples(path: Path, policy: Policy = BALANCED, *, form: str | None = None, most: int = 2) -> list[Sample]:
-    """Show results of a session beside their previews: those of runs so far, or those that a run would write.
-
-    They are of different tools, the largest first. Where the store cannot be read there are none.
-    """
-    with suppress(SessionCompressError), open_session(path, writing=False) as session:
-        store = store_of(session.path, policy)
-        journal = journals.load(store.journal)
-        known = reading.read_session(session, journal, form)
-        view = View(known.survey, policy, known.form, Ours((journal,)))
-        return _kept(known, view, store, most) or _planned(known, view, most)
-    return []
-
-
-def _kept(known: reading.Known, view: View, store: Store, most: int) -> list[Sample]:
-    """Make samples of results that runs replaced, with their originals from the store."""
-    found = [
-        (origin.bytes, block.tool, number, block)
-        for number, record in known.rewritten.items()
-        for block in view.lines[number].blocks
-        if record.place is not None and block.marked and block.kind is Kind.RESULT
-        if (origin := view.ours.origin((block.digest, block.kind, block.call))) is not None
-    ]
-    chosen = _largest(found, most)
-    made: list[Sample] = []
-    if not chosen:
-        return made
-    with OriginalsReader(store.originals) as originals:
-        for number, raw in known.lines(sorted(chosen)):
-            block, record = chosen[number], known.rewritten[number]
-            rows = known.journal.originals(bytes.fromhex(record.sha256))
-            for each in (each for row in rows for each in known.journal.blocks_of(row)):
-                if (each.replacement, each.kind) == (block.digest, block.kind):
-                    original = parse_any(original_of(raw, record, originals, known.journal, store.journal))
-                    content = content_of(recorded(original, each, store.journal), each.kind)
-                    made += _sample(view, block.tool, content, value_at(parse_any(raw) or {}, block.path))
-                    break
-    return made
-
-
-def _planned(known: reading.Known, view: View, most: int) -> list[Sample]:
-    """Make samples of results that a run would replace."""
-    planned = plan(view, known.rewritten.rows)
-    found = [
-        (change.block.size, change.block.tool, number, (change.block, change))
-        for number, changes in planned.items()
-        for change in changes
-        if change.block is not None and change.treatment is Treatment.PREVIEW and change.block.kind is Kind.RESULT
-        if not change.block.marked
-    ]
-    chosen = _largest(found, most)
-    if chosen:
-        view.indexes = names_of_results(known, view, planned)
-    made: list[Sample] = []
-    for number, raw in known.lines(sorted(chosen)):
-        with suppress(CannotSplice, MustStay):
-            entry = parse_any(raw)
-            new = None if entry is None else rewrite(raw, entry, planned[number], view, References().refer)
-            block, change = chosen[number]
-            for each in new.replacements if new else ():
-                if each.change is change and each.content is not None:
-                    made += _sample(view, block.tool, each.content, each.value)
-    return made
-
-
-def _largest(found: Iterable[tuple[int, str, int, T]], most: int) -> Mapping[int, T]:
-    """Choose the largest by line, one of each tool, none that is larger than what a page shows."""
-    chosen: dict[int, T] = {}
-    tools = set()
-    fitting = [each for each in found if each[0] <= _LARGEST_SAMPLE]
-    for _, tool, number, value in sorted(fitting, key=lambda each: -each[0]):
-        if tool not in tools and number not in chosen and len(chosen) < most:
-            tools.add(tool)
-            chosen[number] = value
-    return chosen
-
-
-def _sample(view: View, tool: str, content: bytes, preview: object) -> list[Sample]:
-    if not isinstance(preview, str):
-        return []
-    text = content.decode(errors="replace")
-    lines = text.splitlines()
-    head = _shown("\n".join(lines[:_SAMPLE_LINES]))
-    return [Sample(view.form.name, _name(tool), len(content), len(lines), head, _shown(preview))]
-
-
-def _shown(text: str) -> str:
-    return "\n".join(printable(line.expandtabs(4)) for line in text[:_SAMPLE_CHARACTERS].splitlines())

@@ -1,4 +1,4 @@
-"""Write an overview as one HTML page that loads nothing: tables, plots and samples, all text of sessions escaped."""
+"""Write an overview as one HTML page that loads nothing: tables and plots, all text of sessions escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pygal.style import Style  # type: ignore[import-untyped]
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import counted, kb, printable, unit
 from sessioncompress.errors import Refused, failing
-from sessioncompress.operations.overview import Measured, Overview, Row, Sample
+from sessioncompress.operations.overview import Measured, Overview, Row
 from sessioncompress.store import disk
 
 BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report">'
@@ -58,7 +58,6 @@ class Table(NamedTuple):
 
 def page(
     found: Overview,
-    samples: Sequence[Sample],
     prices: Sequence[Price],
     *,
     of: str,
@@ -88,7 +87,6 @@ def page(
         packed=_summed("", found.packed) if found.packed else None,
         packed_rows=_first(found.packed, "projects"),
         largest=found.sessions[:_MOST_LARGEST],
-        samples=samples,
         prices=prices,
         saved_money=money(found.sessions, "saved_tokens", prices),
         frees_money=money(found.sessions, "frees_tokens", prices),

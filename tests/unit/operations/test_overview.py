@@ -6,19 +6,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.core import marker
 from sessioncompress.errors import NotASession
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.overview import REST, Measured, Row, Use, measure, overview, sampled, samples
+from sessioncompress.operations.overview import REST, Measured, Row, Use, measure, overview
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.store.layout import store_in
 from tests.support.attack import LONG
 from tests.support.runs import fixture, write
 from tests.support.session import PiSession
@@ -63,13 +60,11 @@ def test_the_store_of_a_summary_is_used(tmp_path: Path) -> None:
 
 
 def test_without_originals_nothing_is_known_to_be_saved(tmp_path: Path) -> None:
-    """And no result can be shown as it was."""
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
     policy = replace(BALANCED, keep_backup=False)
     compress_session(path, policy)
     found = measure(path, policy)
     assert (found.saved, found.unused) == (0, 0)
-    assert samples(path, policy) == []
 
 
 def test_the_uses_of_a_session_are_in_it(tmp_path: Path) -> None:
@@ -162,54 +157,3 @@ def test_shares_are_of_disk_with_stores() -> None:
     """Those of what was saved, and of what a run would free."""
     found = overview([made(size=100, store=20, saved=50, frees=30, adds=10), made(size=10, store=5, unused=5)])
     assert found.disk == (160, 135, 115)
-
-
-def test_samples_are_taken_of_each_agent_in_turn() -> None:
-    """Of sessions of which something went or would, and that are not too large to be read again."""
-    sessions = [
-        made(path="a", size=9, frees=5),
-        made(path="b", size=9, frees=9),
-        made(path="c", size=2 << 20, frees=1 << 20),
-        made(path="d", size=9, agent="codex", saved=2),
-        made(path="e", size=9, agent="gemini"),
-    ]
-    assert [each.path for each in sampled(sessions)] == ["b", "d", "a"]
-    assert [each.path for each in sampled(sessions, most=1)] == ["b"]
-
-
-@pytest.mark.parametrize("name", FIXTURES)
-def test_samples_show_what_is_written(tmp_path: Path, name: str) -> None:
-    """Before a run what it would write, after it what stands there; both beside the first lines of the original."""
-    path = write(tmp_path, fixture(name), name)
-    before = samples(path)
-    assert before
-    assert len({each.tool for each in before}) == len(before) <= 2
-    compress_session(path)
-    written = path.read_text()
-    for each in (*before, *samples(path)):
-        assert marker.PREFIX in each.after
-        assert marker.PREFIX not in each.before
-        assert each.size > len(each.after.encode())
-        assert len(each.before) <= 1_300
-    first = before[0].after.partition("]]")[0]
-    assert orjson.dumps(first).decode()[1:-1] in written
-
-
-@pytest.mark.parametrize(("name", "tools"), [("gemini.jsonl", 2), ("codex.jsonl", 2), ("pi-anthropic.jsonl", 1)])
-def test_samples_of_runs_so_far_are_texts(tmp_path: Path, name: str, tools: int) -> None:
-    """No image, whose replacement looks like that of a result, and what a message holds in its last record."""
-    path = write(tmp_path, fixture(name), name)
-    compress_session(path)
-    found = samples(path, most=4)
-    assert len(found) == tools
-    for each in found:
-        assert "data:image" not in each.before
-        assert '"image' not in each.before
-
-
-def test_a_store_that_cannot_be_read_gives_no_samples(tmp_path: Path) -> None:
-    """The page goes without them."""
-    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
-    compress_session(path)
-    store_in(path).originals.unlink()
-    assert samples(path) == []
