@@ -120,6 +120,7 @@ class Report(SessionCommand["Measured"]):
         page.write(target, made)
         echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
         _warn_of_prices(found, prices)
+        echo_wrapped("The page names your sessions and projects: review it before you share it.", err=True)
 
 
 report = Report.command("report --all -o report.html")

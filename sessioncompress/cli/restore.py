@@ -22,7 +22,6 @@ from sessioncompress.operations.restore import RestoreStats, put_back_since, res
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.sources import Policies
-from sessioncompress.store.layout import holds, store_at
 
 
 class Restore(SessionCommand[RestoreStats]):
@@ -69,10 +68,9 @@ class Restore(SessionCommand[RestoreStats]):
             raise click.UsageError("--originals takes a local session; it can't be used for sessions in object stores")
 
     def over(self, found: Iterable[Found]) -> Done[RestoreStats]:
-        self.all = list(found)
         if self.given.last or self.given.run:
-            return sum(self._taken_back(self.all, self.given.run or ""), Done([], [], {}, 0))
-        return self._of_run(self.all, "")
+            return sum(self._taken_back(list(found), self.given.run or ""), Done([], [], {}, 0))
+        return self._of_run(found, "")
 
     def _of_run(self, found: Iterable[Found], run: str) -> Done[RestoreStats]:
         self.handed["run"] = run
@@ -175,7 +173,7 @@ class Restore(SessionCommand[RestoreStats]):
             return
         restored = [each for each in done.results if each.is_restored]
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
-            _tell_of_stores(chosen, self.all, restored, self.policies, self.overrides["backup_dir"])
+            _tell_of_stores(chosen, restored, self.policies, self.overrides["backup_dir"])
         if not (self.given.last or self.given.run):
             output.tell_of_packed(chosen)
 
@@ -204,9 +202,7 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
                 echo_wrapped(printable(f"{path}: {found}; {way}"), err=True)
 
 
-def _tell_of_stores(
-    chosen: Chosen, found: Sequence[Found], restored: list[RestoreStats], policies: Policies, backup_dir: Path | None
-) -> None:
+def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Policies, backup_dir: Path | None) -> None:
     """Tell how many stores may be a stranger's, what those take that gave all bytes back, how to delete no others."""
     if number := sum(each.made_elsewhere for each in restored):
         made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
@@ -216,21 +212,11 @@ def _tell_of_stores(
         return
     paths = [Path(each.path) for each in whole]
     take, it = ("The store still takes", "it") if len(paths) == 1 else ("The stores still take", "them")
-    arguments = " ".join(typed(paths, backup_dir))
-    if len(paths) > MOST_TYPED:
-        take = f"The stores of {counted(len(paths), 'session', 'sessions')} that have all their bytes back still take"
-        gone, arguments = set(paths), chosen.typed(backup_dir)
-        are_some = chosen.include or chosen.exclude or chosen.older_than is not None or len(chosen.paths) > MOST_TYPED
-        # A folder, or --all, would hit stores that other sessions still need.
-        if are_some or any(
-            each.path not in gone and holds(store_at(each.path, policies.of(each.path))) for each in found
-        ):
-            remedy = "if you no longer need them, 'sessioncompress forget' with their paths deletes them"
-            echo_wrapped(f"{take} {kb(size)}; {remedy}", err=True)
-            return
+    # Of many nobody types the paths; the option leaves alone what other sessions there still need.
+    arguments = " ".join(typed(paths, backup_dir)) if len(paths) <= MOST_TYPED else chosen.typed(backup_dir)
     echo_wrapped(f"{take} {kb(size)}; if you no longer need {it}, delete {it} with:", err=True)
     # A line of its own, and never broken: it is there to be copied.
-    click.echo(printable(f"  sessioncompress forget {arguments}"), err=True)
+    click.echo(printable(f"  sessioncompress forget --unneeded {arguments}"), err=True)
 
 
 def _has_all_back(path: Path, policies: Policies) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from sessioncompress.cli import options, output
@@ -25,12 +25,12 @@ class Verify(SessionCommand[VerifyStats]):
     def work(each: Each, form: str | None) -> VerifyStats:
         return verify_session(each.path, each.policy, form=form)
 
-    def over(self, found: Sequence[Found]) -> Done[VerifyStats]:
+    def over(self, found: Iterable[Found]) -> Done[VerifyStats]:
         # An agent deletes its old sessions; only one that the user named is missed.
-        named = self.chosen.paths
+        found, named = list(found), self.chosen.paths
         gone = [each for each in found if isinstance(each.error, SessionGone) and each.path not in named]
         self.gone = [each.shown for each in gone]
-        return super().over([each for each in found if each not in gone] if gone else found)
+        return super().over([each for each in found if each not in gone])
 
     def words(self, stats: VerifyStats) -> Words:
         # What is right and nothing more is in the total.
@@ -45,7 +45,7 @@ class Verify(SessionCommand[VerifyStats]):
 
     def hints(self, done: Done[VerifyStats]) -> None:
         if self.gone and not self.chosen.as_json:
-            echo_wrapped(wording.gone(self.gone, self.chosen.typed(self.backup_dir)), err=True)
+            echo_wrapped(wording.gone(self.gone, self.chosen.typed(self.overrides["backup_dir"])), err=True)
 
 
 verify = Verify.command("verify session.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -39,35 +40,26 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
     (last,) = put(tmp_path, "three")
     done = run("restore", "--last", tmp_path)
     assert said(done) == (
-        f"The store still takes {kept(last)}; if you no longer need it, delete it with: sessioncompress forget {last}"
+        f"The store still takes {kept(last)}; if you no longer need it, delete it with: sessioncompress forget --unneeded {last}"
     )
     assert said(run("restore", "--last", tmp_path)) == (
         f"The stores still take {kept(*others)}; if you no longer need them, delete them with: "
-        f"sessioncompress forget {' '.join(map(str, sorted(others)))}"
+        f"sessioncompress forget --unneeded {' '.join(map(str, sorted(others)))}"
     )
 
 
-THESE = "sessioncompress forget {folder}"
-SOME = "'sessioncompress forget' with their paths deletes them"
-MANY: list[tuple[str, tuple[str, ...], bool, str]] = [
-    ("no others", (), False, f"need them, delete them with: {THESE}"),
-    ("others", (), True, f"need them, {SOME}"),
-    ("only some are chosen", ("--include", "[a-d].jsonl"), True, f"need them, {SOME}"),
-]
-
-
-@pytest.mark.parametrize(("which", "other", "says"), [row[1:] for row in MANY], ids=[row[0] for row in MANY])
-def test_of_many_the_folder_is_named_and_what_else_that_hits(
-    tmp_path: Path, which: tuple[str, ...], other: bool, says: str
-) -> None:
-    """Nobody types the paths of many; who deletes others should know."""
-    if other:
-        put(tmp_path, "other")
+@pytest.mark.parametrize("which", [(), ("--include", "[a-d].jsonl")], ids=["all", "some are chosen"])
+def test_of_many_the_folder_is_named(tmp_path: Path, which: tuple[str, ...]) -> None:
+    """Nobody types the paths of many; the command deletes no other stores."""
+    put(tmp_path, "other")
     paths = put(tmp_path, *"abcd")
-    assert said(run("restore", "--last", *which, tmp_path)) == (
-        f"The stores of 4 sessions that have all their bytes back still take {kept(*paths)}; if you no longer "
-        f"{says.format(folder=tmp_path)}"
+    told = said(run("restore", "--last", *which, tmp_path))
+    assert told == (
+        f"The stores still take {kept(*paths)}; if you no longer need them, delete them with: "
+        f"sessioncompress forget --unneeded {tmp_path}"
     )
+    run(*shlex.split(told.partition("with: sessioncompress ")[2]), "--yes")
+    assert [path.stem for path in sorted(tmp_path.glob("*.jsonl")) if store_in(path).originals.exists()] == ["other"]
 
 
 def test_a_run_under_later_ones_is_refused_and_the_newest_one_first_all_go(tmp_path: Path) -> None:
@@ -146,6 +138,6 @@ def test_hints_fit_into_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     put(tmp_path, *"abcd")
     done = run("restore", "--last", tmp_path)
     assert said(done) != ""
-    command, *others = sorted(done.stderr.splitlines(), key=lambda line: f"forget {tmp_path}" not in line)
-    assert command == f"  sessioncompress forget {tmp_path}"
+    command, *others = sorted(done.stderr.splitlines(), key=lambda line: "forget --unneeded" not in line)
+    assert command == f"  sessioncompress forget --unneeded {tmp_path}"
     assert max(map(len, others)) <= 60

@@ -272,7 +272,7 @@ def run(*args: object) -> Result:
 
 
 _WAY_BACK = re.compile(
-    r"^(undo with: sessioncompress restore --run [0-9a-f-]{20}|The stores? .*still take|  sessioncompress forget ).*\n",
+    r"^(undo with: sessioncompress restore --run [0-9a-f-]{20}|The stores? .*still take|  sessioncompress forget --unneeded ).*\n",
     re.MULTILINE,
 )
 
