@@ -27,10 +27,13 @@ class Verify(SessionCommand[VerifyStats]):
 
     def over(self, found: Iterable[Found]) -> Done[VerifyStats]:
         # An agent deletes its old sessions; only one that the user named is missed.
-        found, named = list(found), self.chosen.paths
-        gone = [each for each in found if isinstance(each.error, SessionGone) and each.path not in named]
-        self.gone = [each.shown for each in gone]
-        return super().over([each for each in found if each not in gone])
+        found = list(found)
+
+        def is_gone(each: Found) -> bool:
+            return isinstance(each.error, SessionGone) and each.path not in self.chosen.paths
+
+        self.gone = [each.shown for each in found if is_gone(each)]
+        return super().over([each for each in found if not is_gone(each)])
 
     def words(self, stats: VerifyStats) -> Words:
         # What is right and nothing more is in the total.
@@ -44,7 +47,7 @@ class Verify(SessionCommand[VerifyStats]):
         return super().document(done) | {"gone": self.gone}
 
     def hints(self, done: Done[VerifyStats]) -> None:
-        if self.gone and not self.chosen.as_json:
+        if self.gone and not self.silent:
             echo_wrapped(wording.gone(self.gone, self.chosen.typed(self.overrides["backup_dir"])), err=True)
 
 
