@@ -43,7 +43,7 @@ _DOCUMENTS = ("tests/unit/core/test_checkpoint_documents.py",)
 _CUT = ("tests/unit/checkpoints/test_cut.py",)
 _GIT = ("tests/unit/store/test_git.py",)
 _STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
-_FORGET = ("tests/cli/test_forget.py",)
+_FORGET = ("tests/cli/test_forget_choices.py",)
 _OTHER_BRANCH = ("tests/attacks/test_forget_on_another_branch.py",)
 _UNDO = ("tests/unit/operations/test_undo.py",)
 _RECORDS = ("tests/unit/store/test_records.py",)
@@ -801,10 +801,31 @@ MUTANTS = (
     ),
     Mutant("forget --gone does not ask git", "operations/forget.py", "git.known(places).items()", "()", _OTHER_BRANCH),
     Mutant(
+        "a store is unneeded because the user says so",
+        "operations/forget.py",
+        "if only.unneeded and (lost or left or refer):",
+        "if False:",
+        _FORGET,
+    ),
+    Mutant(
+        "forget takes what changed meanwhile",
+        "operations/forget.py",
+        "if session.stat.st_mtime > only.since:",
+        "if False:",
+        _FORGET,
+    ),
+    Mutant(
+        "a session in a pack is gone",
+        "operations/forget.py",
+        "if packed.place in places:",
+        "if False:",
+        _FORGET,
+    ),
+    Mutant(
         "forget takes a session for gone",
         "operations/forget.py",
-        "    if not only.gone:\n        kept = dict.fromkeys(missing, _MOVED)",
-        "    if not only.gone:\n        kept = {}",
+        "if only != ANY and not only.gone:",
+        "if False:",
         _FORGET,
     ),
     # What tells an older state from damage, and where originals may be read.
