@@ -260,6 +260,9 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     dropped = _dropped(journal)
     number = sum(map(_held, (store, *others)))
     refer = _referring(path, store, journal, policy) if number else ()
+    if only.gone and refer:
+        # It was moved within its folder, perhaps.
+        return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
     if not dry_run:
         for place in (store, *others):
             folder.refuse_linked_store(place)

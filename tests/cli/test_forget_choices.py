@@ -142,6 +142,13 @@ def test_what_is_gone(folder: Path) -> None:
     assert run("--gone", folder).stdout == "total: 0 sessions\n"
 
 
+def test_what_was_moved_is_not_gone(folder: Path) -> None:
+    """It needs its originals to be restored."""
+    (folder / "a.jsonl").rename(folder / "moved.jsonl")
+    assert "kept: the session is missing, and moved.jsonl refers to its originals" in run("--gone", folder).stdout
+    assert held(folder) == list(NAMES)
+
+
 def test_of_what_is_gone_the_oldest(folder: Path) -> None:
     """By their last runs."""
     for name, days in zip(NAMES, (1, 100, 50), strict=True):

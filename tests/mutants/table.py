@@ -815,6 +815,13 @@ MUTANTS = (
         _FORGET,
     ),
     Mutant(
+        "a session that was moved is gone",
+        "operations/forget.py",
+        "if only.gone and refer:",
+        "if False:",
+        _FORGET,
+    ),
+    Mutant(
         "a session in a pack is gone",
         "operations/forget.py",
         "if packed.place in places:",
