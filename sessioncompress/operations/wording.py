@@ -317,8 +317,9 @@ def gone(sessions: Sequence[str], chosen: str) -> str:
     more = f" and {len(sessions) - _MOST_NAMES:,} more" if len(sessions) > _MOST_NAMES else ""
     names = ", ".join(map(printable, sessions[:_MOST_NAMES]))
     return (
-        f"{what}: {names}{more}. 'sessioncompress forget --gone {chosen}' deletes what their agent deleted. What was "
-        "moved gets its originals back with 'sessioncompress restore --from-markers --originals OLD_PATH NEW_PATH'."
+        f"{what}: {names}{more}. If their agent deleted them, 'sessioncompress forget --gone {chosen}' deletes the "
+        "stores, too. What was moved gets its originals back with 'sessioncompress restore --from-markers --originals "
+        "OLD_PATH NEW_PATH'."
     )
 
 
