@@ -21,6 +21,7 @@ from sessioncompress.core.text import utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.scripts import unescaped
+from sessioncompress.operations import packed
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
 from sessioncompress.pipeline import reading, rollouts
@@ -130,6 +131,9 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
     if not may_name(path.relative_to(root).as_posix()):
         what, remedy = "in a folder of that name no session comes back from a pack", "Name its own folder alone."
         raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
+    packed.refuse_strange(
+        root, path.relative_to(root).as_posix(), NOT_CHANGED, "Rename it, or name its own folder alone."
+    )
     with open_session(path, writing=False) as session:
         if rollouts.is_packed(session):
             form, head = rollouts.read(session)
@@ -288,7 +292,7 @@ def _goes_on(pack: Pack, entry: Entry) -> bool:
     place, there = pack.place(entry), False
     with suppress(Damaged, Refused), tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder:
         packed, now = Path(folder, "packed"), Path(folder, "now")
-        with PackReader(pack.archive) as reader:
+        with PackReader(pack.archive, pack.index) as reader:
             first = unpacking.copy_out(entry, reader, packed)
         second = unpacking.copy_of(place, now)
         for copy in (first, second):

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from sessioncompress.errors import FileFailed, SessionCompressError, UsageError, failing
+from sessioncompress.errors import FileFailed, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import ListedSession, Selection, Session, printed, project_of, sessions
@@ -25,7 +25,7 @@ from sessioncompress.store import packing, recover_packs, unpacking
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import Entry, PackReader, State, in_order
-from sessioncompress.store.packing import Pack
+from sessioncompress.store.packing import Pack, by_tar
 
 T = TypeVar("T")
 
@@ -245,7 +245,7 @@ def unpack_sessions(chosen: Iterable[Packed], *, dry_run: bool = False) -> Itera
 def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[UnpackStats]]:
     done: dict[str, State] = {}
     entries = [each for each in pack.packed() if each.content in wanted]
-    with PackReader(pack.archive) as reader:
+    with PackReader(pack.archive, pack.index) as reader:
         for entry in in_order(entries):
             each = Packed(pack, entry)
             outcome = outcome_of(Found(each.place, named=True), lambda: _bring(each, reader))  # noqa: B023 - called at once
@@ -260,7 +260,25 @@ def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[
         pack.drop_if_done()
 
 
+def refuse_strange(root: Path, path: str, state: str, remedy: str) -> None:
+    """Raise Refused for a place where no agent keeps sessions: a pack may be a stranger's, and settings look like one.
+
+    Hidden folders are below an agent's own folder alone.
+    """
+    place = root / path
+    homes = (*table.agent_roots(), *chain.from_iterable(map(table.below, place.parents)))
+    if not path.endswith((".jsonl", ".json", rollouts.ENDING)):
+        raise Refused("no agent names its sessions like that", where=place, state=state, remedy=remedy)
+    is_hidden = any(step.startswith(".") for step in path.split("/"))
+    if is_hidden and not any(place.is_relative_to(os.path.realpath(each)) for each in homes):
+        raise Refused(
+            "no agent keeps sessions in hidden files or folders there", where=place, state=state, remedy=remedy
+        )
+
+
 def _bring(each: Packed, reader: PackReader) -> UnpackStats:
+    remedy = f"If you know who packed it, run '{by_tar(each.pack.archive, each.pack.root)}'."
+    refuse_strange(each.pack.root, each.entry.path, "It is in the pack.", remedy)
     unpacking.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
     reading.mended(each.place)
     return _unpacked(each, "unpacked")
@@ -299,7 +317,7 @@ def each_packed(
     for archive, group in by_pack.items():
         pack = group[0].pack
         try:
-            with PackReader(archive) as reader:
+            with PackReader(archive, pack.index) as reader:
                 for entry in in_order(each.entry for each in group):
                     # What Codex itself has packed no command reads.
                     place = Found(pack.place(entry), named=not entry.path.endswith(rollouts.ENDING))

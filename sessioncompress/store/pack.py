@@ -37,6 +37,9 @@ forks before it, and so nothing once the parent is farther back than the window.
 """
 _PIECE: Final = 1 << 18
 _LONGEST_INDEX: Final = 64 << 20
+_LEAST_CONTENT: Final = 64 << 20
+_RATIO: Final = 2_000
+"""A frame is read up to the larger of so many bytes and so many times its own: no session compresses to less."""
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
 """No session is looked for in such a folder, and none is put there."""
 MODE: Final = 0o777
@@ -273,7 +276,8 @@ class PackWriter:
         None if a file has become shorter meanwhile: what stands in the archive is then of no session. Raises OSError.
         """
         size = self.size - self._frame
-        if size > _LONGEST_FRAME or (size > _FRAME and family != self._family):
+        is_full = self._content > max(_LEAST_CONTENT, _RATIO * size) // 2
+        if is_full or size > _LONGEST_FRAME or (size > _FRAME and family != self._family):
             self._end_frame()
         self._family = family
         frame = self._frame
@@ -346,13 +350,16 @@ def _tar_header(source: Source) -> bytes:
 class PackReader:
     """Reads sessions from a pack; use it as a context manager. What follows in a frame is read on, not anew.
 
-    `bytes_read` counts what was read of the archive. Raises Unreadable where a session does not read back, FileFailed.
+    `bytes_read` counts what was read of the archive. Raises Unreadable where a session does not read back, Refused
+    where its index says that it is larger than its frame can hold, FileFailed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, index: Index) -> None:
         self._path = path
         with failing(path, ""):
             self._fd = open_file(path)
+        size = os.fstat(self._fd).st_size
+        self._starts = sorted({min(each.frame, size) for each in index.entries} | {size})
         self._decoder = zstd.ZstdDecompressor()
         self._frame = -1
         self._next = 0
@@ -367,6 +374,7 @@ class PackReader:
 
     def read(self, entry: Entry, member: Member) -> Iterator[bytes]:
         """Yield the bytes of a file; that they are all, and have its SHA-256, is told at the end."""
+        self._refuse_bomb(entry, member)
         if self._frame != entry.frame or self._content > member.start:
             self._decoder = zstd.ZstdDecompressor()
             self._frame = self._next = entry.frame
@@ -385,6 +393,14 @@ class PackReader:
         for member in sorted(entry.members, key=lambda member: member.start):
             for _ in self.read(entry, member):
                 pass
+
+    def _refuse_bomb(self, entry: Entry, member: Member) -> None:
+        """Raise Refused before anything is read of a file that no frame of ours can hold: the index says how large."""
+        end = next((each for each in self._starts if each > entry.frame), entry.frame)
+        most = max(_LEAST_CONTENT, _RATIO * (end - entry.frame))
+        if member.start + member.size > most:
+            what = f"{member.path} in it would be larger than any session of ours in so small an archive"
+            raise Refused(what, where=self._path, state="Nothing of it was read.", remedy="Find out who made it.")
 
     def _until(self, end: int, member: Member) -> Iterator[bytes]:
         try:

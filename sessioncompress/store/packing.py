@@ -23,7 +23,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, Se
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.git import known
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, locals_in, sessions_named, status_of, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_own, locals_in, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.pack import (
@@ -144,6 +144,7 @@ def _packs_in(root: Path, folder: Path) -> Iterator[Pack | SessionCompressError]
     for name in names:
         if name.endswith(INDEX):
             try:
+                _refuse_of_others(folder / name, folder / (name.removesuffix(INDEX) + ARCHIVE))
                 pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name), folder)
                 wrong = _lost(folder / name, pack)
                 if wrong is None and pack.is_of_another():
@@ -156,6 +157,14 @@ def _packs_in(root: Path, folder: Path) -> Iterator[Pack | SessionCompressError]
             if index in names or new in names:
                 continue
             yield _without_index(folder / name, root, "its index is missing")
+
+
+def _refuse_of_others(*files: Path) -> None:
+    """Raise Refused for what neither this user nor root owns: whoever wrote it says what comes back, and where to."""
+    for file in files:
+        if os.path.lexists(file) and not is_own(file):
+            what, state = "another user owns it", "Nothing of the pack was read."
+            raise Refused(what, where=file, state=state, remedy="If you trust it, make it your own with 'chown'.")
 
 
 def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
@@ -258,7 +267,7 @@ class NewPack:
         taken: list[Entry] = []
         above = os.fstat(self._fd)
         owner = (above.st_uid, above.st_gid)
-        with PackReader(pack.archive) as reader:
+        with PackReader(pack.archive, pack.index) as reader:
             for entry in in_order(pack.packed()):
                 sources = [
                     Source(each.path, reader.read(entry, each), each.size, each.mode & MODE, each.mtime_ns, owner)
@@ -279,7 +288,7 @@ class NewPack:
             self._writer = None
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            with PackReader(self._path) as reader:
+            with PackReader(self._path, index) as reader:
                 for entry in index.entries:
                     reader.check(entry)
             new = self._folder / f"{self.name}{NEW}"

@@ -131,7 +131,7 @@ def _remove_drafts(session: Path, members: Sequence[Path]) -> None:
 
 def reads_back(pack: Pack, entry: Entry) -> bool:
     """Tell whether a pack can give a session."""
-    with suppress(Damaged, FileFailed, Refused), PackReader(pack.archive) as reader:
+    with suppress(Damaged, FileFailed, Refused), PackReader(pack.archive, pack.index) as reader:
         reader.check(entry)
         return True
     return False

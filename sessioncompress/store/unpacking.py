@@ -75,7 +75,8 @@ def _draft(pack: Pack, entry: Entry, member: Member, reader: PackReader) -> Path
         above = session.parent.stat()
         if os.geteuid() == 0 and (above.st_uid, above.st_gid) != (0, 0):
             disk.system.chown(fd, above.st_uid, above.st_gid)
-        disk.system.chmod(fd, member.mode & 0o777)
+        # A session is read, never run, and nobody but its owner writes it.
+        disk.system.chmod(fd, member.mode & 0o644)
         disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
         disk.system.fsync(fd)
     except BaseException:

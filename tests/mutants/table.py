@@ -19,6 +19,7 @@ class Mutant:
 _PLACES = ("tests/unit/formats/test_codex_places.py",)
 _KILLED_PLACES = ("tests/faults/test_pointers.py",)
 _PACK = ("tests/unit/store/test_pack.py",)
+_STRANGERS = ("tests/attacks/test_packs_of_strangers.py",)
 _PACKING = ("tests/unit/store/test_packing.py",)
 _VERIFY = ("tests/unit/operations/test_verify.py",)
 _SPLICE = ("tests/unit/core/test_splice.py",)
@@ -1169,6 +1170,23 @@ MUTANTS = (
         "self.read.lines[number].reads + self._shortened(number)",
         "self.read.lines[number].reads",
         _COMPACT,
+    ),
+    Mutant("a bomb is read", "store/pack.py", "if member.start + member.size > most:", "if False:", _STRANGERS),
+    Mutant("a pack brings a program", "store/unpacking.py", "member.mode & 0o644", "member.mode", _STRANGERS),
+    Mutant(
+        "a pack brings code",
+        "operations/packed.py",
+        'if not path.endswith((".jsonl"',
+        'if False and ((".jsonl"',
+        _STRANGERS,
+    ),
+    Mutant("a pack brings settings", "operations/packed.py", "    if is_hidden and", "    if False and", _STRANGERS),
+    Mutant(
+        "a pack of another user counts",
+        "store/packing.py",
+        "if os.path.lexists(file) and not is_own(file):",
+        "if False:",
+        _STRANGERS,
     ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts.get(", "str(drafts.get(", _PACKING),
     Mutant(

@@ -84,7 +84,7 @@ def in_packs(folder: Path) -> list[str]:
     found = []
     for each in packs_in(folder):
         for entry in each.waiting():
-            with PackReader(each.archive) as reader:
+            with PackReader(each.archive, each.index) as reader:
                 reader.check(entry)
             found.append(entry.path)
     return sorted(found)

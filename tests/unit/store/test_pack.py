@@ -39,6 +39,11 @@ def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | Non
     return archive, entries
 
 
+def reader(archive: Path, *entries: Entry) -> PackReader:
+    """Read an archive by an index of these sessions."""
+    return PackReader(archive, Index(archive.stat().st_size, entries))
+
+
 def entry(**given: Any) -> Entry:
     """Return an entry of an index."""
     texts: dict[str, Any] = dict.fromkeys(("id", "agent", "project", "title", "begun", "modified"), "")
@@ -91,8 +96,9 @@ def test_a_file_that_became_shorter_is_none(tmp_path: Path) -> None:
         added = writer.add([source_of("next", after.fileno(), 4)], "")
         writer.finish()
     assert added is not None
-    with PackReader(archive) as reader:
-        reader.check(entry(frame=added[0], members=added[1]))
+    following = entry(frame=added[0], members=added[1])
+    with reader(archive, following) as opened:
+        opened.check(following)
 
 
 def test_where_frames_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +109,12 @@ def test_where_frames_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     archive, entries = packed(tmp_path, noise, {name: "a" if name < "4" else name for name in noise})
     assert [each.frame for each in entries].count(0) == 2
     assert len({each.frame for each in entries}) == 4
-    with PackReader(archive) as reader:
-        reader.check(entries[4])
-        assert reader.bytes_read < archive.stat().st_size * 0.6
-    with PackReader(archive) as reader:
+    with reader(archive, *entries) as opened:
+        opened.check(entries[4])
+        assert opened.bytes_read < archive.stat().st_size * 0.6
+    with reader(archive, *entries) as opened:
         for each in (entries[5], entries[0], entries[1], entries[0]):
-            assert b"".join(reader.read(each, each.members[0])) == noise[each.path]
+            assert b"".join(opened.read(each, each.members[0])) == noise[each.path]
 
 
 def test_forks_take_little(tmp_path: Path) -> None:
@@ -163,9 +169,9 @@ def test_one_session_is_read_without_the_others(tmp_path: Path) -> None:
         tmp_path, {f"{number}.jsonl": random.Random(number).randbytes(1 << 20) for number in range(120)}
     )
     for each in entries:
-        with PackReader(archive) as reader:
-            reader.check(each)
-            assert reader.bytes_read <= archive.stat().st_size / 20
+        with reader(archive, *entries) as opened:
+            opened.check(each)
+            assert opened.bytes_read <= archive.stat().st_size / 20
 
 
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.9])
@@ -176,8 +182,8 @@ def test_a_damaged_archive_is_noticed(tmp_path: Path, at: float) -> None:
     place = int(len(whole) * at)
     for broken in (whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :], whole[:place]):
         archive.write_bytes(broken)
-        with PackReader(archive) as reader, pytest.raises(Unreadable, match=r"s\.jsonl in it cannot be read"):
-            reader.check(only)
+        with reader(archive, only) as opened, pytest.raises(Unreadable, match=r"s\.jsonl in it cannot be read"):
+            opened.check(only)
 
 
 def test_an_index_reads_back(tmp_path: Path) -> None:

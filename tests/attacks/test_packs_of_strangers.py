@@ -1,0 +1,149 @@
+"""A pack near sessions may be a stranger's: it brings no settings and no code, fills no disk, and others' count for none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.errors import Refused
+from sessioncompress.operations.pack import pack_sessions
+from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
+from sessioncompress.pipeline.discover import Found
+from sessioncompress.policy.model import BALANCED
+from sessioncompress.store import disk
+from sessioncompress.store.pack import Entry, Index, PackWriter, Source, State
+from sessioncompress.store.packing import Pack, packs_of
+from tests.support.packs import pack, packs_in, session, sessions_in, state
+from tests.support.runs import write
+
+ANOTHER = 1234
+ZEROS = 1 << 20
+
+
+def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: int = 0o755, says: int = 0) -> Pack:
+    """Put a pack of one file beside sessions, whose index may say another size than the file has."""
+    folder = packs_of(root)
+    folder.mkdir(parents=True)
+    archive = folder / "p-1.tar.zst"
+    with disk.closing(disk.create(archive)) as fd:
+        writer = PackWriter(fd, size)
+        added = writer.add([Source(name, pieces, size, mode, 0, (0, 0))], "")
+        writer.finish()
+    assert added is not None
+    frame, members = added
+    members = tuple(replace(each, size=says or each.size) for each in members)
+    entry = Entry(State.PACKED, "id", "pi", "/x", "Do it.", "", "", 1, frame, members)
+    index = Index(writer.size, (entry,))
+    (folder / "p-1.index").write_bytes(index.written())
+    return Pack(root, "p-1", index)
+
+
+def unpacked(root: Path) -> list[str]:
+    """Unpack all; return what went wrong."""
+    return [str(each.error) for each in unpack_sessions(meant_by([str(root)])) if each.error]
+
+
+NAMES = {
+    "code": "conftest.py",
+    "without an ending": "Makefile",
+    "settings in a hidden folder": ".claude/settings.json",
+    "a hidden file": ".envrc.json",
+    "below a hidden folder": "src/.vscode/x/tasks.json",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_name_that_no_agent_gives(tmp_path: Path, name: str) -> None:
+    """What is in it looks like a session; it is read where it is, and stays there."""
+    content = session("Do it.").bytes()
+    planted(tmp_path, name, [content], len(content))
+    (wrong,) = unpacked(tmp_path)
+    assert "It is in the pack" in wrong
+    assert "tar --zstd -k" in wrong
+    assert not os.path.lexists(tmp_path / name)
+    assert [each.error for each in each_packed(packed_in([tmp_path]), lambda place, copy: None)] == [None]
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.json", "below/s.jsonl", ".pi/agent/sessions/x/s.jsonl"])
+def test_nothing_that_comes_back_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Nor may others write it; a hidden folder of an agent's is one of its sessions."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PI_CODING_AGENT_DIR", raising=False)
+    content = session("Do it.").bytes()
+    planted(tmp_path, name, [content], len(content), mode=0o777)
+    assert unpacked(tmp_path) == []
+    assert (tmp_path / name).read_bytes() == content
+    assert (tmp_path / name).stat().st_mode & 0o7777 == 0o644
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden/s.jsonl"])
+def test_what_would_not_come_back_is_not_packed(tmp_path: Path, name: str) -> None:
+    """The user hears of it before, not after."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    path = write((tmp_path / name).parent, session("Do it."), Path(name).name)
+    (outcome,) = pack_sessions([Found(path, named=True)], [tmp_path], lambda _: BALANCED)
+    assert isinstance(outcome.error, Refused)
+    assert path.exists()
+    assert packs_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("says", [0, 3 * 64 << 20], ids=["that says how large it is", "that says less"])
+def test_a_bomb(tmp_path: Path, says: int) -> None:
+    """Some KB that become gigabytes are refused before the first byte of them, by whatever reads a pack."""
+    size = 256 << 20
+    made = planted(tmp_path, "s.jsonl", (bytes(ZEROS) for _ in range(size // ZEROS)), size, says=says)
+    assert made.archive.stat().st_size < 1 << 16
+    (read,) = each_packed(packed_in([tmp_path]), lambda place, copy: None)
+    (wrong,) = unpacked(tmp_path)
+    for said in (str(read.error), wrong):
+        assert "would be larger than any session" in said
+        assert "Nothing of it was read" in said
+    assert state(tmp_path) == {}
+
+
+def test_a_size_that_is_not_the_file_s(tmp_path: Path) -> None:
+    """Of a file that is far larger than its index says no more is read than that."""
+    planted(tmp_path, "s.jsonl", (bytes(ZEROS) for _ in range(256)), 256 * ZEROS, says=1000)
+    (wrong,) = unpacked(tmp_path)
+    assert "its SHA-256 does not match the index" in wrong
+    assert state(tmp_path) == {}
+
+
+def test_repeats_of_one_session_are_no_bomb(tmp_path: Path) -> None:
+    """A frame ends before it holds more than is read of one, however little its sessions take."""
+    content = [bytes(ZEROS)] * 40
+    archive = tmp_path / "a.tar.zst"
+    with disk.closing(disk.create(archive)) as fd:
+        writer = PackWriter(fd, 200 * ZEROS)
+        frames = []
+        for number in range(4):
+            added = writer.add([Source(f"{number}.jsonl", content, 40 * ZEROS, 0o600, 0, (0, 0))], "one family")
+            assert added is not None
+            frames.append(added[0])
+        writer.finish()
+    assert len(set(frames)) > 1
+
+
+@pytest.mark.parametrize("what", ["archive", "index"])
+def test_a_pack_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Nothing of it is read, brought back or changed; it is named."""
+    sessions_in(tmp_path)
+    pack(tmp_path)
+    (made,) = packs_in(tmp_path)
+    file = made.archive if what == "archive" else made.archive.with_name(f"{made.name}.index")
+    if os.geteuid() == 0:
+        os.chown(file, ANOTHER, ANOTHER)
+    else:
+        owner = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert packs_in(tmp_path) == []
+    (wrong,) = packed_in([tmp_path])
+    assert isinstance(wrong, Refused)
+    assert "another user owns it" in str(wrong)
+    assert [type(each.error) for each in pack(tmp_path)] == [Refused]
+    assert file.exists()
+    assert state(tmp_path) == {}
