@@ -337,6 +337,7 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
             if in_use or (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns):
                 put_aside_back(aside, path)
                 raise session.in_use("a program writes to it")
+    with failing(path, "It is packed; what could not be deleted of it here goes with the next 'pack' or 'unpack'."):
         disk.remove(aside)
         remove_store(pack.root, entry)
 

@@ -68,11 +68,15 @@ def _settle(root: Path) -> None:
             _settle_in(folder)
     left_in = cache(sessions_named)
     for pack in certain_packs([root]):
+        left = {}
         for entry in pack.index.entries:
             path = pack.place(entry)
-            if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
-                _remove_drafts(path, [root / member.path for member in entry.members])
-        left = {each.path: State.LEFT for each in pack.index.entries if _settled(pack, each) is State.LEFT}
+            # What cannot be deleted costs no other session; it stays for a later run.
+            with suppress(OSError):
+                if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
+                    _remove_drafts(path, [root / member.path for member in entry.members])
+                if _settled(pack, entry) is State.LEFT:
+                    left[entry.path] = State.LEFT
         if left:
             pack.mark(left)
         pack.drop_if_done()
