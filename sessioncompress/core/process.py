@@ -86,6 +86,40 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(EXIT_CODE)
 
 
+_private: dict[str, int] = {}
+"""Folders that are to be emptied before a signal ends us, each with the process that made it: forks inherit this."""
+
+
+@contextmanager
+def emptied_at_a_signal(folder: str) -> Iterator[None]:
+    """Remove a folder before SIGTERM or SIGHUP ends us in a block: nobody else would find what lies in it."""
+    # Imported here: a run with nothing to do needs none of it.
+    import threading
+
+    # Only a main thread may, and who handles one otherwise ends us in its own way.
+    if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(each) is signal.SIG_DFL:
+                signal.signal(each, _empty_and_end)
+    _private[folder] = os.getpid()
+    try:
+        yield
+    finally:
+        del _private[folder]
+
+
+def _empty_and_end(number: int, frame: FrameType | None) -> None:
+    from shutil import rmtree
+
+    del frame
+    for folder, maker in list(_private.items()):
+        # Another thread may go on writing until the process ends.
+        for _ in range(3 if maker == os.getpid() else 0):
+            rmtree(folder, ignore_errors=True)
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
 class _Raw(io.FileIO):
     """A stream of the process that takes for written what cannot be written any more, unless the work ends then."""
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from shutil import rmtree
-from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -31,8 +28,8 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
+from sessioncompress.store.copies import private_folder
 from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, plain_in
-from sessioncompress.store.lock import lock
 
 T = TypeVar("T")
 
@@ -46,7 +43,6 @@ That run begins no write after _COMMIT_SECONDS, a write and its retries end minu
 differ by a quarter of an hour.
 """
 _LONGEST_NAME = 255
-_TEMPORARY = "sessioncompress-bucket-"
 
 
 def policy_for(remote: Remote, policies: Policies) -> Policy:
@@ -122,30 +118,15 @@ def temporary(url: str) -> Iterator[Path]:
 
     Raises FileFailed where it cannot be written.
     """
-    _sweep()
     try:
-        with TemporaryDirectory(prefix=_TEMPORARY) as made, disk.closing(disk.open_folder(Path(made))) as fd:
-            # What is locked is in use. Packs lock the folder that they are of, so that is another one.
-            lock(fd)
-            folder = Path(os.path.realpath(made), "at")
+        with private_folder() as made:
+            # Packs lock the folder that they are of, so that is another one.
+            folder = made / "at"
             disk.make_folder(folder)
             with objects.told_of(url, folder):
                 yield folder
     except OSError as error:
         raise failed(error, f"the temporary copy of {url}", objects.STATE) from error
-
-
-@cache
-def _sweep() -> None:
-    """Remove what killed runs left: it holds what sessions hold."""
-    for folder in Path(gettempdir()).glob(f"{_TEMPORARY}*"):
-        with suppress(OSError):
-            found = folder.lstat()
-            if found.st_uid != os.getuid() or time.time() - found.st_mtime < LEASE_SECONDS:
-                continue
-            with disk.closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)) as fd:
-                if lock(fd):
-                    rmtree(folder, ignore_errors=True)
 
 
 def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -29,6 +28,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
+from sessioncompress.store.copies import private_folder
 from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
@@ -290,8 +290,8 @@ def _goes_on(pack: Pack, entry: Entry) -> bool:
     from sessioncompress.operations.restore import restore_session
 
     place, there = pack.place(entry), False
-    with suppress(Damaged, Refused), tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder:
-        packed, now = Path(folder, "packed"), Path(folder, "now")
+    with suppress(Damaged, Refused), private_folder() as folder:
+        packed, now = folder / "packed", folder / "now"
         with PackReader(pack.archive, pack.index) as reader:
             first = unpacking.copy_out(entry, reader, packed)
         second = unpacking.copy_of(place, now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from sessioncompress.operations.sessions import ListedSession, Selection, Sessio
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found, folders, is_folder
 from sessioncompress.store import packing, recover_packs, unpacking
+from sessioncompress.store.copies import private_folder
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import Entry, PackReader, State, in_order
@@ -327,15 +327,15 @@ def each_packed(
 
 
 def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
-    with tempfile.TemporaryDirectory(prefix="sessioncompress-") as folder:
+    with private_folder() as folder:
         try:
             with failing(folder, ""):
-                return work(pack.place(entry), unpacking.copy_out(entry, reader, Path(folder)))
+                return work(pack.place(entry), unpacking.copy_out(entry, reader, folder))
         except SessionCompressError as error:
-            if str(error.where).startswith(folder):
+            if str(error.where).startswith(str(folder)):
                 # The copy is gone when this is read; where it was, there may be no room.
                 place = str(pack.place(entry))
-                copy = f"the temporary copy of {place} in {Path(folder).parent}"
+                copy = f"the temporary copy of {place} in {folder.parent}"
                 error.where = copy if isinstance(error, FileFailed) else place
             raise
 

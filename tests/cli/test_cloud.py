@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from sessioncompress.operations import cloud
-from sessioncompress.store import disk
+from sessioncompress.store import copies, disk
 from sessioncompress.store.lock import lock
 from tests.cli.test_cli import here, run
 from tests.docs.pages import code, page
@@ -399,12 +399,12 @@ def test_without_a_network_nothing_is_lost(bucket: Any, monkeypatch: pytest.Monk
 def test_what_a_killed_run_left_is_removed(session: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is an hour old, and nobody is at work in it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = [tmp_path / f"sessioncompress-bucket-{name}" for name in ("old", "used", "new")]
+    left = [tmp_path / f"sessioncompress-copy-{name}" for name in ("old", "used", "new")]
     for each in left:
         (each / "at").mkdir(parents=True)
     for each in left[:2]:
         os.utime(each, (1, 1))
-    cloud._sweep.cache_clear()
+    copies._sweep.cache_clear()
     with disk.closing(disk.open_folder(left[1])) as fd:
         assert lock(fd)
         assert run("stats", session).exit_code == 0

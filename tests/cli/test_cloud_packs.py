@@ -313,7 +313,7 @@ def test_an_object_below_another_is_told_of_by_its_url(sessions: Any) -> None:
     done = run("pack", BUCKET)
     assert done.exit_code == 3
     assert f"failed: {BUCKET}/{TWO}" in done.stderr
-    assert "sessioncompress-bucket-" not in done.stderr
+    assert "sessioncompress-copy-" not in done.stderr
 
 
 def test_a_temporary_folder_that_cannot_be_made_is_told_of(

@@ -20,6 +20,7 @@ _PLACES = ("tests/unit/formats/test_codex_places.py",)
 _KILLED_PLACES = ("tests/faults/test_pointers.py",)
 _PACK = ("tests/unit/store/test_pack.py",)
 _STRANGERS = ("tests/attacks/test_packs_of_strangers.py",)
+_SECRETS = ("tests/attacks/test_packs_of_secrets.py",)
 _PACKING = ("tests/unit/store/test_packing.py",)
 _VERIFY = ("tests/unit/operations/test_verify.py",)
 _SPLICE = ("tests/unit/core/test_splice.py",)
@@ -1170,6 +1171,14 @@ MUTANTS = (
         "self.read.lines[number].reads + self._shortened(number)",
         "self.read.lines[number].reads",
         _COMPACT,
+    ),
+    Mutant("a signal leaves a copy", "core/process.py", "range(3 if maker", "range(0 if maker", _SECRETS),
+    Mutant(
+        "what cannot be deleted holds up other sessions",
+        "store/recover_packs.py",
+        "            with suppress(OSError):\n",
+        "            with suppress():\n",
+        _SECRETS,
     ),
     Mutant("a bomb is read", "store/pack.py", "if member.start + member.size > most:", "if False:", _STRANGERS),
     Mutant("a pack brings a program", "store/unpacking.py", "member.mode & 0o644", "member.mode", _STRANGERS),

@@ -193,7 +193,7 @@ def test_a_public_name_is_never_a_module(program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-_KNOWN_TO_STORE = ("documents", "jsonl", "lines", "marker", "model", "pointers", "references", "text")
+_KNOWN_TO_STORE = ("documents", "jsonl", "lines", "marker", "model", "pointers", "process", "references", "text")
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("store.")])
