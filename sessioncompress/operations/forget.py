@@ -28,7 +28,7 @@ from sessioncompress.pipeline.relatives import (
     unknown_to,
 )
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import damage, disk, folder, git, packing, recover
+from sessioncompress.store import damage, disk, folder, git, packing, recover, recover_packs
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import (
     Store,
@@ -41,6 +41,9 @@ from sessioncompress.store.layout import (
     with_drafts,
 )
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.pack import Entry
+from sessioncompress.store.pack import State as Became
+from sessioncompress.store.packing import Pack
 
 if TYPE_CHECKING:
     from sessioncompress.operations.packed import Packed
@@ -54,7 +57,9 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     `gone`: the session does not exist any more. `links_kept` late links stay: they are open for writing, hold lines
     that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
     to every journal here: another store is elsewhere, or was deleted. `referring` names other sessions in the folder
-    with markers that only these originals can expand, packed ones too. `kept` tells why nothing of it is deleted.
+    with markers that only these originals can expand, packed ones too. `packs` archives had what the session and its
+    store were when they were packed, though they are back since; they are written anew without it. `kept` tells why
+    nothing of it is deleted.
     """
 
     path: str
@@ -66,6 +71,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     links_kept: int = 0
     markers: int = 0
     referring: tuple[str, ...] = ()
+    packs: int = 0
     kept: str = ""
 
 
@@ -166,6 +172,33 @@ def forget_session(
     session and has no store.
     """
     path = Path(path)
+    copies = _copies_in_packs(path.parent.resolve() / path.name)
+    try:
+        done = _forget_store(path, policy, dry_run=dry_run, only=only)
+    except UsageError:
+        if not copies or os.path.lexists(path):
+            raise
+        done = ForgetStats(str(path), gone=True)
+    if done.kept:
+        return done
+    for pack, entry in copies if not dry_run else ():
+        with recover_packs.alone(pack.root):
+            packing.write_anew(pack, entry)
+    size = sum(packing.share_of(*each) for each in copies)
+    return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies))
+
+
+def _copies_in_packs(path: Path) -> list[tuple[Pack, Entry]]:
+    """Find the packs whose archives have a session that is not packed there any more."""
+    found = ((pack, entry) for pack in packing.readable_packs(path.parents) for entry in pack.index.entries)
+    return [
+        (pack, entry)
+        for pack, entry in found
+        if pack.place(entry) == path and (entry.state is not Became.PACKED or packing.is_as_packed(pack, entry))
+    ]
+
+
+def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

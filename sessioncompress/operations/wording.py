@@ -250,7 +250,8 @@ def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[Sessi
 
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
     """Format what `forget` deletes, what cannot be restored after that, and what stays."""
-    stays = f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
+    stays = f", and what {counted(stats.packs, 'pack', 'packs')} kept of it" if stats.packs else ""
+    stays += f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
     if not stats.originals:
         return f"{kb(stats.bytes_deleted)} with no originals{stays}"
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"

@@ -313,6 +313,22 @@ class NewPack:
             return pack
 
 
+def share_of(pack: Pack, entry: Entry) -> int:
+    """Estimate the bytes of an archive that a session takes."""
+    return entry.size * pack.index.size // max(sum(each.size for each in pack.index.entries), 1)
+
+
+def write_anew(pack: Pack, without: Entry) -> None:
+    """Write what is in a pack into a new one, but for a session of which nothing may stay; alone()."""
+    with failing(pack.archive, "It still has what is to go."):
+        pack.mark({without.path: State.LEFT})
+        if staying := pack.packed():
+            with NewPack(pack.root, pack.name.rpartition("-")[0], sum(each.size for each in staying)) as new:
+                new.commit(new.take_in(pack))
+            pack.mark({each.path: State.MOVED for each in staying})
+        pack.drop_if_done()
+
+
 def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
     """Remove a session that is locked, and its store, from their places, now that a pack has them.
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessioncompress.errors import FileFailed
-from sessioncompress.operations.packed import each_packed, packed_in
-from tests.support.packs import in_packs, pack, sessions_in, state, unpack
+from sessioncompress.errors import FileFailed, Unreadable
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
+from tests.faults.tools import need
+from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
 from tests.unit.store.tools import disk, in_a_child
 
 
@@ -51,3 +54,48 @@ def test_a_signal_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert in_a_child(lambda: list(each_packed(packed_in([tmp_path / "s"]), end))) == number
     assert (tmp_path / "seen").exists()
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def content(archive: Path) -> bytes:
+    """Return what is in an archive."""
+    return subprocess.run(["zstd", "-dcq", archive], capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["is there", "was deleted since"])
+def test_forget_leaves_nothing_in_a_pack(tmp_path: Path, is_gone: bool) -> None:
+    """Of a session that came back, while others are packed there: nobody reads it there, but `tar` does."""
+    need("zstd")
+    was = sessions_in(tmp_path)
+    pack(tmp_path)
+    (before,) = packs_in(tmp_path)
+    secret = was["one.jsonl"].content.splitlines()[1]
+    assert secret in content(before.archive)
+    list(unpack_sessions(meant_by([str(tmp_path / "one.jsonl")])))
+    if is_gone:
+        (tmp_path / "one.jsonl").unlink()
+    would = forget_session(tmp_path / "one.jsonl", dry_run=True)
+    assert packs_in(tmp_path)[0].index.size == before.index.size
+    assert would.packs == 1
+    assert forget_session(tmp_path / "one.jsonl") == would
+    (after,) = packs_in(tmp_path)
+    assert secret not in content(after.archive)
+    assert "one" not in after.archive.with_name(f"{after.name}.index").read_text()
+    assert [each.name for each in after.folder.iterdir() if before.name in each.name] == []
+    assert [each.error for each in unpack(tmp_path)] == [None] * 2
+    assert state(tmp_path) == {
+        name: file for name, file in was.items() if "one" not in name or (name == "one.jsonl" and not is_gone)
+    }
+
+
+def test_forget_of_a_pack_that_cannot_be_read(tmp_path: Path) -> None:
+    """It stays, since others are in it, and nobody is told that the secret is gone."""
+    sessions_in(tmp_path)
+    pack(tmp_path)
+    (made,) = packs_in(tmp_path)
+    list(unpack_sessions(meant_by([str(tmp_path / "one.jsonl")])))
+    data = made.archive.read_bytes()[:100]
+    made.archive.write_bytes(data)
+    with pytest.raises(Unreadable):
+        forget_session(tmp_path / "one.jsonl")
+    assert made.archive.read_bytes() == data
+    assert [each.name for each in packs_in(tmp_path)] == [made.name]

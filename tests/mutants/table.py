@@ -1172,6 +1172,13 @@ MUTANTS = (
         "self.read.lines[number].reads",
         _COMPACT,
     ),
+    Mutant(
+        "a pack keeps what is forgotten",
+        "operations/forget.py",
+        "    for pack, entry in copies if not dry_run else ():",
+        "    for pack, entry in ():",
+        _SECRETS,
+    ),
     Mutant("a signal leaves a copy", "core/process.py", "range(3 if maker", "range(0 if maker", _SECRETS),
     Mutant(
         "what cannot be deleted holds up other sessions",
