@@ -147,7 +147,7 @@ def _range(archives: Iterable[_Into]) -> str:
 
 def _size_of(archive: str) -> int:
     if archive.startswith(OBJECT_STORES):
-        from sessioncompress.operations.objects import looked_up
+        from sessioncompress.store.objects import looked_up
 
         found = looked_up(archive)
         return found["size"] if found else 0

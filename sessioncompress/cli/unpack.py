@@ -49,7 +49,7 @@ class Unpack(SessionCommand[UnpackStats]):
             # Imported here: most packs lie on a disk.
             from sessioncompress.operations import cloud_packed
 
-            return self.collected(cloud_packed.unpack(self.urls_named, dry_run=dry_run))
+            return self.collected(unpack_sessions(cloud_packed.meant(self.urls_named), dry_run=dry_run))
         try:
             packed = meant_by(self.given.what, self.there.append)
         except Ambiguous as error:

@@ -6,7 +6,6 @@ the originals of either.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,24 +16,22 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, NotASession, Refused, UsageError, failed
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, UsageError, failed
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
-from sessioncompress.operations import objects
-from sessioncompress.operations.objects import MB, NOTHING, Object
 from sessioncompress.pipeline.discover import NEVER, Found, Globs, Remote
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.pipeline.triage import too_small
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
-from sessioncompress.store import disk
+from sessioncompress.store import disk, objects
 from sessioncompress.store import journal as journals
 from sessioncompress.store.copies import private_folder
 from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, plain_in
+from sessioncompress.store.objects import MB, NOTHING, Object
+from sessioncompress.store.places import LARGEST, refuse_unless_file
 
 T = TypeVar("T")
 
-LARGEST = 1024 * MB
-"""Bytes. A session that is put back is in memory as a whole: no part of it may appear before the rest."""
 _COMMIT_SECONDS = 1200
 LEASE_SECONDS = 3600
 """Originals that no journal tells of may be those of a run that is about to put its journal: for so long they stay.
@@ -42,7 +39,6 @@ LEASE_SECONDS = 3600
 That run begins no write after _COMMIT_SECONDS, a write and its retries end minutes later, and S3 refuses clocks that
 differ by a quarter of an hour.
 """
-_LONGEST_NAME = 255
 
 
 def policy_for(remote: Remote, policies: Policies) -> Policy:
@@ -106,12 +102,6 @@ def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
     return Copy(session, originals, journal)
 
 
-def refuse_unless_file(url: str, *names: str) -> None:
-    """Raise NotASession where no files can have these names."""
-    if any(len(os.fsencode(each)) > _LONGEST_NAME or "\0" in each or each in ("", ".", "..") for each in names):
-        raise NotASession("its name is not a possible file name", where=url, state=NOT_CHANGED)
-
-
 @contextmanager
 def temporary(url: str) -> Iterator[Path]:
     """Make a folder for what is fetched from below a URL, which errors then name instead.
@@ -158,7 +148,7 @@ def _put_back(session: Object, originals: Object, journal: Object) -> None:
     begun = time.monotonic()
     if journal.found is None and originals.is_changed:
         # As on a disk: originals beside which there is no journal at all would be of one that was lost.
-        journal.put(empty=True)
+        journal.put(b"")
     for each in (originals, journal, session):
         if each.is_changed:
             if time.monotonic() - begun > _COMMIT_SECONDS:

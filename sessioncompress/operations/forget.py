@@ -44,6 +44,7 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.pack import Entry
 from sessioncompress.store.pack import State as Became
 from sessioncompress.store.packing import Pack
+from sessioncompress.store.places import Disk
 
 if TYPE_CHECKING:
     from sessioncompress.operations.packed import Packed
@@ -182,7 +183,7 @@ def forget_session(
     if done.kept:
         return done
     for pack, entry in copies if not dry_run else ():
-        with recover_packs.alone(pack.root):
+        with recover_packs.alone(pack.at):
             packing.write_anew(pack, entry)
     size = sum(packing.share_of(*each) for each in copies)
     return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies))
@@ -346,7 +347,7 @@ def _referring_in_packs(session: OpenSession, journal: journals.Journal | None) 
     from sessioncompress.operations.sessions import first_prompt
 
     above = (session.path.parent, *session.path.parent.parents)
-    states = tuple((packs, state_of(packs)) for root in above for packs in packing.pack_folders(root))
+    states = tuple((packs, state_of(packs)) for root in above for packs in Disk(root).folders())
     title = ""
     if states:
         with suppress(SessionCompressError):

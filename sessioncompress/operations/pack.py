@@ -33,8 +33,9 @@ from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.machine import make_key
-from sessioncompress.store.pack import MOST, Entry, PackReader, State, may_name, not_utf8, source_of
+from sessioncompress.store.pack import MOST, Entry, State, may_name, not_utf8, source_of
 from sessioncompress.store.packing import Pack
+from sessioncompress.store.places import Disk
 from sessioncompress.store.recover import recover
 
 _SMALL = 16 << 20
@@ -94,7 +95,7 @@ def pack_sessions(
             head = outcome.result
             projects_in.setdefault(head.root, {}).setdefault(head.project, []).append(head)
     # Whoever packs again and again is told of an archive that none of our commands can read.
-    for wrong in chain.from_iterable(map(packing.packs_in, {*real, *projects_in})):
+    for wrong in chain.from_iterable(packing.packs_in(Disk(root)) for root in {*real, *projects_in}):
         if not isinstance(wrong, Pack):
             yield Outcome(Found(Path(wrong.where or ""), named=True), error=wrong)
     if dry_run:
@@ -107,12 +108,12 @@ def pack_sessions(
                     yield outcome_of(head.found, lambda: _stats(head, archive, "would pack"))  # noqa: B023 - called at once
         return
     # Where nothing is left to pack, what a killed run left is put right all the same.
-    for root in sorted(root for root in real if packing.pack_folders(root)):
+    for root in sorted(root for root in real if Disk(root).folders()):
         projects_in.setdefault(root, {})
     # What goes on from another session began later, and leaves before that one.
     for root, projects in sorted(projects_in.items(), reverse=True):
         try:
-            with recover_packs.alone(root):
+            with recover_packs.alone(Disk(root)):
                 packs = packing.certain_packs([root])
                 latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
                 for heads in latest_first:
@@ -131,9 +132,8 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
     if not may_name(path.relative_to(root).as_posix()):
         what, remedy = "in a folder of that name no session comes back from a pack", "Name its own folder alone."
         raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
-    packed.refuse_strange(
-        root, path.relative_to(root).as_posix(), NOT_CHANGED, "Rename it, or name its own folder alone."
-    )
+    remedy = "Rename it, or name its own folder alone."
+    packed.refuse_strange(root, path.relative_to(root).as_posix(), str(path), NOT_CHANGED, remedy)
     with open_session(path, writing=False) as session:
         if rollouts.is_packed(session):
             form, head = rollouts.read(session)
@@ -292,7 +292,7 @@ def _goes_on(pack: Pack, entry: Entry) -> bool:
     place, there = pack.place(entry), False
     with suppress(Damaged, Refused), private_folder() as folder:
         packed, now = folder / "packed", folder / "now"
-        with PackReader(pack.archive, pack.index) as reader:
+        with pack.reader() as reader:
             first = unpacking.copy_out(entry, reader, packed)
         second = unpacking.copy_of(place, now)
         for copy in (first, second):

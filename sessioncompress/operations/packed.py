@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -19,13 +19,13 @@ from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import ListedSession, Selection, Session, printed, project_of, sessions
 from sessioncompress.pipeline import reading, rollouts
-from sessioncompress.pipeline.discover import Found, folders, is_folder
+from sessioncompress.pipeline.discover import Found, Remote, folders, is_folder
 from sessioncompress.store import packing, recover_packs, unpacking
 from sessioncompress.store.copies import private_folder
-from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack, by_tar
+from sessioncompress.store.places import IN_PACK, Disk, Place
 
 T = TypeVar("T")
 
@@ -57,6 +57,24 @@ class Packed(NamedTuple):
         """Where it was, and belongs."""
         return self.pack.place(self.entry)
 
+    @property
+    def shown(self) -> str:
+        """Its path or URL."""
+        return self.pack.at.shown(self.place)
+
+    def found(self, *, named: bool = True) -> Found:
+        """Make what stands for it among files."""
+        return found_at(self.pack.at, self.place, named=named)
+
+
+def found_at(at: Place, path: Path, *, named: bool = True) -> Found:
+    """Make what stands for a path of a place."""
+    return Found(path, named=named, remote=None if isinstance(at, Disk) else Remote(at.shown(path), 0, 0))
+
+
+def _failed(error: SessionCompressError) -> Outcome[Any]:
+    return Outcome(Found(Path(error.where or ""), named=True), error=error)
+
 
 class UnpackStats(Struct, frozen=True, rename="camel"):
     """One session that came back, or would, or is at its place already."""
@@ -81,7 +99,7 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
             # The working folder was deleted; what was typed may still be an id or a title.
             continue
         below = [here for here, _ in folders(where)] if is_folder(where) else []
-        for pack in chain.from_iterable(map(packing.packs_in, (*reversed(where.parents), *below))):
+        for pack in chain.from_iterable(packing.packs_in(Disk(root)) for root in (*reversed(where.parents), *below)):
             if not isinstance(pack, Pack):
                 # What is wrong in a folder above is not what was asked for.
                 if Path(pack.where or "").is_relative_to(where):
@@ -222,45 +240,50 @@ def _at_place(named: str) -> Iterator[UnpackStats]:
             yield UnpackStats(each.shown, each.agent, "", each.size, AT_PLACE)
 
 
-def unpack_sessions(chosen: Iterable[Packed], *, dry_run: bool = False) -> Iterator[Outcome[UnpackStats]]:
+def unpack_sessions(
+    chosen: Iterable[Packed | SessionCompressError], *, dry_run: bool = False
+) -> Iterator[Outcome[UnpackStats]]:
     """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
     by_root: dict[Path, list[Packed]] = {}
     for each in chosen:
-        by_root.setdefault(each.pack.root, []).append(each)
+        if isinstance(each, Packed):
+            by_root.setdefault(each.pack.root, []).append(each)
+        else:
+            yield _failed(each)
     for root, group in by_root.items():
         if dry_run:
-            yield from (Outcome(Found(each.place, named=True), _unpacked(each, "would unpack")) for each in group)
+            yield from (Outcome(each.found(), _unpacked(each, "would unpack")) for each in group)
             continue
         wanted = {each.entry.content for each in group}
+        at = group[0].pack.at
         try:
-            with recover_packs.alone(root):
+            with recover_packs.alone(at):
                 # Another run may have been at work since they were read: each is in the pack that has it now.
-                for pack in packing.readable_packs([root]):
-                    if not wanted.isdisjoint(each.content for each in pack.packed()):
+                for pack in packing.packs_in(at):
+                    if isinstance(pack, Pack) and not wanted.isdisjoint(each.content for each in pack.packed()):
                         yield from _brought_back(pack, wanted)
         except SessionCompressError as error:
-            yield Outcome(Found(root, named=True), error=error)
+            yield Outcome(found_at(at, root), error=error)
 
 
 def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[UnpackStats]]:
     done: dict[str, State] = {}
     entries = [each for each in pack.packed() if each.content in wanted]
-    with PackReader(pack.archive, pack.index) as reader:
+    with pack.reader() as reader:
         for entry in in_order(entries):
             each = Packed(pack, entry)
-            outcome = outcome_of(Found(each.place, named=True), lambda: _bring(each, reader))  # noqa: B023 - called at once
+            outcome = outcome_of(each.found(), lambda: _bring(each, reader))  # noqa: B023 - called at once
             if outcome.error is None:
                 done[entry.path] = State.UNPACKED
             yield outcome
-    with failing(pack.archive, "The sessions are back, and in the pack too."):
-        places = [pack.root / path for path in done]
-        packing.flush(folder for place in places for folder in (place.parent / FOLDER, *_up_to(pack.root, place)))
+    with failing(pack.shown, "The sessions are back, and in the pack too."):
+        pack.at.flush(pack.root / path for path in done)
         if done:
             pack.mark(done)
         pack.drop_if_done()
 
 
-def refuse_strange(root: Path, path: str, state: str, remedy: str) -> None:
+def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str) -> None:
     """Raise Refused for a place where no agent keeps sessions: a pack may be a stranger's, and settings look like one.
 
     Hidden folders are below an agent's own folder alone.
@@ -268,19 +291,21 @@ def refuse_strange(root: Path, path: str, state: str, remedy: str) -> None:
     place = root / path
     homes = (*table.agent_roots(), *chain.from_iterable(map(table.below, place.parents)))
     if not path.endswith((".jsonl", ".json", rollouts.ENDING)):
-        raise Refused("no agent names its sessions like that", where=place, state=state, remedy=remedy)
+        raise Refused("no agent names its sessions like that", where=where, state=state, remedy=remedy)
     is_hidden = any(step.startswith(".") for step in path.split("/"))
     if is_hidden and not any(place.is_relative_to(os.path.realpath(each)) for each in homes):
-        raise Refused(
-            "no agent keeps sessions in hidden files or folders there", where=place, state=state, remedy=remedy
-        )
+        what = "no agent keeps sessions in hidden files or folders there"
+        raise Refused(what, where=where, state=state, remedy=remedy)
 
 
 def _bring(each: Packed, reader: PackReader) -> UnpackStats:
     remedy = f"If you know who packed it, run '{by_tar(each.pack.archive, each.pack.root)}'."
-    refuse_strange(each.pack.root, each.entry.path, "It is in the pack.", remedy)
+    if not isinstance(each.pack.at, Disk):
+        remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
+    refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy)
     unpacking.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
-    reading.mended(each.place)
+    if isinstance(each.pack.at, Disk):
+        reading.mended(each.place)
     return _unpacked(each, "unpacked")
 
 
@@ -293,15 +318,7 @@ def _refuse_unless_session(path: Path) -> None:
 
 
 def _unpacked(each: Packed, status: str) -> UnpackStats:
-    return UnpackStats(str(each.place), each.entry.agent, each.entry.title, each.entry.size, status)
-
-
-def _up_to(root: Path, place: Path) -> Iterator[Path]:
-    """Yield the folders of a session up to the packed one: any may be new."""
-    for folder in place.parents:
-        yield folder
-        if folder == root:
-            return
+    return UnpackStats(each.shown, each.entry.agent, each.entry.title, each.entry.size, status)
 
 
 def each_packed(
@@ -311,19 +328,19 @@ def each_packed(
     by_pack: dict[Path, list[Packed]] = {}
     for each in among:
         if isinstance(each, SessionCompressError):
-            yield Outcome(Found(Path(each.where or ""), named=True), error=each)
+            yield _failed(each)
         elif each.pack.holds(each.entry):
             by_pack.setdefault(each.pack.archive, []).append(each)
     for archive, group in by_pack.items():
         pack = group[0].pack
         try:
-            with PackReader(archive, pack.index) as reader:
+            with pack.reader() as reader:
                 for entry in in_order(each.entry for each in group):
                     # What Codex itself has packed no command reads.
-                    place = Found(pack.place(entry), named=not entry.path.endswith(rollouts.ENDING))
-                    yield outcome_of(place, lambda: _on_copy(pack, entry, reader, work))  # noqa: B023 - called at once
+                    found = Packed(pack, entry).found(named=not entry.path.endswith(rollouts.ENDING))
+                    yield outcome_of(found, lambda: _on_copy(pack, entry, reader, work))  # noqa: B023 - called at once
         except SessionCompressError as error:
-            yield Outcome(Found(archive, named=True), error=error)
+            yield Outcome(found_at(pack.at, archive), error=error)
 
 
 def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
@@ -334,7 +351,7 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
         except SessionCompressError as error:
             if str(error.where).startswith(str(folder)):
                 # The copy is gone when this is read; where it was, there may be no room.
-                place = str(pack.place(entry))
+                place = pack.at.shown(pack.place(entry))
                 copy = f"the temporary copy of {place} in {folder.parent}"
                 error.where = copy if isinstance(error, FileFailed) else place
             raise
@@ -362,7 +379,7 @@ def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
     """Yield the packed sessions that are selected, for the list."""
     found, wrong = _sorted(selected((), selection))
     for error in wrong:
-        yield Outcome(Found(Path(error.where or ""), named=True), error=error)
+        yield _failed(error)
     for each, now in _with_shares(found):
         yield Outcome(Found(each.place, named=False), _listed(each, now))
 
@@ -380,7 +397,7 @@ def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Out
     """Measure packed sessions."""
     found, wrong = _sorted(among)
     for error in wrong:
-        yield Outcome(Found(Path(error.where or ""), named=True), error=error)
+        yield _failed(error)
     for each, now in _with_shares(found):
         size = PackedSize(str(each.place), each.entry.project, each.entry.size, now)
         yield Outcome(Found(each.place, named=False), size)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, Literal, NamedTuple, Protocol, Self
 
 import msgspec
 from msgspec import Meta, Struct
@@ -36,7 +36,7 @@ Of a repeat only what begins a block is remembered. Where forks have other block
 forks before it, and so nothing once the parent is farther back than the window.
 """
 _PIECE: Final = 1 << 18
-_LONGEST_INDEX: Final = 64 << 20
+LONGEST_INDEX: Final = 64 << 20
 _LEAST_CONTENT: Final = 64 << 20
 _RATIO: Final = 2_000
 """A frame is read up to the larger of so many bytes and so many times its own: no session compresses to less."""
@@ -143,10 +143,14 @@ def read_index(path: Path) -> Index:
     """
     with failing(path), disk.closing(_opened(path)) as fd:
         size = os.fstat(fd).st_size
-        if size > _LONGEST_INDEX:
-            raise _bad_index(path, f"it is larger than {_LONGEST_INDEX:,} bytes")
+        if size > LONGEST_INDEX:
+            raise _bad_index(path, f"it is larger than {LONGEST_INDEX:,} bytes")
         with disk.reader(fd, 0, size) as file:
-            data = file.read()
+            return index_of(path, file.read())
+
+
+def index_of(path: Path | str, data: bytes) -> Index:
+    """Read what is in an index; see read_index()."""
     head: _Head | None = None
     entries: list[Entry] = []
     places: set[str] = set()
@@ -181,7 +185,7 @@ class _Any(Struct, tag="pack"):
     version: int
 
 
-def _refuse_if_newer(path: Path, head: bytes) -> None:
+def _refuse_if_newer(path: Path | str, head: bytes) -> None:
     """Raise Refused for a later version's index, and leave any other to whoever reads it."""
     with suppress(msgspec.MsgspecError, ValueError, RecursionError):
         if (version := msgspec.json.decode(head, type=_Any).version) > VERSION:
@@ -197,8 +201,8 @@ def _opened(path: Path) -> int:
         raise _bad_index(path, "it is not a regular file") from None
 
 
-def _bad_index(path: Path, what: str, line: int | None = None) -> Damaged:
-    archive = path.name.removesuffix(INDEX) + ARCHIVE
+def _bad_index(path: Path | str, what: str, line: int | None = None) -> Damaged:
+    archive = Path(path).name.removesuffix(INDEX) + ARCHIVE
     remedy = f"Put it back from a backup. Without it 'tar --zstd -xf {archive}' still unpacks the sessions."
     return Damaged(what, where=path, line=line, state="The pack was not changed.", remedy=remedy)
 
@@ -347,6 +351,37 @@ def _tar_header(source: Source) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
+class Span(Protocol):
+    """An archive that is open, here or in a bucket."""
+
+    where: str
+    size: int
+
+    def read(self, start: int, end: int) -> bytes:
+        """Read the next bytes from `start` on, at most to `end`; empty where there are none. Raises FileFailed."""
+
+
+class FileSpan:
+    """An archive on a disk."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.where, self.size, self._fd = str(path), os.fstat(fd).st_size, fd
+
+    def read(self, start: int, end: int) -> bytes:
+        """Read the next bytes."""
+        with failing(self.where, ""):
+            return os.pread(self._fd, min(_PIECE, end - start), start)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[FileSpan]:
+    """Open an archive on a disk. Raises FileFailed."""
+    with failing(path, ""):
+        fd = open_file(path)
+    with disk.closing(fd):
+        yield FileSpan(path, fd)
+
+
 class PackReader:
     """Reads sessions from a pack; use it as a context manager. What follows in a frame is read on, not anew.
 
@@ -354,11 +389,10 @@ class PackReader:
     where its index says that it is larger than its frame can hold, FileFailed.
     """
 
-    def __init__(self, path: Path, index: Index) -> None:
-        self._path = path
-        with failing(path, ""):
-            self._fd = open_file(path)
-        size = os.fstat(self._fd).st_size
+    def __init__(self, opened: AbstractContextManager[Span], index: Index) -> None:
+        self._opened = ExitStack()
+        self._span = self._opened.enter_context(opened)
+        size = self._span.size
         self._starts = sorted({min(each.frame, size) for each in index.entries} | {size})
         self._decoder = zstd.ZstdDecompressor()
         self._frame = -1
@@ -370,7 +404,7 @@ class PackReader:
         return self
 
     def __exit__(self, *details: object) -> None:
-        os.close(self._fd)
+        self._opened.close()
 
     def read(self, entry: Entry, member: Member) -> Iterator[bytes]:
         """Yield the bytes of a file; that they are all, and have its SHA-256, is told at the end."""
@@ -396,19 +430,21 @@ class PackReader:
 
     def _refuse_bomb(self, entry: Entry, member: Member) -> None:
         """Raise Refused before anything is read of a file that no frame of ours can hold: the index says how large."""
-        end = next((each for each in self._starts if each > entry.frame), entry.frame)
-        most = max(_LEAST_CONTENT, _RATIO * (end - entry.frame))
+        most = max(_LEAST_CONTENT, _RATIO * (self._end_of(entry.frame) - entry.frame))
         if member.start + member.size > most:
             what = f"{member.path} in it would be larger than any session of ours in so small an archive"
-            raise Refused(what, where=self._path, state="Nothing of it was read.", remedy="Find out who made it.")
+            raise Refused(what, where=self._span.where, state="Nothing of it was read.", remedy="Find out who made it.")
+
+    def _end_of(self, at: int) -> int:
+        """Find where the frame ends in which a byte of the archive is."""
+        return next((each for each in self._starts if each > at), at)
 
     def _until(self, end: int, member: Member) -> Iterator[bytes]:
         try:
             while self._content < end:
                 data = b""
                 if self._decoder.needs_input:
-                    with failing(self._path, ""):
-                        data = os.pread(self._fd, _PIECE, self._next)
+                    data = self._span.read(self._next, self._end_of(self._next))
                     self._next += len(data)
                     self.bytes_read += len(data)
                     if not data:
@@ -423,7 +459,9 @@ class PackReader:
     def _unreadable(self, member: Member, what: str) -> Unreadable:
         self._frame = -1
         remedy = "Put a copy of the pack back from a backup."
-        return Unreadable(f"{member.path} in it cannot be read: {what}", where=self._path, state="", remedy=remedy)
+        return Unreadable(
+            f"{member.path} in it cannot be read: {what}", where=self._span.where, state="", remedy=remedy
+        )
 
 
 def is_same(path: Path, member: Member) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count
@@ -19,13 +19,13 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Refused, SessionCompressError, failed, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, Refused, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.git import known
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_own, locals_in, sessions_named, status_of, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
 from sessioncompress.store.machine import folder_name
+from sessioncompress.store.objects import Object
 from sessioncompress.store.pack import (
     INDEX,
     MODE,
@@ -38,37 +38,47 @@ from sessioncompress.store.pack import (
     State,
     in_order,
     is_same,
+    opened,
     read_index,
 )
+from sessioncompress.store.places import Disk, Place
 from sessioncompress.store.recover import LINK_SECONDS
 from sessioncompress.store.swap import HOLD_SECONDS, link
 
 TEMP: Final = f"{ARCHIVE}.temp"
 NEW: Final = f"{INDEX}.new"
+_TRIES: Final = 5
 _ASIDE: Final = ".packed"
 """Ends the name under which a session waits in our folder until it is certain that nobody writes to it."""
 
 
 class Pack:
-    """One pack: the folder that was packed, its name, its index, and the folder in which both its files lie."""
+    """One pack: the place that was packed, its name, its index, and the folder in which both its files lie."""
 
-    def __init__(self, root: Path, name: str, index: Index, folder: Path | None = None) -> None:
-        self.root = root
+    def __init__(
+        self, at: Place, name: str, index: Index, folder: Path | None = None, seen: Object | None = None
+    ) -> None:
+        self.at = at
+        self.root = at.root
         self.name = name
         self.index = index
-        self.folder = folder or packs_of(root)
+        self.folder = folder or packs_of(at.root)
+        self._seen = seen
 
     @property
     def archive(self) -> Path:
         """The archive's path."""
         return self.folder / f"{self.name}{ARCHIVE}"
 
+    @property
+    def shown(self) -> str:
+        """The archive, as the user knows it."""
+        return self.at.shown(self.archive)
+
     @cached_property
     def is_certain(self) -> bool:
         """Whether this user made it on this machine, or in the first version, and git does not know it."""
-        if self.folder == packs_of(self.root):
-            return True
-        return self.folder == self.root / FOLDER / PACKS and not known([self.archive])
+        return self.at.is_certain(self.archive)
 
     def place(self, entry: Entry) -> Path:
         """Where a session was, and belongs."""
@@ -84,16 +94,26 @@ class Pack:
 
     def holds(self, entry: Entry) -> bool:
         """Tell whether a session is in the pack and not at its place."""
-        return entry.state is State.PACKED and not os.path.lexists(self.place(entry))
+        return entry.state is State.PACKED and self.at.size(self.place(entry)) is None
 
-    def mark(self, states: dict[str, State]) -> None:
-        """Note what became of sessions, by their paths, in a new index in one step. Raises OSError."""
-        entries = [
-            replace(each, state=states[each.path]) if each.state is State.PACKED and each.path in states else each
-            for each in self.index.entries
-        ]
-        self.index = self.index._replace(entries=tuple(entries))
-        disk.put(self.archive.with_name(self.name + INDEX), self.index.written())
+    def reader(self) -> PackReader:
+        """Open the archive. Raises FileFailed."""
+        return PackReader(self.at.opened(self.archive), self.index)
+
+    def mark(self, states: Mapping[str, State]) -> None:
+        """Note what became of sessions, by their paths, whoever else notes something meanwhile. Raises OSError."""
+        path = self.folder / f"{self.name}{INDEX}"
+        for _ in range(_TRIES):
+            entries = [
+                replace(each, state=states[each.path]) if each.state is State.PACKED and each.path in states else each
+                for each in self.index.entries
+            ]
+            self.index = self.index._replace(entries=tuple(entries))
+            if self.at.note(path, self.index, self._seen):
+                return
+            self.index, self._seen = self.at.index(path)
+        what = "others write its index all the time"
+        raise InUse(what, where=self.at.shown(path), state="The sessions are where they were.", remedy="Run again.")
 
     def is_of_another(self) -> bool:
         """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
@@ -101,16 +121,13 @@ class Pack:
         A shorter one may have lost its end, so that it is told only where no session is to be read from it. An empty
         one has nothing to lose.
         """
-        found = status_of(self.archive)
-        size = found.st_size if found else 0
+        size = self.at.size(self.archive) or 0
         return size > self.index.size or (0 < size < self.index.size and not self.packed())
 
     def drop_if_done(self) -> None:
-        """Delete a pack all of whose sessions are at their places again. Raises OSError."""
+        """Delete a pack all of whose sessions are at their places again. Raises OSError, FileFailed."""
         if not self.packed() and not self.is_of_another():
-            disk.remove(self.archive)
-            disk.remove(self.archive.with_name(self.name + INDEX))
-            disk.flush_folder(self.archive.parent)
+            self.at.drop(self.archive, self.folder / f"{self.name}{INDEX}", self._seen)
 
 
 def packs_of(root: Path) -> Path:
@@ -118,37 +135,24 @@ def packs_of(root: Path) -> Path:
     return root / FOLDER / folder_name() / PACKS
 
 
-def pack_folders(root: Path) -> list[Path]:
-    """List the folders in which packs of a folder lie: this user's, those of the first version, another machine's."""
-    if not os.path.lexists(root / FOLDER):
-        return []
-    above = (root / FOLDER / name for name in (folder_name(), "", *locals_in(root / FOLDER)))
-    return [each for each in dict.fromkeys(folder / PACKS for folder in above) if os.path.lexists(each)]
+def packs_in(at: Place) -> Iterator[Pack | SessionCompressError]:
+    """Read the indexes of a place's packs; what cannot be read, one or a folder, is yielded as its error."""
+    return chain.from_iterable(_packs_in(at, folder) for folder in at.folders())
 
 
-def packs_in(root: Path) -> Iterator[Pack | SessionCompressError]:
-    """Read the indexes of a folder's packs; what cannot be read, one or a folder, is yielded as its error."""
-    return chain.from_iterable(_packs_in(root, folder) for folder in pack_folders(root))
-
-
-def _packs_in(root: Path, folder: Path) -> Iterator[Pack | SessionCompressError]:
+def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
     try:
-        if any(map(Path.is_symlink, (folder, folder.parent, root / FOLDER))):
-            return
-        names = sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        yield failed(error, folder)
+        names = at.names(folder)
+    except SessionCompressError as error:
+        yield error
         return
     for name in names:
         if name.endswith(INDEX):
             try:
-                _refuse_of_others(folder / name, folder / (name.removesuffix(INDEX) + ARCHIVE))
-                pack = Pack(root, name.removesuffix(INDEX), read_index(folder / name), folder)
+                pack = Pack(at, name.removesuffix(INDEX), *_index(at, folder / name))
                 wrong = _lost(folder / name, pack)
                 if wrong is None and pack.is_of_another():
-                    wrong = _without_index(pack.archive, root, "its index is of an archive of another size")
+                    wrong = _without_index(pack.archive, at, "its index is of an archive of another size")
                 yield wrong or pack
             except SessionCompressError as error:
                 yield error
@@ -156,20 +160,17 @@ def _packs_in(root: Path, folder: Path) -> Iterator[Pack | SessionCompressError]
             index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
             if index in names or new in names:
                 continue
-            yield _without_index(folder / name, root, "its index is missing")
+            yield _without_index(folder / name, at, "its index is missing")
 
 
-def _refuse_of_others(*files: Path) -> None:
-    """Raise Refused for what neither this user nor root owns: whoever wrote it says what comes back, and where to."""
-    for file in files:
-        if os.path.lexists(file) and not is_own(file):
-            what, state = "another user owns it", "Nothing of the pack was read."
-            raise Refused(what, where=file, state=state, remedy="If you trust it, make it your own with 'chown'.")
+def _index(at: Place, path: Path) -> tuple[Index, Path, Object | None]:
+    index, seen = at.index(path)
+    return index, path.parent, seen
 
 
 def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
     """Yield the packs of folders that can be read; what is wrong with another is told where it is asked for."""
-    return (each for each in chain.from_iterable(map(packs_in, roots)) if isinstance(each, Pack))
+    return (each for root in roots for each in packs_in(Disk(root)) if isinstance(each, Pack))
 
 
 def certain_packs(roots: Iterable[Path]) -> list[Pack]:
@@ -182,33 +183,29 @@ def by_tar(archive: Path, root: Path) -> str:
     return f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(archive))}"
 
 
-def _without_index(archive: Path, root: Path, what: str) -> Damaged:
+def _without_index(archive: Path, at: Place, what: str) -> Damaged:
     index = archive.name.removesuffix(ARCHIVE) + INDEX
-    remedy = f"Put its {index} back from a backup, or unpack it by '{by_tar(archive, root)}', and move it away."
-    return Damaged(what, where=archive, state="The pack was not changed.", remedy=remedy)
+    remedy = f"Put its {index} back from a backup, or unpack it by '{by_tar(archive, at.root)}', and move it away."
+    return Damaged(what, where=at.shown(archive), state="The pack was not changed.", remedy=remedy)
 
 
 def _lost(index: Path, pack: Pack) -> Damaged | None:
     """Make the error of a pack whose archive is gone though it holds sessions; None where all is well."""
-    if os.path.lexists(pack.archive) or not pack.waiting():
+    if pack.at.size(pack.archive) is not None or not pack.waiting():
         return None
     # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
-    with suppress(FileFailed):
-        if waiting := Pack(pack.root, pack.name, read_index(index), pack.folder).waiting():
+    with suppress(FileFailed, InUse):
+        if waiting := Pack(pack.at, pack.name, *_index(pack.at, index)).waiting():
             archive, count = pack.archive.name, counted(len(waiting), "session is", "sessions are")
             remedy = f"Put {archive} back from a backup: {count} only there. If that is lost, delete this file."
-            return Damaged("its archive is missing", where=index, state="The pack was not changed.", remedy=remedy)
+            where = pack.at.shown(index)
+            return Damaged("its archive is missing", where=where, state="The pack was not changed.", remedy=remedy)
     return None
 
 
 def aside_of(path: Path) -> Path:
     """Name the place where a session waits until it is certain that nobody writes to it."""
     return path.parent / FOLDER / f"{path.name}{_ASIDE}"
-
-
-def is_below(root: Path, path: Path) -> bool:
-    """Tell whether no link on the way leads elsewhere."""
-    return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
 
 
 def free_name(root: Path, name: str, taken: Collection[str] = ()) -> str:
@@ -267,7 +264,7 @@ class NewPack:
         taken: list[Entry] = []
         above = os.fstat(self._fd)
         owner = (above.st_uid, above.st_gid)
-        with PackReader(pack.archive, pack.index) as reader:
+        with pack.reader() as reader:
             for entry in in_order(pack.packed()):
                 sources = [
                     Source(each.path, reader.read(entry, each), each.size, each.mode & MODE, each.mtime_ns, owner)
@@ -288,11 +285,11 @@ class NewPack:
             self._writer = None
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            with PackReader(self._path, index) as reader:
+            with PackReader(opened(self._path), index) as reader:
                 for entry in index.entries:
                     reader.check(entry)
             new = self._folder / f"{self.name}{NEW}"
-            pack = Pack(self._root, self.name, index)
+            pack = Pack(Disk(self._root), self.name, index)
             try:
                 with disk.closing(disk.create(new)) as fd:
                     disk.write_all(fd, index.written())

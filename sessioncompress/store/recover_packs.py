@@ -16,29 +16,32 @@ from sessioncompress.store.late_links import stale_drafts
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, status_of
 from sessioncompress.store.lock import Held, held, open_file, wait_for_lock
 from sessioncompress.store.machine import make_key
-from sessioncompress.store.pack import INDEX, Entry, PackReader, State, is_same
+from sessioncompress.store.pack import INDEX, Entry, State, is_same
 from sessioncompress.store.packing import (
     NEW,
     TEMP,
     Pack,
     aside_of,
     certain_packs,
-    is_below,
-    pack_folders,
     packs_of,
     put_aside_back,
     remove_store,
 )
+from sessioncompress.store.places import Disk, Place, is_below
 
 _LOCK_SECONDS: Final = 5.0
 
 
 @contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """Keep other runs of ours from a folder's packs, and put right what a killed run left there.
+def alone(at: Place) -> Iterator[None]:
+    """Keep other runs of ours from a place's packs, and put right what a killed run left there.
 
-    Raises InUse, IsALink, Unsupported, FileFailed.
+    In a bucket each write has its condition instead. Raises InUse, IsALink, Unsupported, FileFailed.
     """
+    if not isinstance(at, Disk):
+        yield
+        return
+    root = at.root
     if os.name != "posix":
         raise Unsupported("writing is supported on Linux and macOS only", where=root, state=NOT_CHANGED)
     make_key()
@@ -56,7 +59,7 @@ def alone(root: Path) -> Iterator[None]:
                 yield
             finally:
                 # The folder of packs, and ours, go where nothing is in them.
-                for each in pack_folders(root):
+                for each in Disk(root).folders():
                     tidy(each)
                 tidy(root / FOLDER)
 
@@ -135,7 +138,7 @@ def _remove_drafts(session: Path, members: Sequence[Path]) -> None:
 
 def reads_back(pack: Pack, entry: Entry) -> bool:
     """Tell whether a pack can give a session."""
-    with suppress(Damaged, FileFailed, Refused), PackReader(pack.archive, pack.index) as reader:
+    with suppress(Damaged, FileFailed, Refused), pack.reader() as reader:
         reader.check(entry)
         return True
     return False

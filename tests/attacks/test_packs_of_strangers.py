@@ -17,6 +17,7 @@ from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import disk
 from sessioncompress.store.pack import Entry, Index, PackWriter, Source, State
 from sessioncompress.store.packing import Pack, packs_of
+from sessioncompress.store.places import Disk
 from tests.support.packs import pack, packs_in, session, sessions_in, state
 from tests.support.runs import write
 
@@ -39,7 +40,7 @@ def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: 
     entry = Entry(State.PACKED, "id", "pi", "/x", "Do it.", "", "", 1, frame, members)
     index = Index(writer.size, (entry,))
     (folder / "p-1.index").write_bytes(index.written())
-    return Pack(root, "p-1", index)
+    return Pack(Disk(root), "p-1", index)
 
 
 def unpacked(root: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.operations import cloud_packed
+from sessioncompress.operations import cloud_packs
 from tests.cli.test_cli import here, run
 from tests.support.buckets import BUCKET, before_get, bucket, content, keys, obstore, putting, server, small
 
@@ -135,7 +135,7 @@ def test_a_put_that_fails_loses_nothing(
     sessions: Any, monkeypatch: pytest.MonkeyPatch, *, command: str, number: int, arrives: bool
 ) -> None:
     """Each session is at its place or in a pack; the next run finishes, and all comes back."""
-    monkeypatch.setattr(cloud_packed, "AT_ONCE", 1)
+    monkeypatch.setattr(cloud_packs, "AT_ONCE", 1)
     before = full(sessions)
     if command == "unpack":
         assert run("pack", BUCKET).exit_code == 0
@@ -245,8 +245,8 @@ def test_of_two_packs_at_once_none_loses(sessions: Any, monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_little_is_fetched_at_a_time(sessions: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A pack ends when so much is fetched; of a pack only the frames that are needed are."""
-    monkeypatch.setattr(cloud_packed, "BATCH", 1)
-    monkeypatch.setattr(cloud_packed, "AT_ONCE", 1)
+    monkeypatch.setattr(cloud_packs, "BATCH", 1)
+    monkeypatch.setattr(cloud_packs, "AT_ONCE", 1)
     before = full(sessions)
     assert len(json.loads(run("pack", BUCKET, "--json").stdout)["archives"]) == 2
     assert run("verify", BUCKET).stdout.startswith("total: 2 sessions: ")

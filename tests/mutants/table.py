@@ -1031,9 +1031,7 @@ MUTANTS = (
     ),
     Mutant("a deep call passes the guard", "hooks/guard.py", "if is_deep(raw):", "if False:", _DEEP),
     # Object stores: the conditions and the order of the puts.
-    Mutant(
-        "an object is put whatever it is by now", "operations/objects.py", "mode=self._mode", 'mode="overwrite"', _CLOUD
-    ),
+    Mutant("an object is put whatever it is by now", "store/objects.py", "mode=self._mode", 'mode="overwrite"', _CLOUD),
     Mutant(
         "originals that another run has put are cut off",
         "operations/cloud.py",
@@ -1048,7 +1046,7 @@ MUTANTS = (
         "for each in (session, originals, journal):",
         _CLOUD,
     ),
-    Mutant("a first run puts no journal first", "operations/cloud.py", "journal.put(empty=True)", "pass", _CLOUD),
+    Mutant("a first run puts no journal first", "operations/cloud.py", 'journal.put(b"")', "pass", _CLOUD),
     Mutant(
         "a pack in a bucket counts unread",
         "operations/cloud_packed.py",
@@ -1066,8 +1064,8 @@ MUTANTS = (
     Mutant(
         "a store is emptied before its session",
         "operations/cloud_packs.py",
-        "    here.copy.session.put(empty=True)\n    _empty_store(here.store)\n",
-        "    _empty_store(here.store)\n    here.copy.session.put(empty=True)\n",
+        '    here.copy.session.put(b"")\n    _empty_store(here.store)\n',
+        '    _empty_store(here.store)\n    here.copy.session.put(b"")\n',
         _CLOUD_PACKS,
     ),
     # Packs.

@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from sessioncompress.operations import objects
+from sessioncompress.store import objects
 from tests.support.session import PiSession
 
 obstore = pytest.importorskip("obstore", reason="the extra sessioncompress[cloud] is not installed")

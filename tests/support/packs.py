@@ -14,8 +14,8 @@ from sessioncompress.operations.packed import UnpackStats, meant_by, unpack_sess
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import packing
-from sessioncompress.store.pack import PackReader
 from sessioncompress.store.packing import Pack
+from sessioncompress.store.places import Disk
 from tests.support.runs import EAGER, MTIME, turn, write
 from tests.support.session import PiSession
 
@@ -76,7 +76,7 @@ def unpack(folder: Path) -> list[Outcome[UnpackStats]]:
 
 def packs_in(folder: Path) -> list[Pack]:
     """Read the packs of a folder."""
-    return [each for each in packing.packs_in(folder) if isinstance(each, Pack)]
+    return [each for each in packing.packs_in(Disk(folder)) if isinstance(each, Pack)]
 
 
 def in_packs(folder: Path) -> list[str]:
@@ -84,7 +84,7 @@ def in_packs(folder: Path) -> list[str]:
     found = []
     for each in packs_in(folder):
         for entry in each.waiting():
-            with PackReader(each.archive, each.index) as reader:
+            with each.reader() as reader:
                 reader.check(entry)
             found.append(entry.path)
     return sorted(found)

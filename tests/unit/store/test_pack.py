@@ -41,7 +41,7 @@ def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | Non
 
 def reader(archive: Path, *entries: Entry) -> PackReader:
     """Read an archive by an index of these sessions."""
-    return PackReader(archive, Index(archive.stat().st_size, entries))
+    return PackReader(packs.opened(archive), Index(archive.stat().st_size, entries))
 
 
 def entry(**given: Any) -> Entry:
@@ -327,7 +327,7 @@ def test_a_large_index_is_not_read(tmp_path: Path) -> None:
     """Nor a link, nor a pipe."""
     path = tmp_path / "p.index"
     with path.open("wb") as file:
-        file.truncate(packs._LONGEST_INDEX + 1)
+        file.truncate(packs.LONGEST_INDEX + 1)
     with pytest.raises(Damaged, match="larger than"):
         read_index(path)
     path.unlink()

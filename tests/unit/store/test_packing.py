@@ -23,6 +23,7 @@ from sessioncompress.store import packing, recover_packs
 from sessioncompress.store.lock import Held, wait_until_free
 from sessioncompress.store.pack import INDEX, State, source_of
 from sessioncompress.store.packing import NEW, packs_of
+from sessioncompress.store.places import Disk
 from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import write
@@ -228,7 +229,7 @@ def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
     (made,) = packs_in(folder)
     settings = folder.parent / "settings.json"
     settings.write_bytes(b'{"hooks": {}}')
-    with recover_packs.alone(folder), packing.NewPack(folder, "planted", 10) as new, settings.open("rb") as file:
+    with recover_packs.alone(Disk(folder)), packing.NewPack(folder, "planted", 10) as new, settings.open("rb") as file:
         added = new.add([source_of("settings.json", file.fileno(), 13)], "")
         assert added is not None
         entry = made.index.entries[0]
@@ -302,9 +303,9 @@ def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
     (one,) = packs_in(folder)
     index = one.archive.with_name(f"{one.name}{INDEX}")
     index.rename(index.with_name(f"{one.name}{NEW}"))
-    assert list(packing.packs_in(folder)) == []
+    assert list(packing.packs_in(Disk(folder))) == []
     index.with_name(f"{one.name}{NEW}").unlink()
-    (told,) = packing.packs_in(folder)
+    (told,) = packing.packs_in(Disk(folder))
     assert isinstance(told, Damaged)
     assert (told.where, told.what) == (str(one.archive), "its index is missing")
     write(folder, session("Look at part 3."), "one.jsonl")
@@ -332,7 +333,7 @@ def test_an_archive_stays_that_its_index_does_not_tell_of(
     with suppress(Damaged):
         work(folder)
     assert one.archive.read_bytes() == archive
-    (told,) = [each for each in packing.packs_in(folder) if isinstance(each, Damaged)]
+    (told,) = [each for each in packing.packs_in(Disk(folder)) if isinstance(each, Damaged)]
     assert (told.where, told.what) == (str(one.archive), "its index is of an archive of another size")
     index.write_bytes(later)
     assert "four.jsonl" in in_packs(folder)
@@ -346,7 +347,7 @@ def test_what_the_remedy_for_an_archive_without_its_index_does(folder: Path) -> 
     (one,) = packs_in(folder)
     one.archive.with_name(f"{one.name}{INDEX}").unlink()
     (folder / "two.jsonl").write_bytes(b"gone on with")
-    (told,) = packing.packs_in(folder)
+    (told,) = packing.packs_in(Disk(folder))
     assert isinstance(told, Damaged)
     tar, *arguments = shlex.split(told.remedy.split("'")[1])
     # It ends with an error where something stays.
@@ -361,7 +362,7 @@ def test_what_the_remedy_for_an_archive_without_its_index_does(folder: Path) -> 
 def test_two_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One waits for the other, but not for long."""
     monkeypatch.setattr(recover_packs, "_LOCK_SECONDS", 0)
-    with recover_packs.alone(folder):
+    with recover_packs.alone(Disk(folder)):
         assert [type(each.error) for each in pack(folder)] == [InUse]
     assert os.listdir(folder / ".sessioncompress") != ["packs"]
 

@@ -42,19 +42,25 @@ class Object:
         """Its bytes, as it was fetched or met; 0 where there was none."""
         return self.found.meta["size"] if self.found else 0
 
+    def pieces(self) -> Iterator[bytes]:
+        """Read what it held as it was met. Raises FileFailed."""
+        with failing(self.url, NOT_CHANGED):
+            if self.found is not None:
+                yield from map(bytes, self.found.stream(_CHUNK))
+
     @property
     def is_changed(self) -> bool:
         """Whether the work wrote the file. One that it removed held nothing that a journal tells of."""
         return _signature(self.path) not in (None, self._was)
 
-    def put(self, *, empty: bool = False, state: str = STATE) -> None:
-        """Put the file, or nothing, if the object is still what was fetched. Raises InUse, FileFailed."""
+    def put(self, content: bytes | None = None, *, state: str = STATE) -> None:
+        """Put the file, or some bytes, if the object is still what was fetched. Raises InUse, FileFailed."""
         from obstore import exceptions, put
 
         store, key = place(self.url)
         attributes = self.found.attributes if self.found else None
         version: Mapping[str, Any] | None
-        with failing(self.url, state), BytesIO() if empty else self.path.open("rb") as data:
+        with failing(self.url, state), self.path.open("rb") if content is None else BytesIO(content) as data:
             try:
                 version = put(store, key, data, mode=self._mode, attributes=attributes, use_multipart=False)
             except (exceptions.PreconditionError, exceptions.AlreadyExistsError) as error:

@@ -1,0 +1,348 @@
+"""Where sessions and their packs are: below a folder of this machine, or below a URL in a bucket, told alike.
+
+A place is named by paths below its root. In a bucket these only stand for URLs; what is empty there is not there, since
+nothing is deleted, and the condition of each write, that the object is what was seen, takes the place of a lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Protocol
+
+from sessioncompress.errors import (
+    NOT_CHANGED,
+    Damaged,
+    FileFailed,
+    InUse,
+    IsALink,
+    NotASession,
+    Refused,
+    failed,
+)
+from sessioncompress.store import disk, objects
+from sessioncompress.store.copies import private_folder
+from sessioncompress.store.folder import make_ours, tidy
+from sessioncompress.store.git import known
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, size_of, store_in
+from sessioncompress.store.machine import folder_name
+from sessioncompress.store.objects import MB, NOTHING, Object
+from sessioncompress.store.pack import (
+    INDEX,
+    LONGEST_INDEX,
+    Index,
+    Member,
+    Span,
+    index_of,
+    is_same,
+    opened,
+    read_index,
+)
+from sessioncompress.store.swap import link
+
+IN_PACK: Final = "It is in the pack."
+LARGEST: Final = 1024 * MB
+"""Bytes. A session that is put into a bucket is in memory as a whole: no part of it may appear before the rest."""
+_LONGEST_NAME: Final = 255
+
+
+class Place(Protocol):
+    """What packs are read from, and sessions are brought back to."""
+
+    root: Path
+
+    def shown(self, path: Path) -> str:
+        """Write a path as the user knows it."""
+
+    def folders(self) -> list[Path]:
+        """List the folders in which there may be packs."""
+
+    def names(self, folder: Path) -> list[str]:
+        """List what is in a folder of packs. Raises OSError, FileFailed."""
+
+    def size(self, path: Path) -> int | None:
+        """Look up how many bytes are at a path; None where there is nothing."""
+
+    def is_certain(self, archive: Path) -> bool:
+        """Tell whether no checkout takes a pack away."""
+
+    def index(self, path: Path) -> tuple[Index, Object | None]:
+        """Read an index, and in a bucket what it was then. Raises Damaged, Refused, FileFailed."""
+
+    def note(self, path: Path, index: Index, seen: Object | None) -> bool:
+        """Replace an index in one step, unless it is no longer what was seen. Raises OSError, FileFailed."""
+
+    def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
+        """Remove a pack that holds no more."""
+
+    def opened(self, archive: Path) -> AbstractContextManager[Span]:
+        """Open an archive to read parts of it."""
+
+    def is_there(self, path: Path, member: Member, *, whole: bool) -> bool:
+        """Tell whether a file is as it was packed; one that may have been added to need not be the whole."""
+
+    def workroom(self, session: Path, size: int) -> AbstractContextManager[Path]:
+        """Give the folder for drafts of a session; the largest is of so many bytes."""
+
+    def put(self, draft: Path, path: Path, member: Member) -> None:
+        """Give a draft its name, where nothing has it. Raises Refused, FileFailed."""
+
+    def take_back(self, path: Path) -> None:
+        """Remove what put() has just put, so that no store is without its session."""
+
+    def flush(self, paths: Iterable[Path]) -> None:
+        """Bring what was put to the disk."""
+
+
+class Disk:
+    """A folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def shown(self, path: Path) -> str:
+        """It is what it is."""
+        return str(path)
+
+    def folders(self) -> list[Path]:
+        """List this user's folder of packs, that of the first version, and those of other machines and users."""
+        if not os.path.lexists(self.root / FOLDER):
+            return []
+        above = (self.root / FOLDER / name for name in (folder_name(), "", *locals_in(self.root / FOLDER)))
+        return [each for each in dict.fromkeys(folder / PACKS for folder in above) if os.path.lexists(each)]
+
+    def names(self, folder: Path) -> list[str]:
+        """List a folder; through a link it would be another one."""
+        if any(map(Path.is_symlink, (folder, folder.parent, self.root / FOLDER))):
+            return []
+        try:
+            return sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise failed(error, folder) from error
+
+    def size(self, path: Path) -> int | None:
+        """Look up a file."""
+        return size_of(path)
+
+    def is_certain(self, archive: Path) -> bool:
+        """Tell whether this user made it on this machine, or in the first version, and git does not know it."""
+        if archive.parent == self.root / FOLDER / folder_name() / PACKS:
+            return True
+        return archive.parent == self.root / FOLDER / PACKS and not known([archive])
+
+    def index(self, path: Path) -> tuple[Index, Object | None]:
+        """Read it, unless another user owns it, or the archive: who wrote it says what comes back, and where to."""
+        for file in (path, path.with_name(path.name.removesuffix(INDEX) + ARCHIVE)):
+            if os.path.lexists(file) and not is_own(file):
+                what, state = "another user owns it", "Nothing of the pack was read."
+                raise Refused(what, where=file, state=state, remedy="If you trust it, make it your own with 'chown'.")
+        return read_index(path), None
+
+    def note(self, path: Path, index: Index, seen: Object | None) -> bool:
+        """Replace it; alone() keeps others from it."""
+        del seen
+        disk.put(path, index.written())
+        return True
+
+    def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
+        """The archive goes first: an index without one tells of nothing lost."""
+        del seen
+        disk.remove(archive)
+        disk.remove(index)
+        disk.flush_folder(archive.parent)
+
+    def opened(self, archive: Path) -> AbstractContextManager[Span]:
+        """Open the file."""
+        return opened(archive)
+
+    def is_there(self, path: Path, member: Member, *, whole: bool) -> bool:
+        """Compare all of it: here no run adds to the store of a session that is gone."""
+        del whole
+        if not is_below(self.root, path):
+            raise IsALink("there is a link on the path to it", where=path, state=IN_PACK, remedy="Move the link away.")
+        return is_same(path, member)
+
+    @contextmanager
+    def workroom(self, session: Path, size: int) -> Iterator[Path]:
+        """Beside the session, in our folder: a killed run's drafts are like any of ours."""
+        del size
+        disk.make_folder(session.parent)
+        yield session.parent / FOLDER
+        tidy(store_in(session).work)
+
+    def put(self, draft: Path, path: Path, member: Member) -> None:
+        """Link it."""
+        if is_local(path.parent.name):
+            make_ours(path.parent)
+        try:
+            link(draft, path)
+        except FileExistsError:
+            if not is_same(path, member):
+                raise another(path, "file") from None
+
+    def take_back(self, path: Path) -> None:
+        """Unlink it."""
+        disk.remove(path)
+
+    def flush(self, paths: Iterable[Path]) -> None:
+        """Flush the folders of each up to the packed one: any may be new."""
+        found = {
+            each for path in paths for each in (path.parent / FOLDER, *path.parents) if each.is_relative_to(self.root)
+        }
+        for folder in sorted(found):
+            if folder.is_dir():
+                disk.flush_folder(folder)
+
+
+class Bucket:
+    """What lies below a URL, without a slash at its end.
+
+    Whoever only reads may give the sizes that a `listing` has, by URLs, of all sessions whose URLs begin with `listed`.
+    """
+
+    def __init__(self, url: str, listing: Mapping[str, int] | None = None, listed: str = "") -> None:
+        self.root = Path(url)
+        self._url = url
+        self._listing = listing
+        self._listed = listed
+
+    def shown(self, path: Path) -> str:
+        """Write its URL."""
+        return "/".join((self._url, *path.relative_to(self.root).parts))
+
+    def folders(self) -> list[Path]:
+        """One: every machine must find it."""
+        return [self.root / FOLDER / PACKS]
+
+    def names(self, folder: Path) -> list[str]:
+        """List what is not empty."""
+        found = objects.listed(self.shown(folder))
+        return sorted(each["path"].rpartition("/")[2] for each in found if each["size"])
+
+    def size(self, path: Path) -> int | None:
+        """Look it up in the listing, or else there."""
+        url = self.shown(path)
+        if self._listing is not None and url.startswith(self._listed):
+            return self._listing.get(url) or None
+        found = objects.looked_up(url)
+        return found["size"] or None if found else None
+
+    def is_certain(self, archive: Path) -> bool:
+        """No branch is there."""
+        del archive
+        return True
+
+    def index(self, path: Path) -> tuple[Index, Object | None]:
+        """Read it; it was not empty as it was listed."""
+        url = self.shown(path)
+        refuse_unless_file(url, path.name, path.name.removesuffix(INDEX) + ARCHIVE)
+        seen = objects.met(url, path)
+        if seen.size > LONGEST_INDEX:
+            what = f"it is larger than {LONGEST_INDEX:,} bytes"
+            raise Damaged(what, where=url, state=NOTHING, remedy="Find out who wrote it.")
+        if not seen.size:
+            raise InUse("another run just removed it", where=url, state=NOTHING, remedy="Run again.")
+        return index_of(url, b"".join(seen.pieces())), seen
+
+    def note(self, path: Path, index: Index, seen: Object | None) -> bool:
+        """Put it, if nobody has put another one."""
+        del path
+        assert seen is not None
+        try:
+            seen.put(index.written(), state="The sessions are in their places, and in the pack too.")
+        except InUse:
+            return False
+        return True
+
+    def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
+        """The index goes first: what is written to it meanwhile keeps the archive."""
+        del index
+        assert seen is not None
+        try:
+            seen.put(b"")
+        except InUse:
+            return
+        objects.met(self.shown(archive), archive).put(b"")
+
+    @contextmanager
+    def opened(self, archive: Path) -> Iterator[Span]:
+        """Read it by ranges."""
+        yield _Ranges(self.shown(archive), self.size(archive) or 0)
+
+    def is_there(self, path: Path, member: Member, *, whole: bool) -> bool:
+        """Read it; a store may have been added to by a run that failed at the session."""
+        size = self.size(path) or 0
+        if size < member.size or (whole and size > member.size):
+            return False
+        digest = sha256()
+        for piece in objects.ranged(self.shown(path), 0, member.size):
+            digest.update(piece)
+        return digest.hexdigest() == member.sha256
+
+    @contextmanager
+    def workroom(self, session: Path, size: int) -> Iterator[Path]:
+        """In a private folder; a larger one cannot be put, and a stranger's pack would fill the disk with it."""
+        if size > LARGEST:
+            what = f"it has more than {LARGEST // MB:,} MB, more than any session in an object store may have"
+            raise Refused(what, where=self.shown(session), state=IN_PACK, remedy="Unpack a local copy of the pack.")
+        with private_folder() as folder:
+            yield folder
+
+    def put(self, draft: Path, path: Path, member: Member) -> None:
+        """Put it where there is nothing, or nothing any more, and read it back."""
+        del member
+        there = objects.met(self.shown(path), draft)
+        if there.size:
+            raise another(Path(there.url), "object", there.url)
+        there.put(state=IN_PACK)
+        if objects.holds(there.url, draft, IN_PACK):
+            return
+        if there.is_overwritten():
+            what = "somebody else wrote it as soon as it was back"
+            state = "What they wrote is there; the packed one is in the pack, too."
+            raise InUse(what, where=there.url, state=state, remedy="Check that they began with it.")
+        raise FileFailed(
+            "it does not read back as it was uploaded", where=there.url, state=IN_PACK, remedy="Run again."
+        )
+
+    def take_back(self, path: Path) -> None:
+        """It stays: the next run finds it as it was packed."""
+
+    def flush(self, paths: Iterable[Path]) -> None:
+        """A put is on no disk of ours."""
+
+
+class _Ranges:
+    """An archive in a bucket."""
+
+    def __init__(self, url: str, size: int) -> None:
+        self.where, self.size = url, size
+
+    def read(self, start: int, end: int) -> bytes:
+        """Read the next bytes."""
+        return next(objects.ranged(self.where, start, end), b"")
+
+
+def another(path: Path, what: str, url: str = "") -> Refused:
+    """Make the error of a place that is taken."""
+    state = "It was not changed; the packed one is in the pack."
+    where = url or path
+    return Refused(
+        f"there is another {what} in its place", where=where, state=state, remedy="Move it away, and run again."
+    )
+
+
+def refuse_unless_file(url: str, *names: str) -> None:
+    """Raise NotASession where no files can have these names."""
+    if any(len(os.fsencode(each)) > _LONGEST_NAME or "\0" in each or each in ("", ".", "..") for each in names):
+        raise NotASession("its name is not a possible file name", where=url, state=NOT_CHANGED)
+
+
+def is_below(root: Path, path: Path) -> bool:
+    """Tell whether no link on the way leads elsewhere."""
+    return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
