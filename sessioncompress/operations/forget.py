@@ -195,7 +195,7 @@ def _copies_in_packs(path: Path) -> list[tuple[Pack, Entry]]:
     return [
         (pack, entry)
         for pack, entry in found
-        if pack.place(entry) == path and (entry.state is not Became.PACKED or packing.is_as_packed(pack, entry))
+        if pack.place(entry) == path and (entry.state is not Became.PACKED or packing.is_as_packed(pack.root, entry))
     ]
 
 

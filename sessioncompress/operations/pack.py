@@ -35,14 +35,8 @@ from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import MOST, Entry, State, may_name, not_utf8, source_of
 from sessioncompress.store.packing import Pack
-from sessioncompress.store.places import Disk
+from sessioncompress.store.places import Disk, Place, packs_of
 from sessioncompress.store.recover import recover
-
-_SMALL = 16 << 20
-"""Bytes. Packs up to that size are taken into a new one, as those of a job that packs every night."""
-_SMALL_CONTENT = 1 << 30
-_MANY = 8
-"""So many small packs of a project become one: fewer are no burden, and what is packed is packed again a few times."""
 
 
 class PackStats(Struct, frozen=True, rename="camel"):
@@ -58,7 +52,7 @@ class PackStats(Struct, frozen=True, rename="camel"):
     store_size: int = 0
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
     """A session that is to be packed, as its first lines and its header show it."""
 
     found: Found
@@ -83,12 +77,12 @@ def pack_sessions(
     A session in none of the roots is packed in its own folder. With `dry_run` nothing is changed.
     """
     real = [Path(os.path.realpath(root)) for root in roots]
-    projects_in: dict[Path, dict[str, list[_Head]]] = {}
+    projects_in: dict[Path, dict[str, list[Head]]] = {}
     if not dry_run:
         # The packs' folder has a name by it.
         make_key()
     for each in found:
-        outcome = outcome_of(each, lambda: _head(each, real, policy_of(each.path)))  # noqa: B023 - called at once
+        outcome = outcome_of(each, lambda: read_head(each, real, policy_of(each.path)))  # noqa: B023 - called at once
         if outcome.result is None:
             yield Outcome(each, error=outcome.error, passed_over=outcome.passed_over)
         else:
@@ -101,11 +95,11 @@ def pack_sessions(
     if dry_run:
         for root, projects in projects_in.items():
             names: list[str] = []
-            for heads in map(_by_family, projects.values()):
-                names.append(packing.free_name(root, _name_of(heads[0]), names))
-                archive = str(packing.packs_of(root) / f"{names[-1]}{ARCHIVE}")
+            for heads in map(by_family, projects.values()):
+                names.append(Disk(root).free_name(_name_of(heads[0]), names))
+                archive = str(packs_of(root) / f"{names[-1]}{ARCHIVE}")
                 for head in heads:
-                    yield outcome_of(head.found, lambda: _stats(head, archive, "would pack"))  # noqa: B023 - called at once
+                    yield outcome_of(head.found, lambda: stats_of(head, archive, "would pack"))  # noqa: B023 - called at once
         return
     # Where nothing is left to pack, what a killed run left is put right all the same.
     for root in sorted(root for root in real if Disk(root).folders()):
@@ -113,16 +107,16 @@ def pack_sessions(
     # What goes on from another session began later, and leaves before that one.
     for root, projects in sorted(projects_in.items(), reverse=True):
         try:
-            with recover_packs.alone(Disk(root)):
-                packs = packing.certain_packs([root])
+            with recover_packs.alone(at := Disk(root)):
+                packs = packing.certain_packs(at)
                 latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
                 for heads in latest_first:
-                    yield from _packed(root, _by_family(heads), packs)
+                    yield from pack_project(at, root, by_family(heads), packs, _take_out)
         except SessionCompressError as error:
             yield Outcome(Found(root, named=True), error=error)
 
 
-def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
+def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
     """Read what decides with which others a session is packed. Raises SessionCompressError."""
     path = found.path.parent.resolve() / found.path.name
     root = next((each for each in roots if path.is_relative_to(each)), path.parent)
@@ -145,7 +139,7 @@ def _head(found: Found, roots: Sequence[Path], policy: Policy) -> _Head:
             _refuse_parted(session, form)
         name = form.named(head)
         prompt = first_prompt(session, form, head)
-        return _Head(
+        return Head(
             found,
             path,
             root,
@@ -177,30 +171,33 @@ def _refuse_parted(session: OpenSession, form: Format) -> None:
         raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
 
 
-def _by_family(heads: Iterable[_Head]) -> list[_Head]:
+def by_family(heads: Iterable[Head]) -> list[Head]:
     """Order sessions so that forks stand together behind their parent, and else by time."""
     ordered = sorted(heads, key=lambda head: (head.modified, head.path))
     family_of = {head.id: head.family for head in reversed(ordered) if head.id}
-    families: dict[str, list[_Head]] = {}
+    families: dict[str, list[Head]] = {}
     for head in ordered:
         family = next((family_of[each] for each in head.parents if each in family_of), head.family)
         families.setdefault(family, []).append(head._replace(family=family))
     return [head for family in families.values() for head in family]
 
 
-def _packed(root: Path, heads: Sequence[_Head], packs: Sequence[Pack]) -> Iterator[Outcome[PackStats]]:
-    """Pack the sessions of one project, alone with the packs of a folder."""
+def pack_project(
+    at: Place, root: Path, heads: Sequence[Head], packs: Sequence[Pack], take: Callable[[Pack, Entry, Head], None]
+) -> Iterator[Outcome[PackStats]]:
+    """Pack the sessions of one project, alone with the packs of a place.
+
+    They lie in a folder: the place itself, or one that has copies. `take` removes one from its place that a pack has.
+    """
     by_path = {str(head.path.relative_to(root)): head for head in heads}
     taking: list[tuple[Pack, Entry]] = []
     for pack in packs:
-        yield from _packed_before(pack, by_path, taking)
+        yield from _packed_before(pack, root, by_path, taking)
     failed: list[Outcome[PackStats]] = []
     if by_path:
         first = next(iter(by_path.values()))
-        merging = _small(packs, utf8(first.project), by_path.keys())
         content = sum(head.size for head in by_path.values())
-        content += sum(entry.size for pack in merging for entry in pack.packed())
-        with packing.NewPack(root, _name_of(first), content) as new, ThreadPoolExecutor(1) as pool:
+        with packing.NewPack(at, root, _name_of(first), content) as new, ThreadPoolExecutor(1) as pool:
             entries = []
             for head in by_path.values():
                 outcome = outcome_of(head.found, lambda: _added(new, head, pool))  # noqa: B023 - called at once
@@ -211,39 +208,14 @@ def _packed(root: Path, heads: Sequence[_Head], packs: Sequence[Pack]) -> Iterat
                     raise outcome.error
                 failed.append(Outcome(head.found, error=outcome.error))
             if entries:
-                merged = [entry for pack in merging for entry in new.take_in(pack)]
-                made = new.commit([*entries, *merged])
+                made = new.commit(entries)
                 taking += [(made, entry) for entry in entries]
-                for pack in merging:
-                    with failing(pack.archive):
-                        pack.mark({entry.path: State.MOVED for entry in pack.packed()})
-                        pack.drop_if_done()
     yield from failed
-    yield from _taken_out(taking, {str(head.path.relative_to(root)): head for head in heads})
-
-
-def _small(packs: Iterable[Pack], project: str, paths: Iterable[str]) -> list[Pack]:
-    """Choose the packs of a project that a new one is to take in: small ones, once there are many.
-
-    None that cannot be read, nor two that have sessions of one place: an index names each once.
-    """
-    chosen: list[Pack] = []
-    taken = set(paths)
-    for pack in packs:
-        packed = pack.packed()
-        places = {entry.path for entry in packed}
-        is_small = pack.index.size <= _SMALL and sum(entry.size for entry in packed) <= _SMALL_CONTENT
-        is_of_it = all(entry.project == project for entry in packed) and pack.waiting() == packed
-        if packed and is_small and is_of_it and taken.isdisjoint(places) and len(places) == len(packed):
-            chosen.append(pack)
-            taken |= places
-    if len(chosen) < _MANY:
-        return []
-    return [pack for pack in chosen if all(recover_packs.reads_back(pack, entry) for entry in pack.packed())]
+    yield from _taken_out(take, taking, {str(head.path.relative_to(root)): head for head in heads})
 
 
 def _packed_before(
-    pack: Pack, by_path: dict[str, _Head], taking: list[tuple[Pack, Entry]]
+    pack: Pack, root: Path, by_path: dict[str, Head], taking: list[tuple[Pack, Entry]]
 ) -> Iterator[Outcome[PackStats]]:
     """Sort out the sessions that a pack has already: as a run was killed, or since they changed after that."""
     changed: dict[str, State] = {}
@@ -251,7 +223,7 @@ def _packed_before(
         head = by_path.get(entry.path)
         if head is None or entry.state is not State.PACKED:
             continue
-        outcome = outcome_of(head.found, lambda: _found_again(pack, entry))  # noqa: B023 - called at once
+        outcome = outcome_of(head.found, lambda: _found_again(pack, root, entry))  # noqa: B023 - called at once
         if outcome.error is not None:
             by_path.pop(entry.path)
             yield Outcome(head.found, error=outcome.error)
@@ -261,27 +233,28 @@ def _packed_before(
         elif outcome.result is State.LEFT:
             changed[entry.path] = State.LEFT
     if changed:
-        with failing(pack.archive):
+        with failing(pack.shown):
             pack.mark(changed)
             pack.drop_if_done()
 
 
-def _found_again(pack: Pack, entry: Entry) -> State | None:
+def _found_again(pack: Pack, root: Path, entry: Entry) -> State | None:
     """Tell what a packed session is whose place is taken: as it was packed, and so still to go, or gone on with.
 
     None where another one is in its place: then it stays packed. Raises SessionCompressError, OSError.
     """
-    if not os.path.lexists(pack.place(entry)):
-        raise InUse("another run has packed it", where=pack.place(entry), state=f"It is in {pack.archive}.")
-    if packing.is_as_packed(pack, entry):
+    path = root / entry.path
+    if not os.path.lexists(path):
+        raise InUse("another run has packed it", where=path, state=f"It is in {pack.shown}.")
+    if packing.is_as_packed(root, entry):
         return State.PACKED if recover_packs.reads_back(pack, entry) else State.LEFT
-    if not all(os.path.lexists(pack.root / each.path) for each in entry.members[1:]):
+    if not all(os.path.lexists(root / each.path) for each in entry.members[1:]):
         # A branch brought it, without the store that is packed.
         return None
-    return State.LEFT if _goes_on(pack, entry) else None
+    return State.LEFT if _goes_on(pack, entry, path) else None
 
 
-def _goes_on(pack: Pack, entry: Entry) -> bool:
+def _goes_on(pack: Pack, entry: Entry, path: Path) -> bool:
     """Tell whether the session in the place of a packed one is that one, gone on with: of both the originals count.
 
     Where one is damaged, or cannot be restored, they may differ. Raises FileFailed, OSError.
@@ -289,12 +262,12 @@ def _goes_on(pack: Pack, entry: Entry) -> bool:
     # Imported here: hardly ever a session is in both places.
     from sessioncompress.operations.restore import restore_session
 
-    place, there = pack.place(entry), False
+    there = False
     with suppress(Damaged, Refused), private_folder() as folder:
         packed, now = folder / "packed", folder / "now"
         with pack.reader() as reader:
             first = unpacking.copy_out(entry, reader, packed)
-        second = unpacking.copy_of(place, now)
+        second = unpacking.copy_of(path, now)
         for copy in (first, second):
             if store_in(copy).journal.exists():
                 restore_session(copy, BALANCED)
@@ -304,14 +277,16 @@ def _goes_on(pack: Pack, entry: Entry) -> bool:
     return there
 
 
-def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) -> Iterator[Outcome[PackStats]]:
+def _taken_out(
+    take: Callable[[Pack, Entry, Head], None], taking: Sequence[tuple[Pack, Entry]], heads: dict[str, Head]
+) -> Iterator[Outcome[PackStats]]:
     """Remove what the packs have from its place; yield what became of each session."""
     left: dict[str, tuple[Pack, dict[str, State]]] = {}
-    works = {store_in(pack.place(entry)).work for pack, entry in taking}
+    works = {store_in(pack.place(entry)).work for pack, entry in taking if isinstance(pack.at, Disk)}
     try:
         for pack, entry in sorted(taking, key=lambda each: each[1].path, reverse=True):
             head = heads[entry.path]
-            outcome = outcome_of(head.found, lambda: _take(pack, entry, head))  # noqa: B023 - called at once
+            outcome = outcome_of(head.found, lambda: _taken(take, pack, entry, head))  # noqa: B023 - called at once
             if outcome.error is not None:
                 left.setdefault(pack.name, (pack, {}))[1][entry.path] = State.LEFT
             yield outcome
@@ -320,38 +295,44 @@ def _taken_out(taking: Sequence[tuple[Pack, Entry]], heads: dict[str, _Head]) ->
         for work in works:
             with failing(work):
                 tidy(work)
-                packing.flush([work, work.parent])
+                for folder in filter(Path.is_dir, (work, work.parent)):
+                    disk.flush_folder(folder)
     for pack, states in left.values():
-        with failing(pack.archive):
-            pack.mark({path: state for path, state in states.items() if os.path.lexists(pack.root / path)})
+        with failing(pack.shown):
+            pack.mark({path: state for path, state in states.items() if pack.at.size(pack.root / path) is not None})
             pack.drop_if_done()
 
 
-def _take(pack: Pack, entry: Entry, head: _Head) -> PackStats:
+def _taken(take: Callable[[Pack, Entry, Head], None], pack: Pack, entry: Entry, head: Head) -> PackStats:
+    take(pack, entry, head)
+    stats = stats_of(head, pack.shown, "packed")
+    return replace(stats, size=entry.size, store_size=entry.size - entry.members[0].size)
+
+
+def _take_out(pack: Pack, entry: Entry, head: Head) -> None:
     with reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
         store = store_of(session.path, head.policy)
         # One that was packed before a kill may have something left beside it.
         if session.path.name in sessions_named(store.work):
             _refuse_unless_whole(session, store)
         packing.take_out(pack, entry, session)
-    stats = _stats(head, str(pack.archive), "packed")
-    return replace(stats, size=entry.size, store_size=entry.size - entry.members[0].size)
 
 
-def _stats(head: _Head, archive: str, status: str) -> PackStats:
+def stats_of(head: Head, archive: str, status: str) -> PackStats:
+    """Tell of a session that is or would be in an archive."""
     store = reading.size_of_store(store_in(head.path))
     size = head.size + store
     return PackStats(str(head.found.path), head.form.name, head.project, head.title, size, archive, status, store)
 
 
-def _name_of(head: _Head) -> str:
+def _name_of(head: Head) -> str:
     """Name a pack after the project of its sessions, by letters that need no care in a shell."""
     named = Path(head.project).name[:40] if "/" in head.project else ""
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
     return plain.strip(".-") or head.form.name
 
 
-def _added(new: packing.NewPack, head: _Head, pool: ThreadPoolExecutor) -> Entry:
+def _added(new: packing.NewPack, head: Head, pool: ThreadPoolExecutor) -> Entry:
     """Add a session with its store to a pack; read meanwhile what its index is to say. Raises SessionCompressError."""
     with (
         reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sessioncompress.core.text import KB
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, SessionCompressError, UsageError
+from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, SessionCompressError, UsageError
 from sessioncompress.store import disk
 from sessioncompress.store.layout import status_of
 
@@ -107,25 +107,6 @@ def holds(url: str, path: Path, state: str) -> bool:
         return _holding(url, data) is not None
 
 
-def begins(url: str, path: Path, *, whole: bool) -> bool:
-    """Tell whether an object begins with the bytes of a file; as a `whole` it has no others. Raises FileFailed."""
-    from obstore import get
-
-    left = path.stat().st_size
-    with failing(url, NOT_CHANGED), path.open("rb") as data:
-        found = get(*place(url))
-        size = found.meta["size"]
-        if size < left or (whole and size > left):
-            return False
-        for chunk in found.stream(_CHUNK):
-            if bytes(chunk[:left] if len(chunk) > left else chunk) != data.read(min(left, len(chunk))):
-                return False
-            left -= len(chunk)
-            if left <= 0:
-                break
-    return True
-
-
 def put_new(url: str, path: Path, state: str) -> None:
     """Put a file under a name that nobody else has, a part at a time. Raises FileFailed."""
     from obstore import put
@@ -135,11 +116,8 @@ def put_new(url: str, path: Path, state: str) -> None:
         put(*place(url), data, chunk_size=_CHUNK, max_concurrency=2)
 
 
-def fetched(url: str, path: Path, most: int | None = None) -> Object:
-    """Fetch an object into a file, which gets its time of change; none is no error.
-
-    Raises FileFailed, and Damaged if it has more than so many bytes.
-    """
+def fetched(url: str, path: Path) -> Object:
+    """Fetch an object into a file, which gets its time of change; none is no error. Raises FileFailed."""
     from obstore import get
 
     store, key = place(url)
@@ -148,10 +126,6 @@ def fetched(url: str, path: Path, most: int | None = None) -> Object:
             found = get(store, key)
         except FileNotFoundError:
             return Object(url, path)
-        if most is not None and found.meta["size"] > most:
-            raise Damaged(
-                f"it is larger than {most:,} bytes", where=url, state=NOTHING, remedy="Find out who wrote it."
-            )
         disk.make_folder(path.parent)
         with disk.closing(disk.create(path)) as fd:
             for chunk in found.stream(_CHUNK):

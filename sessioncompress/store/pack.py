@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Protocol, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import Meta, Struct
@@ -351,35 +351,26 @@ def _tar_header(source: Source) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
-class Span(Protocol):
-    """An archive that is open, here or in a bucket."""
+class Span(NamedTuple):
+    """An archive that is open, here or in a bucket: `read` gives its next bytes from a place on, at most to another."""
 
     where: str
     size: int
-
-    def read(self, start: int, end: int) -> bytes:
-        """Read the next bytes from `start` on, at most to `end`; empty where there are none. Raises FileFailed."""
-
-
-class FileSpan:
-    """An archive on a disk."""
-
-    def __init__(self, path: Path, fd: int) -> None:
-        self.where, self.size, self._fd = str(path), os.fstat(fd).st_size, fd
-
-    def read(self, start: int, end: int) -> bytes:
-        """Read the next bytes."""
-        with failing(self.where, ""):
-            return os.pread(self._fd, min(_PIECE, end - start), start)
+    read: Callable[[int, int], bytes]
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[FileSpan]:
-    """Open an archive on a disk. Raises FileFailed."""
+def opened(path: Path) -> Iterator[Span]:
+    """Open an archive on a disk. Raises FileFailed, as its reading does."""
     with failing(path, ""):
         fd = open_file(path)
+
+    def read(start: int, end: int) -> bytes:
+        with failing(path, ""):
+            return os.pread(fd, min(_PIECE, end - start), start)
+
     with disk.closing(fd):
-        yield FileSpan(path, fd)
+        yield Span(str(path), os.fstat(fd).st_size, read)
 
 
 class PackReader:

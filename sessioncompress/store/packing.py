@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Final, Self
@@ -22,9 +22,8 @@ from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, Refused, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, sessions_named, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
-from sessioncompress.store.machine import folder_name
 from sessioncompress.store.objects import Object
 from sessioncompress.store.pack import (
     INDEX,
@@ -39,14 +38,11 @@ from sessioncompress.store.pack import (
     in_order,
     is_same,
     opened,
-    read_index,
 )
-from sessioncompress.store.places import Disk, Place
+from sessioncompress.store.places import NEW, TEMP, Disk, Place, packs_of
 from sessioncompress.store.recover import LINK_SECONDS
 from sessioncompress.store.swap import HOLD_SECONDS, link
 
-TEMP: Final = f"{ARCHIVE}.temp"
-NEW: Final = f"{INDEX}.new"
 _TRIES: Final = 5
 _ASIDE: Final = ".packed"
 """Ends the name under which a session waits in our folder until it is certain that nobody writes to it."""
@@ -130,11 +126,6 @@ class Pack:
             self.at.drop(self.archive, self.folder / f"{self.name}{INDEX}", self._seen)
 
 
-def packs_of(root: Path) -> Path:
-    """Name the folder in which new packs of a folder lie: one that no branch and no clone can bring."""
-    return root / FOLDER / folder_name() / PACKS
-
-
 def packs_in(at: Place) -> Iterator[Pack | SessionCompressError]:
     """Read the indexes of a place's packs; what cannot be read, one or a folder, is yielded as its error."""
     return chain.from_iterable(_packs_in(at, folder) for folder in at.folders())
@@ -156,7 +147,8 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
                 yield wrong or pack
             except SessionCompressError as error:
                 yield error
-        elif name.endswith(ARCHIVE):
+        # In a bucket it never had one: a run was killed before that, and what is in it is in its place.
+        elif name.endswith(ARCHIVE) and isinstance(at, Disk):
             index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
             if index in names or new in names:
                 continue
@@ -173,9 +165,9 @@ def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
     return (each for root in roots for each in packs_in(Disk(root)) if isinstance(each, Pack))
 
 
-def certain_packs(roots: Iterable[Path]) -> list[Pack]:
-    """List the packs of folders that no checkout takes away: only what these hold may go from its place."""
-    return [each for each in readable_packs(roots) if each.is_certain]
+def certain_packs(at: Place) -> list[Pack]:
+    """List the packs of a place that no checkout takes away: only what these hold may go from its place."""
+    return [each for each in packs_in(at) if isinstance(each, Pack) and each.is_certain]
 
 
 def by_tar(archive: Path, root: Path) -> str:
@@ -185,7 +177,8 @@ def by_tar(archive: Path, root: Path) -> str:
 
 def _without_index(archive: Path, at: Place, what: str) -> Damaged:
     index = archive.name.removesuffix(ARCHIVE) + INDEX
-    remedy = f"Put its {index} back from a backup, or unpack it by '{by_tar(archive, at.root)}', and move it away."
+    tar = f", or unpack it by '{by_tar(archive, at.root)}', and move it away" if isinstance(at, Disk) else ""
+    remedy = f"Put its {index} back from a backup{tar}."
     return Damaged(what, where=at.shown(archive), state="The pack was not changed.", remedy=remedy)
 
 
@@ -208,24 +201,16 @@ def aside_of(path: Path) -> Path:
     return path.parent / FOLDER / f"{path.name}{_ASIDE}"
 
 
-def free_name(root: Path, name: str, taken: Collection[str] = ()) -> str:
-    """Number the name of a new pack of a folder, so that none is of that name, nor `taken`."""
-    for number in count(1):
-        free = f"{name}-{number}"
-        files = (packs_of(root) / f"{free}{end}" for end in (ARCHIVE, INDEX, NEW, TEMP))
-        if free not in taken and not any(map(os.path.lexists, files)):
-            break
-    return free
-
-
 class NewPack:
-    """A pack that is being made; leaves no trace unless committed. Use it as a context manager, alone()."""
+    """A pack that is being made; leaves no trace unless committed. Use it as a context manager, alone().
 
-    def __init__(self, root: Path, name: str, content: int) -> None:
-        self._root = root
-        self._folder = packs_of(root)
-        self.name = free_name(root, name)
-        self._path = self._folder / f"{self.name}{TEMP}"
+    Until then it lies in a folder of this machine, the place itself where that is one.
+    """
+
+    def __init__(self, at: Place, root: Path, name: str, content: int) -> None:
+        self._at = at
+        self.name = at.free_name(name)
+        self._path = packs_of(root) / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
             self._refuse_without_links()
@@ -288,26 +273,8 @@ class NewPack:
             with PackReader(opened(self._path), index) as reader:
                 for entry in index.entries:
                     reader.check(entry)
-            new = self._folder / f"{self.name}{NEW}"
-            pack = Pack(Disk(self._root), self.name, index)
-            try:
-                with disk.closing(disk.create(new)) as fd:
-                    disk.write_all(fd, index.written())
-                    disk.system.fsync(fd)
-                read_index(new)
-                disk.flush_folder(self._folder)
-                disk.system.replace(self._path, pack.archive)
-            except OSError:
-                disk.remove(new)
-                raise
-            except Damaged as error:
-                disk.remove(new)
-                what, remedy = f"its index would not read back: {error.what}", "Pack fewer sessions at once."
-                raise FileFailed(what, where=pack.archive, state=NOT_CHANGED, remedy=remedy) from error
-            disk.flush_folder(self._folder)
-            disk.system.replace(new, self._folder / f"{self.name}{INDEX}")
-            disk.flush_folder(self._folder)
-            return pack
+            seen = self._at.publish(self._path, self.name, index)
+            return Pack(self._at, self.name, index, self._at.folders()[0], seen)
 
 
 def share_of(pack: Pack, entry: Entry) -> int:
@@ -320,7 +287,7 @@ def write_anew(pack: Pack, without: Entry) -> None:
     with failing(pack.archive, "It still has what is to go."):
         pack.mark({without.path: State.LEFT})
         if staying := pack.packed():
-            with NewPack(pack.root, pack.name.rpartition("-")[0], sum(each.size for each in staying)) as new:
+            with NewPack(pack.at, pack.root, pack.name.rpartition("-")[0], sum(each.size for each in staying)) as new:
                 new.commit(new.take_in(pack))
             pack.mark({each.path: State.MOVED for each in staying})
         pack.drop_if_done()
@@ -334,7 +301,7 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
     """
     path, store = session.path, store_in(session.path)
     with failing(path):
-        if path.name in sessions_named(store.work) or not is_as_packed(pack, entry):
+        if path.name in sessions_named(store.work) or not is_as_packed(pack.root, entry):
             raise session.in_use("it has changed since it was packed")
         _refuse_if_unseen(session)
         aside = aside_of(path)
@@ -355,9 +322,9 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
         remove_store(pack.root, entry)
 
 
-def is_as_packed(pack: Pack, entry: Entry) -> bool:
-    """Tell whether a session and its store are at their places as they were packed, and nothing more of a store is."""
-    path, members = pack.place(entry), {pack.root / each.path: each for each in entry.members}
+def is_as_packed(root: Path, entry: Entry) -> bool:
+    """Tell whether a session and its store are in a folder as they were packed, and nothing more of a store is."""
+    path, members = root / entry.path, {root / each.path: each for each in entry.members}
     store = store_in(path)
     there = {each for each in (path, store.originals, store.journal) if os.path.lexists(each)}
     return there == members.keys() and all(is_same(each, member) for each, member in members.items())
@@ -386,10 +353,3 @@ def remove_store(root: Path, entry: Entry) -> None:
     for member in entry.members[1:]:
         if is_same(root / member.path, member):
             disk.remove(root / member.path)
-
-
-def flush(folders: Iterable[Path]) -> None:
-    """Bring the names in folders to the disk. Raises OSError."""
-    for folder in sorted(set(folders)):
-        if folder.is_dir():
-            disk.flush_folder(folder)

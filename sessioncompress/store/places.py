@@ -7,9 +7,10 @@ nothing is deleted, and the condition of each write, that the object is what was
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -43,6 +44,9 @@ from sessioncompress.store.pack import (
 )
 from sessioncompress.store.swap import link
 
+TEMP: Final = f"{ARCHIVE}.temp"
+NEW: Final = f"{INDEX}.new"
+_NOT_TAKEN: Final = "No session was moved."
 IN_PACK: Final = "It is in the pack."
 LARGEST: Final = 1024 * MB
 """Bytes. A session that is put into a bucket is in memory as a whole: no part of it may appear before the rest."""
@@ -78,11 +82,17 @@ class Place(Protocol):
     def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
         """Remove a pack that holds no more."""
 
+    def free_name(self, base: str, taken: Collection[str] = ()) -> str:
+        """Name a new pack so that none has its name, nor will get it."""
+
+    def publish(self, draft: Path, name: str, index: Index) -> Object | None:
+        """Make a pack of an archive that was read back, and of its index, whose name is the commit."""
+
     def opened(self, archive: Path) -> AbstractContextManager[Span]:
         """Open an archive to read parts of it."""
 
-    def is_there(self, path: Path, member: Member, *, whole: bool) -> bool:
-        """Tell whether a file is as it was packed; one that may have been added to need not be the whole."""
+    def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
+        """Tell whether nothing is at a path; else it is as it was packed, or at least begins so. Raises Refused."""
 
     def workroom(self, session: Path, size: int) -> AbstractContextManager[Path]:
         """Give the folder for drafts of a session; the largest is of so many bytes."""
@@ -131,7 +141,7 @@ class Disk:
 
     def is_certain(self, archive: Path) -> bool:
         """Tell whether this user made it on this machine, or in the first version, and git does not know it."""
-        if archive.parent == self.root / FOLDER / folder_name() / PACKS:
+        if archive.parent == packs_of(self.root):
             return True
         return archive.parent == self.root / FOLDER / PACKS and not known([archive])
 
@@ -156,16 +166,52 @@ class Disk:
         disk.remove(index)
         disk.flush_folder(archive.parent)
 
+    def free_name(self, base: str, taken: Collection[str] = ()) -> str:
+        """Number it; alone() keeps others from the number."""
+        folder = packs_of(self.root)
+        for number in count(1):
+            free = f"{base}-{number}"
+            files = (folder / f"{free}{end}" for end in (ARCHIVE, INDEX, NEW, TEMP))
+            if free not in taken and not any(map(os.path.lexists, files)):
+                break
+        return free
+
+    def publish(self, draft: Path, name: str, index: Index) -> Object | None:
+        """Name both when the index reads back; the index last."""
+        archive, new = draft.with_name(f"{name}{ARCHIVE}"), draft.with_name(f"{name}{NEW}")
+        try:
+            with disk.closing(disk.create(new)) as fd:
+                disk.write_all(fd, index.written())
+                disk.system.fsync(fd)
+            read_index(new)
+            disk.flush_folder(draft.parent)
+            disk.system.replace(draft, archive)
+        except OSError:
+            disk.remove(new)
+            raise
+        except Damaged as error:
+            disk.remove(new)
+            what, remedy = f"its index would not read back: {error.what}", "Pack fewer sessions at once."
+            raise FileFailed(what, where=archive, state=NOT_CHANGED, remedy=remedy) from error
+        disk.flush_folder(draft.parent)
+        disk.system.replace(new, draft.with_name(f"{name}{INDEX}"))
+        disk.flush_folder(draft.parent)
+        return None
+
     def opened(self, archive: Path) -> AbstractContextManager[Span]:
         """Open the file."""
         return opened(archive)
 
-    def is_there(self, path: Path, member: Member, *, whole: bool) -> bool:
+    def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
         """Compare all of it: here no run adds to the store of a session that is gone."""
         del whole
         if not is_below(self.root, path):
             raise IsALink("there is a link on the path to it", where=path, state=IN_PACK, remedy="Move the link away.")
-        return is_same(path, member)
+        if not os.path.lexists(path):
+            return True
+        if not is_same(path, member):
+            raise another(path, "file")
+        return False
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
@@ -269,20 +315,42 @@ class Bucket:
             return
         objects.met(self.shown(archive), archive).put(b"")
 
+    def free_name(self, base: str, taken: Collection[str] = ()) -> str:
+        """Nobody else has it: an archive is put in parts, for which there is no condition."""
+        del taken
+        return f"{base}-{os.urandom(8).hex()}"
+
+    def publish(self, draft: Path, name: str, index: Index) -> Object | None:
+        """Put the archive, then the index, and read both back."""
+        (folder,) = self.folders()
+        archive, path = self.shown(folder / f"{name}{ARCHIVE}"), folder / f"{name}{INDEX}"
+        objects.put_new(archive, draft, _NOT_TAKEN)
+        is_whole, seen = objects.holds(archive, draft, _NOT_TAKEN), None
+        if is_whole:
+            objects.met(self.shown(path), path).put(index.written(), state=_NOT_TAKEN)
+            again, seen = self.index(path)
+            is_whole = again == index
+        if not is_whole:
+            what = "it does not read back as it was uploaded"
+            raise FileFailed(what, where=archive, state=_NOT_TAKEN, remedy="Run again.")
+        return seen
+
     @contextmanager
     def opened(self, archive: Path) -> Iterator[Span]:
         """Read it by ranges."""
-        yield _Ranges(self.shown(archive), self.size(archive) or 0)
+        url = self.shown(archive)
+        yield Span(url, self.size(archive) or 0, lambda start, end: next(objects.ranged(url, start, end), b""))
 
-    def is_there(self, path: Path, member: Member, *, whole: bool) -> bool:
+    def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
         """Read it; a store may have been added to by a run that failed at the session."""
-        size = self.size(path) or 0
-        if size < member.size or (whole and size > member.size):
-            return False
+        if not (size := self.size(path)):
+            return True
         digest = sha256()
         for piece in objects.ranged(self.shown(path), 0, member.size):
             digest.update(piece)
-        return digest.hexdigest() == member.sha256
+        if digest.hexdigest() != member.sha256 or (whole and size > member.size):
+            raise another(path, "object", self.shown(path))
+        return False
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
@@ -317,15 +385,9 @@ class Bucket:
         """A put is on no disk of ours."""
 
 
-class _Ranges:
-    """An archive in a bucket."""
-
-    def __init__(self, url: str, size: int) -> None:
-        self.where, self.size = url, size
-
-    def read(self, start: int, end: int) -> bytes:
-        """Read the next bytes."""
-        return next(objects.ranged(self.where, start, end), b"")
+def packs_of(root: Path) -> Path:
+    """Name the folder in which new packs of a folder lie: one that no branch and no clone can bring."""
+    return root / FOLDER / folder_name() / PACKS
 
 
 def another(path: Path, what: str, url: str = "") -> Refused:

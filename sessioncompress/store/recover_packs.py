@@ -18,16 +18,13 @@ from sessioncompress.store.lock import Held, held, open_file, wait_for_lock
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import INDEX, Entry, State, is_same
 from sessioncompress.store.packing import (
-    NEW,
-    TEMP,
     Pack,
     aside_of,
     certain_packs,
-    packs_of,
     put_aside_back,
     remove_store,
 )
-from sessioncompress.store.places import Disk, Place, is_below
+from sessioncompress.store.places import NEW, TEMP, Disk, Place, is_below, packs_of
 
 _LOCK_SECONDS: Final = 5.0
 
@@ -55,7 +52,6 @@ def alone(at: Place) -> Iterator[None]:
             disk.make_folder(folder)
             try:
                 _settle(root)
-                _settle_moved(root)
                 yield
             finally:
                 # The folder of packs, and ours, go where nothing is in them.
@@ -70,7 +66,7 @@ def _settle(root: Path) -> None:
         if folder.is_dir() and not folder.is_symlink():
             _settle_in(folder)
     left_in = cache(sessions_named)
-    for pack in certain_packs([root]):
+    for pack in certain_packs(Disk(root)):
         left = {}
         for entry in pack.index.entries:
             path = pack.place(entry)
@@ -149,20 +145,3 @@ def _may_go(aside: Path, entry: Entry) -> bool:
     with suppress(Refused), disk.closing(open_file(aside)) as fd:
         return held(fd) is not Held.YES and is_same(aside, entry.members[0])
     return False
-
-
-def _settle_moved(root: Path) -> None:
-    """Finish a merge that was killed: a pack goes whose sessions are all in others, and read back from there."""
-    packs = certain_packs([root])
-    holding: dict[tuple[str, ...], list[tuple[Pack, Entry]]] = {}
-    for pack in packs:
-        for entry in pack.packed():
-            holding.setdefault(entry.content, []).append((pack, entry))
-    for pack in packs:
-        mine = {entry.path: holding[entry.content] for entry in pack.packed()}
-        copies = ((one is not pack and reads_back(one, entry) for one, entry in others) for others in mine.values())
-        if mine and all(map(any, copies)):
-            for others in mine.values():
-                others[:] = [other for other in others if other[0] is not pack]
-            pack.mark(dict.fromkeys(mine, State.MOVED))
-            pack.drop_if_done()

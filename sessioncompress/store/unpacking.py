@@ -28,7 +28,7 @@ def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Pa
     largest = max(each.size for each in entry.members)
     with failing(at.shown(session), IN_PACK):
         in_order = sorted(entry.members, key=lambda member: member.start)
-        missing = [each for each in in_order if not at.is_there(pack.root / each.path, each, whole=each is first)]
+        missing = [each for each in in_order if at.is_missing(pack.root / each.path, each, whole=each is first)]
         with at.workroom(session, largest) as folder:
             drafts: dict[Member, Path] = {}
             placed: list[Path] = []

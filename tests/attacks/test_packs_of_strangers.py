@@ -16,8 +16,8 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import disk
 from sessioncompress.store.pack import Entry, Index, PackWriter, Source, State
-from sessioncompress.store.packing import Pack, packs_of
-from sessioncompress.store.places import Disk
+from sessioncompress.store.packing import Pack
+from sessioncompress.store.places import Disk, packs_of
 from tests.support.packs import pack, packs_in, session, sessions_in, state
 from tests.support.runs import write
 

@@ -19,7 +19,7 @@ from sessioncompress.operations import search as searching
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.originals import zstd
-from sessioncompress.store.packing import packs_of
+from sessioncompress.store.places import packs_of
 from tests.cli.test_cli import document, here, run
 from tests.support import packs
 from tests.support.build import ClaudeSession

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations import pack as packing
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.packed import meant_by, unpack_sessions
 from sessioncompress.store.layout import ARCHIVE
-from sessioncompress.store.packing import NEW
+from sessioncompress.store.places import NEW
 from tests.faults.effort import effort
 from tests.faults.scenes import kill_at
-from tests.support.packs import Was, copied, in_packs, pack, packs_in, session, sessions_in, state, unpack
-from tests.support.runs import write
+from tests.support.packs import Was, copied, in_packs, pack, packs_in, sessions_in, state, unpack
 from tests.unit.store.tools import disk, failing_at, in_a_child
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)[: effort(1, 5, 5)]
@@ -137,28 +137,26 @@ def _killed(command: Callable[[Path], object], folder: Path, number: int) -> Non
         command(folder)
 
 
-def test_a_kill_of_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of small packs with a new one: each session is in one, and the next run leaves it in one alone."""
-    monkeypatch.setattr(packing, "_MANY", 2)
-    folder, kept = tmp_path / "s", tmp_path / "kept"
-    folder.mkdir()
-    was: dict[str, Was] = {}
-    for number in range(3):
-        write(folder, session(f"Look at part {number}."), f"{number}.jsonl")
-        was |= state(folder)
-        if number < 2:
-            pack(folder)
-    folder.rename(kept)
-    for number in range(0, calls_of(kept, folder, pack), effort(4, 1, 1)):
+def test_a_kill_as_a_secret_is_forgotten(packed: Path, tmp_path: Path) -> None:
+    """The pack that is written anew has what stays before the earlier one goes, and a second run ends it."""
+    begun = copied(packed, tmp_path / "begun")
+    list(unpack_sessions(meant_by([str(begun / "two.jsonl")])))
+    was = state(begun)
+    for number in range(0, calls_of(begun, tmp_path / "counted", forget), effort(4, 1, 1)):
+        folder = copied(begun, tmp_path / "played")
+        assert in_a_child(lambda: _killed(forget, folder, number)) == signal.SIGKILL  # noqa: B023 - called at once
+        assert set(in_packs(folder)) == {"below/three.jsonl", "one.jsonl"}
+        forget(folder)
+        assert {each.path for made in packs_in(folder) for each in made.index.entries} == set(in_packs(folder))
+        assert {name: file for name, file in state(folder).items() if "/." not in f"/{name}"} == was
+        assert [each.error for each in unpack(folder) if each.error] == []
+        assert packs_in(folder) == []
         shutil.rmtree(folder)
-        copied(kept, folder)
-        assert in_a_child(lambda: _killed(pack, folder, number)) == signal.SIGKILL  # noqa: B023 - called at once
-        check_nothing_is_lost(folder, was)
-        if number % 8:
-            pack(folder)
-            assert in_packs(folder) == sorted(was)
-            assert len(packs_in(folder)) == 1
-        check_it_ends(folder, was)
+
+
+def forget(folder: Path) -> None:
+    """Forget a session that came back from a pack with others."""
+    forget_session(folder / "two.jsonl")
 
 
 @pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])

@@ -1,4 +1,4 @@
-"""What a run takes into a pack besides new sessions, and what it leaves in the older ones."""
+"""What a run packs, and what it leaves in older packs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.errors import FileFailed, InUse, Refused
-from sessioncompress.operations import pack as packing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import Packed, meant_by, selected, unpack_sessions
@@ -24,81 +23,10 @@ from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.originals import zstd
-from sessioncompress.store.packing import Pack, packs_of
-from tests.support.packs import Was, in_packs, pack, packs_in, session, sessions_in, state, unpack
+from sessioncompress.store.places import packs_of
+from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import EAGER, MTIME, fixture, write
 from tests.unit.store.tools import disk, in_a_child
-
-
-@pytest.fixture
-def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Was]]:
-    """Pack three sessions in a run each; three packs are many."""
-    monkeypatch.setattr(packing, "_MANY", 3)
-    folder = tmp_path / "s"
-    folder.mkdir()
-    was: dict[str, Was] = {}
-    for number in range(3):
-        was |= night(folder, number)
-    return folder, was
-
-
-def night(folder: Path, number: int) -> dict[str, Was]:
-    """Write a session, and pack the folder; return what there was."""
-    path = write(folder, session(f"Look at part {number}."), f"{number}.jsonl")
-    os.utime(path, ns=(MTIME + number, MTIME + number))
-    if number == 1:
-        compress_session(path, EAGER)
-        os.utime(path, ns=(MTIME + number, MTIME + number))
-    was = state(folder)
-    assert [each.error for each in pack(folder)] == [None]
-    return was
-
-
-def test_many_small_packs_become_one(nights: tuple[Path, dict[str, Was]]) -> None:
-    """As a new one is made; nothing is missing, and all comes back as it was."""
-    folder, was = nights
-    assert len(packs_in(folder)) == 3
-    was |= night(folder, 3)
-    (one,) = packs_in(folder)
-    assert len(one.index.entries) == 4
-    assert len(list(packs_of(folder).iterdir())) == 2
-    was |= night(folder, 4)
-    assert len(packs_in(folder)) == 2
-    assert [each.error for each in unpack(folder)] == [None] * 5
-    assert state(folder) == was
-
-
-def of_another(pack: Pack) -> None:
-    """Make a pack one of another project."""
-    index = pack.archive.with_name(f"{pack.name}.index")
-    index.write_bytes(index.read_bytes().replace(b'"project":"', b'"project":"/another'))
-
-
-def damaged(pack: Pack) -> None:
-    """Damage an archive."""
-    content = bytearray(pack.archive.read_bytes())
-    content[len(content) // 2] ^= 1
-    pack.archive.write_bytes(content)
-
-
-def there_again(pack: Pack) -> None:
-    """Put another file where one of its sessions was."""
-    pack.place(pack.index.entries[0]).write_bytes(b"another\n")
-
-
-@pytest.mark.parametrize("what", [of_another, damaged, there_again])
-def test_what_is_not_taken_in(nights: tuple[Path, dict[str, Was]], what: Callable[[Pack], None]) -> None:
-    """It was not changed."""
-    folder, _ = nights
-    first = packs_in(folder)[0]
-    what(first)
-    names = {path.name for path in first.archive.parent.iterdir()}
-    content = first.archive.read_bytes()
-    write(folder, session("Look at part 3."), "3.jsonl")
-    pack(folder)
-    assert not (folder / "3.jsonl").exists()
-    assert first.archive.read_bytes() == content
-    assert {first.archive.name, f"{first.name}.index"} <= names
 
 
 def test_a_folder_of_ours_does_not_come_and_go_with_each_session(tmp_path: Path) -> None:
@@ -112,16 +40,6 @@ def test_a_folder_of_ours_does_not_come_and_go_with_each_session(tmp_path: Path)
     made = [tmp_path / FOLDER, packs.parent, packs, below / FOLDER]
     assert seam.calls.count("mkdir") == len(made)
     assert list(below.iterdir()) == []
-
-
-@pytest.mark.parametrize(("limit", "most"), [("_SMALL", 10), ("_SMALL_CONTENT", 10)])
-def test_large_packs_stay(
-    nights: tuple[Path, dict[str, Was]], monkeypatch: pytest.MonkeyPatch, limit: str, most: int
-) -> None:
-    """They are never written again."""
-    monkeypatch.setattr(packing, limit, most)
-    night(nights[0], 3)
-    assert len(packs_in(nights[0])) == 4
 
 
 def test_another_session_in_its_place_takes_nothing(tmp_path: Path) -> None:

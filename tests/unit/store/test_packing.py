@@ -22,8 +22,7 @@ from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import packing, recover_packs
 from sessioncompress.store.lock import Held, wait_until_free
 from sessioncompress.store.pack import INDEX, State, source_of
-from sessioncompress.store.packing import NEW, packs_of
-from sessioncompress.store.places import Disk
+from sessioncompress.store.places import NEW, Disk, packs_of
 from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import write
@@ -229,7 +228,11 @@ def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
     (made,) = packs_in(folder)
     settings = folder.parent / "settings.json"
     settings.write_bytes(b'{"hooks": {}}')
-    with recover_packs.alone(Disk(folder)), packing.NewPack(folder, "planted", 10) as new, settings.open("rb") as file:
+    with (
+        recover_packs.alone(Disk(folder)),
+        packing.NewPack(Disk(folder), folder, "planted", 10) as new,
+        settings.open("rb") as file,
+    ):
         added = new.add([source_of("settings.json", file.fileno(), 13)], "")
         assert added is not None
         entry = made.index.entries[0]
@@ -385,7 +388,7 @@ def test_a_damaged_pack_keeps_what_it_cannot_give(folder: Path) -> None:
 def test_a_disk_that_keeps_other_bytes_is_noticed(folder: Path) -> None:
     """No session goes."""
     was = state(folder)
-    archive = packing.packs_of(folder) / "tmp-1.tar.zst.temp"
+    archive = packs_of(folder) / "tmp-1.tar.zst.temp"
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "fsync" and isinstance(arguments[0], int) and archive.exists() and archive.stat().st_size:
