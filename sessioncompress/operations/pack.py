@@ -192,6 +192,8 @@ def pack_project(
     by_path = {str(head.path.relative_to(root)): head for head in heads}
     taking: list[tuple[Pack, Entry]] = []
     for pack in packs:
+        with failing(pack.shown):
+            pack.write_index()
         yield from _packed_before(pack, root, by_path, taking)
     failed: list[Outcome[PackStats]] = []
     if by_path:

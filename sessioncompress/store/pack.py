@@ -40,6 +40,9 @@ LONGEST_INDEX: Final = 64 << 20
 _LEAST_CONTENT: Final = 64 << 20
 _RATIO: Final = 2_000
 """A frame is read up to the larger of so many bytes and so many times its own: no session compresses to less."""
+_SKIPPED: Final = (0x184D2A5C).to_bytes(4, "little")
+"""Begins a frame that zstd passes over, and so tar: an archive ends with its index in one, which may get lost."""
+_LAST: Final = b"sessidx1"
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
 """No session is looked for in such a folder, and none is put there."""
 MODE: Final = 0o777
@@ -309,12 +312,15 @@ class PackWriter:
             return None
         return Member(source.path, source.size, digest.hexdigest(), source.mode, source.mtime_ns, start)
 
-    def finish(self) -> None:
-        """Write the archive's end, and flush it to the disk. Raises OSError."""
+    def finish(self, entries: Sequence[Entry] = ()) -> Index:
+        """Write the archive's end, and its index behind that; flush it to the disk. Raises OSError."""
         self._write(bytes(2 * tarfile.BLOCKSIZE))
         self._end_frame()
+        rows = zstd.compress(Index(self.size, tuple(entries)).written())
+        self._put(_SKIPPED + (len(rows) + 16).to_bytes(4, "little") + rows + len(rows).to_bytes(8, "little") + _LAST)
         self._flush()
         disk.system.fsync(self._fd)
+        return Index(self.size, tuple(entries))
 
     def _write(self, data: bytes) -> None:
         self._content += len(data)
@@ -371,6 +377,29 @@ def opened(path: Path) -> Iterator[Span]:
 
     with disk.closing(fd):
         yield Span(str(path), os.fstat(fd).st_size, read)
+
+
+def index_in(span: Span) -> Index | None:
+    """Read the index that an archive ends with; None where it is older than these. Raises as read_index() does."""
+    end = _bytes(span, max(span.size - 16, 0), span.size)
+    size = int.from_bytes(end[:8], "little")
+    if not end.endswith(_LAST) or size > min(span.size - 16, LONGEST_INDEX):
+        return None
+    try:
+        rows = _bytes(span, span.size - 16 - size, span.size - 16)
+        found = index_of(span.where, zstd.ZstdDecompressor().decompress(rows, max_length=LONGEST_INDEX))
+    except zstd.ZstdError:
+        return None
+    # As it was written it did not count itself.
+    return found._replace(size=span.size)
+
+
+def _bytes(span: Span, start: int, end: int) -> bytes:
+    pieces = []
+    while start < end and (piece := span.read(start, end)):
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)
 
 
 class PackReader:

@@ -36,6 +36,7 @@ from sessioncompress.store.pack import (
     Source,
     State,
     in_order,
+    index_in,
     is_same,
     opened,
 )
@@ -111,6 +112,11 @@ class Pack:
         what = "others write its index all the time"
         raise InUse(what, where=self.at.shown(path), state="The sessions are where they were.", remedy="Run again.")
 
+    def write_index(self) -> None:
+        """Write the index of an archive that lost it, or never got it, as it stands there. Raises OSError."""
+        if self.at.size(self.folder / f"{self.name}{INDEX}") is None:
+            self.mark({})
+
     def is_of_another(self) -> bool:
         """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
 
@@ -147,12 +153,20 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
                 yield wrong or pack
             except SessionCompressError as error:
                 yield error
-        # In a bucket it never had one: a run was killed before that, and what is in it is in its place.
-        elif name.endswith(ARCHIVE) and isinstance(at, Disk):
-            index, new = (name.removesuffix(ARCHIVE) + end for end in (INDEX, NEW))
-            if index in names or new in names:
+        elif name.endswith(ARCHIVE):
+            base = name.removesuffix(ARCHIVE)
+            if base + INDEX in names or base + NEW in names:
                 continue
-            yield _without_index(folder / name, at, "its index is missing")
+            try:
+                with at.opened(folder / name) as span:
+                    index = index_in(span)
+                yield (
+                    Pack(at, base, index, folder)
+                    if index
+                    else _without_index(folder / name, at, "its index is missing")
+                )
+            except SessionCompressError as error:
+                yield error
 
 
 def _index(at: Place, path: Path) -> tuple[Index, Path, Object | None]:
@@ -264,8 +278,7 @@ class NewPack:
         """Make the pack certain: on the disk, read back, and then named. Raises Unreadable, FileFailed."""
         assert self._writer is not None
         with failing(self._path):
-            self._writer.finish()
-            index = Index(self._writer.size, tuple(entries))
+            index = self._writer.finish(tuple(entries))
             # What is to be read needs the memory that was written from.
             self._writer = None
             if hasattr(os, "posix_fadvise"):

@@ -147,10 +147,8 @@ class Disk:
 
     def index(self, path: Path) -> tuple[Index, Object | None]:
         """Read it, unless another user owns it, or the archive: who wrote it says what comes back, and where to."""
-        for file in (path, path.with_name(path.name.removesuffix(INDEX) + ARCHIVE)):
-            if os.path.lexists(file) and not is_own(file):
-                what, state = "another user owns it", "Nothing of the pack was read."
-                raise Refused(what, where=file, state=state, remedy="If you trust it, make it your own with 'chown'.")
+        _refuse_of_others(path)
+        _refuse_of_others(path.with_name(path.name.removesuffix(INDEX) + ARCHIVE))
         return read_index(path), None
 
     def note(self, path: Path, index: Index, seen: Object | None) -> bool:
@@ -200,6 +198,7 @@ class Disk:
 
     def opened(self, archive: Path) -> AbstractContextManager[Span]:
         """Open the file."""
+        _refuse_of_others(archive)
         return opened(archive)
 
     def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
@@ -297,20 +296,18 @@ class Bucket:
 
     def note(self, path: Path, index: Index, seen: Object | None) -> bool:
         """Put it, if nobody has put another one."""
-        del path
-        assert seen is not None
         try:
-            seen.put(index.written(), state="The sessions are in their places, and in the pack too.")
+            (seen or objects.met(self.shown(path), path)).put(
+                index.written(), state="The sessions are in their places, and in the pack too."
+            )
         except InUse:
             return False
         return True
 
     def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
         """The index goes first: what is written to it meanwhile keeps the archive."""
-        del index
-        assert seen is not None
         try:
-            seen.put(b"")
+            (seen or objects.met(self.shown(index), index)).put(b"")
         except InUse:
             return
         objects.met(self.shown(archive), archive).put(b"")
@@ -388,6 +385,12 @@ class Bucket:
 def packs_of(root: Path) -> Path:
     """Name the folder in which new packs of a folder lie: one that no branch and no clone can bring."""
     return root / FOLDER / folder_name() / PACKS
+
+
+def _refuse_of_others(file: Path) -> None:
+    if os.path.lexists(file) and not is_own(file):
+        what, state = "another user owns it", "Nothing of the pack was read."
+        raise Refused(what, where=file, state=state, remedy="If you trust it, make it your own with 'chown'.")
 
 
 def another(path: Path, what: str, url: str = "") -> Refused:

@@ -23,6 +23,7 @@ from sessioncompress.store.places import packs_of
 from tests.cli.test_cli import document, here, run
 from tests.support import packs
 from tests.support.build import ClaudeSession
+from tests.support.packs import without_tail
 from tests.support.runs import MTIME, fixture, write
 
 __all__ = ["here"]
@@ -120,16 +121,11 @@ def test_a_folder_of_ours_that_nobody_may_enter(
 
 
 def test_what_pack_says_takes_it_back(work: Path) -> None:
-    """And names what else comes back with it, where small packs became one."""
+    """The command that it ends with is one to be typed."""
     was = packs.state(work)
     command = run("pack", work).stderr.partition("undo with: sessioncompress ")[2]
     assert "total: unpacked 3 sessions" in run(*command.split()).stdout
     assert packs.state(work) == was
-    for number in range(9):
-        path = write(work / "below", packs.session("Anew."), f"{number}.jsonl")
-        told = run("pack", path.parent).stderr
-        assert ("which also brings back 9 other sessions packed earlier\n" in told) == (number == 8), number
-    assert run("pack", work / "below").stderr == ""
 
 
 def test_why_nothing_is_packed(here: Path) -> None:
@@ -364,7 +360,7 @@ def test_other_commands_see_it(work: Path) -> None:
     assert sorted(run("verify", work).stdout.splitlines()) == sorted(checked.splitlines())
     assert run("show", ref, work).stdout == shown
     archive = next(packs_of(work).glob("*.tar.zst"))
-    archive.write_bytes(archive.read_bytes()[:-400])
+    archive.write_bytes(archive.read_bytes()[:1000])
     assert run("verify", work).exit_code == 5
 
 
@@ -541,7 +537,7 @@ def test_an_archive_without_its_index(work: Path, monkeypatch: pytest.MonkeyPatc
     """No command ends well over it, named or met, and each says how to unpack it."""
     run("pack", work)
     (archive,) = packs_of(work).glob("*.tar.zst")
-    archive.with_name("tmp-1.index").unlink()
+    without_tail(archive)
     monkeypatch.chdir(work)
     result = run(*(each.format(archive) for each in arguments))
     assert result.exit_code == 5, result.output

@@ -1191,8 +1191,8 @@ MUTANTS = (
     Mutant(
         "a pack of another user counts",
         "store/places.py",
-        "if os.path.lexists(file) and not is_own(file):",
-        "if False:",
+        "    if os.path.lexists(file) and not is_own(file):\n        what",
+        "    if False:\n        what",
         _STRANGERS,
     ),
     Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts[first])", "pass", _PACKING),

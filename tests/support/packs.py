@@ -90,6 +90,13 @@ def in_packs(folder: Path) -> list[str]:
     return sorted(found)
 
 
+def without_tail(archive: Path) -> None:
+    """Make an archive one of the first version, which did not end with its index, and whose index is lost."""
+    data = archive.read_bytes()
+    archive.write_bytes(data[: -24 - int.from_bytes(data[-16:-8], "little")])
+    archive.with_name(archive.name.replace(".tar.zst", ".index")).unlink()
+
+
 def copied(folder: Path, to: Path) -> Path:
     """Copy a folder with all modes and times."""
     return Path(shutil.copytree(folder, to))

@@ -21,10 +21,10 @@ from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import packing, recover_packs
 from sessioncompress.store.lock import Held, wait_until_free
-from sessioncompress.store.pack import INDEX, State, source_of
+from sessioncompress.store.pack import INDEX, State, read_index, source_of
 from sessioncompress.store.places import NEW, Disk, packs_of
 from tests.faults.tools import need
-from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
+from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack, without_tail
 from tests.support.runs import write
 from tests.unit.store.tools import disk
 
@@ -300,6 +300,26 @@ def _fields(entry: Any) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in entry.__struct_fields__}
 
 
+def test_an_archive_that_lost_its_index_has_it_at_its_end(folder: Path) -> None:
+    """It is read as ever, and what is noted then is in an index again."""
+    was = state(folder)
+    pack(folder)
+    (one,) = packs_in(folder)
+    (index := one.archive.with_name(f"{one.name}{INDEX}")).unlink()
+    assert [each.index for each in packs_in(folder)] == [one.index]
+    write(folder, session("Look at part 3."), "four.jsonl")
+    assert [each.error for each in pack(folder)] == [None]
+    assert read_index(index) == one.index
+    index.unlink()
+    (folder / "two.jsonl").write_bytes(b"another\n")
+    assert [type(each.error) for each in unpack(folder) if each.error] == [Refused]
+    assert [each.state for each in read_index(index).entries].count(State.PACKED) == 1
+    (folder / "two.jsonl").unlink()
+    assert [each.error for each in unpack(folder)] == [None]
+    (folder / "four.jsonl").unlink()
+    assert state(folder) == was
+
+
 def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
     """Nobody knows else what is in it; one that a killed run was about to name has its index."""
     pack(folder)
@@ -307,7 +327,8 @@ def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
     index = one.archive.with_name(f"{one.name}{INDEX}")
     index.rename(index.with_name(f"{one.name}{NEW}"))
     assert list(packing.packs_in(Disk(folder))) == []
-    index.with_name(f"{one.name}{NEW}").unlink()
+    index.with_name(f"{one.name}{NEW}").rename(index)
+    without_tail(one.archive)
     (told,) = packing.packs_in(Disk(folder))
     assert isinstance(told, Damaged)
     assert (told.where, told.what) == (str(one.archive), "its index is missing")
@@ -348,7 +369,7 @@ def test_what_the_remedy_for_an_archive_without_its_index_does(folder: Path) -> 
     was = state(folder)
     pack(folder)
     (one,) = packs_in(folder)
-    one.archive.with_name(f"{one.name}{INDEX}").unlink()
+    without_tail(one.archive)
     (folder / "two.jsonl").write_bytes(b"gone on with")
     (told,) = packing.packs_in(Disk(folder))
     assert isinstance(told, Damaged)
