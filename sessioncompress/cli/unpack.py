@@ -12,7 +12,16 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, shown, with_tilde
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
-from sessioncompress.operations.packed import AT_PLACE, Ambiguous, Packed, UnpackStats, meant_by, unpack_sessions
+from sessioncompress.operations.packed import (
+    AT_PLACE,
+    Ambiguous,
+    Packed,
+    UnpackStats,
+    meant_by,
+    selected,
+    unpack_sessions,
+)
+from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import Found
 
 _COLUMNS = (Column("session"), Column("agent"), Column("changed"), Column("title", may_be_cut=True))
@@ -24,14 +33,19 @@ class Unpack(SessionCommand[UnpackStats]):
     """Bring packed sessions back byte for byte; by id, title or path, or by URL in object stores."""
 
     changes = True
-    choice = (click.argument("what", nargs=-1, required=True, metavar="ID|PATH|TITLE..."),)
+    choice = (
+        click.argument("what", nargs=-1, metavar="ID|PATH|TITLE..."),
+        click.option("--all", "all_packed", is_flag=True, help="All packed sessions of all agents on this machine."),
+    )
     flags = (options.DRY_RUN, options.JSON)
     hands = ()
     all_with = None
-    keeps = ("what",)
+    keeps = ("what", "all_packed")
 
     def refuse(self) -> None:
         what = self.given.what
+        if bool(what) is self.given.all_packed:
+            raise click.UsageError("Which sessions? Give their ids, paths or titles, or --all")
         if "" in what:
             raise click.UsageError("a name is empty; use '.' for the working folder. Nothing was done")
         self.urls_named = [each for each in what if each.startswith(OBJECT_STORES)]
@@ -51,7 +65,8 @@ class Unpack(SessionCommand[UnpackStats]):
 
             return self.collected(unpack_sessions(cloud_packed.meant(self.urls_named), dry_run=dry_run))
         try:
-            packed = meant_by(self.given.what, self.there.append)
+            everything = self.given.all_packed
+            packed = list(selected((), Selection())) if everything else meant_by(self.given.what, self.there.append)
         except Ambiguous as error:
             _end_with_names(error)
         for stats in self.there:

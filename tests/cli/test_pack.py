@@ -31,7 +31,8 @@ __all__ = ["here"]
 ROWS = [
     (("pack",), "Which sessions?"),
     (("pack", "--all"), "without PATHS, use --older-than to say which sessions to pack"),
-    (("unpack",), "Missing argument"),
+    (("unpack",), "Which sessions?"),
+    (("unpack", "--all", "x"), "Which sessions?"),
     (("unpack", ""), "a name is empty"),
     (("unpack", "nothing"), "no packed session matches 'nothing'"),
     (("search", ""), "the text is empty"),
@@ -318,6 +319,21 @@ def test_all_older_sessions(here: Path) -> None:
     assert run("unpack", str(old)).exit_code == 0
     assert old.read_bytes() == young.read_bytes()
     assert old.stat().st_mtime_ns == MTIME
+
+
+def test_unpack_all(here: Path) -> None:
+    """What `pack --all` packed comes back, and what is packed above the working folder; nothing is no error."""
+    path = here.parent / "home/.pi/agent/sessions/x/old.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(fixture("pi-anthropic.jsonl"))
+    os.utime(path, ns=(MTIME, MTIME))
+    assert "total: unpacked 0 sessions, 0 KB\n" in run("unpack", "--all").stdout
+    packs.sessions_in(here)
+    run("pack", "--all", "--older-than", "30d")
+    run("pack", here)
+    assert "total: would unpack 4 sessions" in run("unpack", "--all", "--dry-run").stdout
+    assert "total: unpacked 4 sessions" in run("unpack", "--all").stdout
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
 
 
 def test_a_packed_session_with_a_store_counts_as_packed_alone(here: Path) -> None:
