@@ -53,7 +53,7 @@ class Pack:
     """One pack: the place that was packed, its name, its index, and the folder in which both its files lie."""
 
     def __init__(
-        self, at: Place, name: str, index: Index, folder: Path | None = None, seen: Object | None = None
+        self, at: Place, name: str, index: Index, seen: Object | None = None, folder: Path | None = None
     ) -> None:
         self.at = at
         self.root = at.root
@@ -146,7 +146,7 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
     for name in names:
         if name.endswith(INDEX):
             try:
-                pack = Pack(at, name.removesuffix(INDEX), *_index(at, folder / name))
+                pack = Pack(at, name.removesuffix(INDEX), *at.index(folder / name), folder)
                 wrong = _lost(folder / name, pack)
                 if wrong is None and pack.is_of_another():
                     wrong = _without_index(pack.archive, at, "its index is of an archive of another size")
@@ -160,18 +160,10 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
             try:
                 with at.opened(folder / name) as span:
                     index = index_in(span)
-                yield (
-                    Pack(at, base, index, folder)
-                    if index
-                    else _without_index(folder / name, at, "its index is missing")
-                )
+                found = Pack(at, base, index, None, folder) if index else None
+                yield found or _without_index(folder / name, at, "its index is missing")
             except SessionCompressError as error:
                 yield error
-
-
-def _index(at: Place, path: Path) -> tuple[Index, Path, Object | None]:
-    index, seen = at.index(path)
-    return index, path.parent, seen
 
 
 def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
@@ -202,7 +194,7 @@ def _lost(index: Path, pack: Pack) -> Damaged | None:
         return None
     # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
     with suppress(FileFailed, InUse):
-        if waiting := Pack(pack.at, pack.name, *_index(pack.at, index)).waiting():
+        if waiting := Pack(pack.at, pack.name, *pack.at.index(index), pack.folder).waiting():
             archive, count = pack.archive.name, counted(len(waiting), "session is", "sessions are")
             remedy = f"Put {archive} back from a backup: {count} only there. If that is lost, delete this file."
             where = pack.at.shown(index)
@@ -287,7 +279,7 @@ class NewPack:
                 for entry in index.entries:
                     reader.check(entry)
             seen = self._at.publish(self._path, self.name, index)
-            return Pack(self._at, self.name, index, self._at.folders()[0], seen)
+            return Pack(self._at, self.name, index, seen, self._at.folders()[0])
 
 
 def share_of(pack: Pack, entry: Entry) -> int:

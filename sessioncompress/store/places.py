@@ -28,7 +28,7 @@ from sessioncompress.store import disk, objects
 from sessioncompress.store.copies import private_folder
 from sessioncompress.store.folder import make_ours, tidy
 from sessioncompress.store.git import known
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, size_of, store_in
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, store_in
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.objects import MB, NOTHING, Object
 from sessioncompress.store.pack import (
@@ -136,8 +136,11 @@ class Disk:
             raise failed(error, folder) from error
 
     def size(self, path: Path) -> int | None:
-        """Look up a file."""
-        return size_of(path)
+        """Look up a file; a stranger's index may name what no system takes."""
+        try:
+            return path.lstat().st_size
+        except OSError:
+            return None
 
     def is_certain(self, archive: Path) -> bool:
         """Tell whether this user made it on this machine, or in the first version, and git does not know it."""

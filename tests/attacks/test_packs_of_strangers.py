@@ -69,6 +69,17 @@ def test_a_name_that_no_agent_gives(tmp_path: Path, name: str) -> None:
     assert [each.error for each in each_packed(packed_in([tmp_path]), lambda place, copy: None)] == [None]
 
 
+@pytest.mark.parametrize("name", [f"{'x' * 300}.jsonl", "file/s.jsonl"], ids=["too long", "below a file"])
+def test_a_name_that_no_system_takes(tmp_path: Path, name: str) -> None:
+    """It costs no command more than an error."""
+    (tmp_path / "file").write_bytes(b"")
+    planted(tmp_path, name, [b"x"], 1)
+    (wrong,) = unpacked(tmp_path)
+    assert "It is in the pack" in wrong
+    assert [type(each.error) for each in each_packed(packed_in([tmp_path]), lambda place, copy: None)] != []
+    assert pack(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", ["s.jsonl", "s.json", "below/s.jsonl", ".pi/agent/sessions/x/s.jsonl"])
 def test_nothing_that_comes_back_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Nor may others write it; a hidden folder of an agent's is one of its sessions."""
