@@ -47,6 +47,9 @@ def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Pa
                 # A store without its session is damage to every command.
                 for path in placed:
                     at.take_back(path)
+                if isinstance(error, SessionCompressError) and Path(error.where or "") in drafts.values():
+                    # The draft is gone when this is read.
+                    error.where = at.shown(session)
                 if isinstance(error, Unsupported):
                     error.what = "hard links are not possible here, and without one we could overwrite a file"
                     error.state = IN_PACK

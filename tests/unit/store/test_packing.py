@@ -239,6 +239,7 @@ def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
         planted = new.commit([type(entry)(**{**_fields(entry), "frame": added[0], "members": added[1]})])
     (outcome,) = unpack_sessions(meant_by([str(planted.archive)]))
     assert outcome.error is not None
+    assert outcome.error.where == str(folder / "settings.json")
     assert not (folder / "settings.json").exists()
     assert list(folder.glob(".sessioncompress/*.temp-*")) == []
 
