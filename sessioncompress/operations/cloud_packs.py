@@ -119,7 +119,7 @@ def _packed(
             if dry_run:
                 yield from (Outcome(head.found, stats_of(head, "", "would pack")) for head in heads)
             else:
-                yield from map(told, pack_project(at, folder, heads, packs, take))
+                yield from map(told, pack_project(at, folder, heads, packs, take, pool))
         # What a killed run had left of a store goes where its pack reads back.
         for here in fetched.values() if not dry_run else ():
             for pack in packs if here.copy is None else ():

@@ -183,11 +183,17 @@ def by_family(heads: Iterable[Head]) -> list[Head]:
 
 
 def pack_project(
-    at: Place, root: Path, heads: Sequence[Head], packs: Sequence[Pack], take: Callable[[Pack, Entry, Head], None]
+    at: Place,
+    root: Path,
+    heads: Sequence[Head],
+    packs: Sequence[Pack],
+    take: Callable[[Pack, Entry, Head], None],
+    pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Outcome[PackStats]]:
     """Pack the sessions of one project, alone with the packs of a place.
 
-    They lie in a folder: the place itself, or one that has copies. `take` removes one from its place that a pack has.
+    They lie in a folder: the place itself, or one that has copies. `take` removes one from its place that a pack has,
+    several at once where there is a pool for that.
     """
     by_path = {str(head.path.relative_to(root)): head for head in heads}
     taking: list[tuple[Pack, Entry]] = []
@@ -199,10 +205,10 @@ def pack_project(
     if by_path:
         first = next(iter(by_path.values()))
         content = sum(head.size for head in by_path.values())
-        with packing.NewPack(at, root, _name_of(first), content) as new, ThreadPoolExecutor(1) as pool:
+        with packing.NewPack(at, root, _name_of(first), content) as new, ThreadPoolExecutor(1) as adding:
             entries = []
             for head in by_path.values():
-                outcome = outcome_of(head.found, lambda: _added(new, head, pool))  # noqa: B023 - called at once
+                outcome = outcome_of(head.found, lambda: _added(new, head, adding))  # noqa: B023 - called at once
                 if outcome.result is not None:
                     entries.append(outcome.result)
                     continue
@@ -213,7 +219,7 @@ def pack_project(
                 made = new.commit(entries)
                 taking += [(made, entry) for entry in entries]
     yield from failed
-    yield from _taken_out(take, taking, {str(head.path.relative_to(root)): head for head in heads})
+    yield from _taken_out(take, taking, {str(head.path.relative_to(root)): head for head in heads}, pool)
 
 
 def _packed_before(
@@ -280,15 +286,22 @@ def _goes_on(pack: Pack, entry: Entry, path: Path) -> bool:
 
 
 def _taken_out(
-    take: Callable[[Pack, Entry, Head], None], taking: Sequence[tuple[Pack, Entry]], heads: dict[str, Head]
+    take: Callable[[Pack, Entry, Head], None],
+    taking: Sequence[tuple[Pack, Entry]],
+    heads: dict[str, Head],
+    pool: ThreadPoolExecutor | None,
 ) -> Iterator[Outcome[PackStats]]:
     """Remove what the packs have from its place; yield what became of each session."""
     left: dict[str, tuple[Pack, dict[str, State]]] = {}
     works = {store_in(pack.place(entry)).work for pack, entry in taking if isinstance(pack.at, Disk)}
+    ordered = sorted(taking, key=lambda each: each[1].path, reverse=True)
+
+    def taken(each: tuple[Pack, Entry]) -> Outcome[PackStats]:
+        head = heads[each[1].path]
+        return outcome_of(head.found, lambda: _taken(take, *each, head))
+
     try:
-        for pack, entry in sorted(taking, key=lambda each: each[1].path, reverse=True):
-            head = heads[entry.path]
-            outcome = outcome_of(head.found, lambda: _taken(take, pack, entry, head))  # noqa: B023 - called at once
+        for (pack, entry), outcome in zip(ordered, (pool.map if pool else map)(taken, ordered), strict=True):
             if outcome.error is not None:
                 left.setdefault(pack.name, (pack, {}))[1][entry.path] = State.LEFT
             yield outcome

@@ -61,6 +61,7 @@ class Pack:
         self.index = index
         self.folder = folder or packs_of(at.root)
         self._seen = seen
+        self.has_index = True
 
     @property
     def archive(self) -> Path:
@@ -114,8 +115,9 @@ class Pack:
 
     def write_index(self) -> None:
         """Write the index of an archive that lost it, or never got it, as it stands there. Raises OSError."""
-        if self.at.size(self.folder / f"{self.name}{INDEX}") is None:
+        if not self.has_index:
             self.mark({})
+            self.has_index = True
 
     def is_of_another(self) -> bool:
         """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
@@ -160,8 +162,12 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
             try:
                 with at.opened(folder / name) as span:
                     index = index_in(span)
-                found = Pack(at, base, index, None, folder) if index else None
-                yield found or _without_index(folder / name, at, "its index is missing")
+                if index is None:
+                    yield _without_index(folder / name, at, "its index is missing")
+                    continue
+                pack = Pack(at, base, index, None, folder)
+                pack.has_index = False
+                yield pack
             except SessionCompressError as error:
                 yield error
 
