@@ -10,7 +10,7 @@ from sessioncompress.operations.cloud import Places
 from sessioncompress.operations.packed import Packed
 from sessioncompress.pipeline.discover import EVERYTHING, Globs
 from sessioncompress.store import objects
-from sessioncompress.store.layout import FOLDER, PACKS
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS
 from sessioncompress.store.objects import NOTHING
 from sessioncompress.store.pack import INDEX
 from sessioncompress.store.packing import Pack, packs_in
@@ -71,7 +71,9 @@ def _roots(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
             listed = listing.root + listing.begins
         end = f"/{FOLDER}/{PACKS}"
         packs = (
-            f"/{key}".rpartition("/")[0] for key, each in listing.packs.items() if key.endswith(INDEX) and each.size
+            f"/{key}".rpartition("/")[0]
+            for key, each in listing.packs.items()
+            if key.endswith((INDEX, ARCHIVE)) and each.size
         )
         for folder in dict.fromkeys(packs):
             yield Bucket(f"{listing.root.rstrip('/')}{folder.removesuffix(end)}", sizes, listed)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.operations import cloud_packs
+from tests.attacks.test_packs_of_strangers import planted
 from tests.cli.test_cli import here, run
 from tests.support.buckets import BUCKET, before_get, bucket, content, keys, obstore, putting, server, small
 
@@ -289,6 +290,39 @@ def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
     assert "outside.index:2: this line names a file that no pack can hold." in done.stderr
     assert "large.index: its archive is missing." in done.stderr
     assert full(sessions) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "size", "said"),
+    [
+        ("conftest.py", 1 << 10, "no agent names its sessions like that"),
+        (".claude/settings.json", 1 << 10, "no agent keeps sessions in hidden files or folders there"),
+        ("s.jsonl", 256 << 20, "would be larger than any session of ours in so small an archive"),
+    ],
+)
+def test_a_pack_of_a_stranger(bucket: Any, tmp_path: Path, name: str, size: int, said: str) -> None:
+    """As on a disk nothing comes back from it that an agent would not have there."""
+    made = planted(tmp_path, name, (bytes(1 << 10) for _ in range(size >> 10)), size)
+    for path in made.folder.iterdir():
+        obstore.put(bucket, f".sessioncompress/packs/{path.name}", path.read_bytes())
+    done = run("unpack", BUCKET)
+    assert (done.exit_code, said in done.stderr) == (4, True), done.output
+    assert full(bucket) == {}
+
+
+def test_an_archive_that_lost_its_index(sessions: Any) -> None:
+    """It has it at its end."""
+    before = full(sessions)
+    assert run("pack", BUCKET).exit_code == 0
+    (index,) = (key for key in packs(sessions) if key.endswith(".index"))
+    obstore.delete(sessions, index)
+    assert run("verify", BUCKET).stdout.startswith("total: 2 sessions: ")
+    assert "total: unpacked 1 session" in run("unpack", f"{BUCKET}/{TWO}").stdout
+    assert index in packs(sessions)
+    assert run("unpack", BUCKET).exit_code == 0
+    assert full(sessions) == before
+    assert packs(sessions) == []
 
 
 @pytest.mark.slow
