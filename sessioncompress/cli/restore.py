@@ -142,16 +142,18 @@ class Restore(SessionCommand[RestoreStats]):
         return [*(_without_results(done) for done in tried[:-1]), *tried[-1:]]
 
     def failure(self, path: str, status: str, reason: str, code: int) -> RestoreStats:
-        return RestoreStats(path, Status(status), reason, self.handed["run"])
+        return RestoreStats(path, Status(status), reason, self.handed["run"], exact=False)
 
     def words(self, stats: RestoreStats) -> Words:
         if not stats.is_restored:
             whole = printable(f"{stats.path}: unchanged: {stats.reason}")
-            return Words(whole, left=("unchanged", stats.reason))
+            return Words(whole, left=("unchanged", stats.reason) if stats.exact else None)
         would = stats.status is Status.WOULD_RESTORE
         said = f"{kb(stats.size_before, stats.size_after)} {'would become' if would else '->'} {kb(stats.size_after)}"
         said += f", {_went(stats.lines_restored, stats.checkpoints_removed, ' restored')}"
         whole = printable(f"{stats.path}: {said}{f'; {stats.reason}' if stats.reason else ''}")
+        if not stats.exact:
+            return Words(whole)
         went = _went(stats.lines_restored, stats.checkpoints_removed)
         return Words(whole, file_line(stats.path, kb(stats.size_before, stats.size_after), kb(stats.size_after), went))
 

@@ -79,7 +79,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
 _MISSING = "the session is missing"
 _MOVED = f"{_MISSING}, but may have been moved; --gone deletes its store"
 _IS_THERE = "the session is there"
-_ANYWAY = "'forget' without --gone deletes it anyway"
+_ANYWAY = "'forget' without --gone and --unneeded deletes it anyway"
 
 
 class Only(NamedTuple):
@@ -251,6 +251,8 @@ def _forget_open(
     if only.unneeded and (lost or left or refer):
         what = f"the session needs {len(lost) + left:,} of its originals" if lost or left else "others need it"
         return ForgetStats(str(session.path), kept=what)
+    if only.unneeded and stored and git.known([session.path]):
+        return ForgetStats(str(session.path), kept=f"git has a state of the session that may need it; {_ANYWAY}")
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
     size += reading.size_of_names(torn) + sum(map(reading.size_of_store, others))

@@ -22,8 +22,9 @@ from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found, Remote, folders, is_folder
 from sessioncompress.store import packing, recover_packs, unpacking
 from sessioncompress.store.copies import private_folder
+from sessioncompress.store.layout import ARCHIVE, is_archive
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.pack import Entry, PackReader, State, in_order
+from sessioncompress.store.pack import INDEX, Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack, by_tar
 from sessioncompress.store.places import IN_PACK, Disk, Place
 
@@ -101,8 +102,10 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
         below = [here for here, _ in folders(where)] if is_folder(where) else []
         for pack in chain.from_iterable(packing.packs_in(Disk(root)) for root in (*reversed(where.parents), *below)):
             if not isinstance(pack, Pack):
-                # What is wrong in a folder above is not what was asked for.
-                if Path(pack.where or "").is_relative_to(where):
+                # What is wrong in a folder above is not what was asked for; of an archive its index is.
+                of = Path(pack.where or "")
+                index = where.with_name(f"{where.name.removesuffix(ARCHIVE)}{INDEX}")
+                if of.is_relative_to(where) or (is_archive(where) and of == index):
                     yield pack
                 continue
             for entry in pack.index.entries:
@@ -146,18 +149,26 @@ def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
         above = [Path.cwd(), *Path.cwd().parents]
     roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
     yield from packed_in(filter(is_folder, roots))
-    for each in packing.readable_packs(above):
-        yield from (Packed(each, entry) for entry in each.packed())
+    for number, root in enumerate(above):
+        for each in packing.packs_in(Disk(root)):
+            if isinstance(each, Pack):
+                yield from (Packed(each, entry) for entry in each.packed())
+            elif not number:
+                yield each
 
 
-def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda _: None) -> list[Packed]:
+def meant_by(
+    named: Iterable[str], there: Callable[[UnpackStats], None] = lambda _: None
+) -> list[Packed | SessionCompressError]:
     """Find the packed sessions that are meant by ids, titles or paths; `there` is told of those at their places.
 
     A path means the session that was there, all that were below it, or all in an archive. Of an id or a title four
     characters are enough, where they mean one session; what may begin an id means no title. Raises UsageError where
-    one means none, Ambiguous where it means many, and Damaged where only an index that cannot be read may tell.
+    one means none, Ambiguous where it means many, and Damaged where only an index that cannot be read may tell. Where
+    others tell, what is wrong with it comes with them.
     """
     found: dict[Path, Packed] = {}
+    failures: list[SessionCompressError] = []
     anywhere: list[Packed] | None = None
     for each in named:
         here, wrong = _sorted(packed_in([Path(each)]))
@@ -181,7 +192,8 @@ def meant_by(named: Iterable[str], there: Callable[[UnpackStats], None] = lambda
             for one in at_place:
                 there(one)
         found |= _newest(here)
-    return list(found.values())
+        failures += wrong
+    return [*found.values(), *failures]
 
 
 def _newest(among: Iterable[Packed]) -> dict[Path, Packed]:

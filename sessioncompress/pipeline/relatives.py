@@ -276,8 +276,8 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         who = "another session has the others" if relatives else "the session it was, or is a copy of, still has them"
         ways.append(
             f"If {who}, {again} --originals OTHER PATH' puts them back; OTHER is the path of that session. If its two "
-            f"files are elsewhere, put them here as {files}, or name their folder with --backup-dir. What 'clean' or "
-            "'forget' deleted is gone."
+            f"files are elsewhere, put them here as {files}, or name their folder with --backup-dir. What 'forget' "
+            "deleted is gone."
         )
     if nameless:
         ways.append(

@@ -14,6 +14,7 @@ from shlex import quote
 
 from sessioncompress.core import jsonl
 from sessioncompress.core.documents import undo_of
+from sessioncompress.core.text import counted
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, swap
@@ -22,6 +23,7 @@ from sessioncompress.store.git import in_work_tree
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.layout import (
     Lengths,
+    OtherStores,
     Store,
     backups_of,
     draft_of,
@@ -192,9 +194,14 @@ def brought_home(session: OpenSession, policy: Policy) -> Store:
             folder.tidy_after(plain)
         return store
     if holds(due) and not _begins(due, store):
-        remedy = "Move one of the two away: 'sessioncompress verify' tells which one the session needs."
-        what = f"it has two stores, and the other one is in {due.folder}"
-        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+        others = OtherStores(session.path, due, backups)
+        for _, raw, _ in jsonl.pieces_of(session.reader, session.size):
+            others.note(raw)
+        if not (needed := others.known().get(store.journal, 0)):
+            return due
+        known = counted(needed, "line of it is", "lines of it are")
+        what = f"it has two stores, and {known} known only to {store.journal}, not to that in {due.folder}"
+        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy="'sessioncompress restore' it first.")
     recover(session, store, journals.load(store.journal).lengths)
     with failing(session.path):
         # The journal comes last, and goes first: a store without one counts for nothing where another has it.

@@ -19,7 +19,7 @@ from sessioncompress.store.pack import Entry, Index, PackWriter, Source, State
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.places import Disk, packs_of
 from tests.support.packs import pack, packs_in, session, sessions_in, state
-from tests.support.runs import write
+from tests.support.runs import invoke, write
 
 ANOTHER = 1234
 ZEROS = 1 << 20
@@ -46,6 +46,22 @@ def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: 
 def unpacked(root: Path) -> list[str]:
     """Unpack all; return what went wrong."""
     return [str(each.error) for each in unpack_sessions(meant_by([str(root)])) if each.error]
+
+
+@pytest.mark.parametrize("how", [["."], ["--all"], ["ARCHIVE"]], ids=["folder", "all", "archive"])
+def test_what_cannot_be_read_of_a_pack_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[str]) -> None:
+    """Though another one gives all that it has."""
+    for name in ("a.jsonl", "b.jsonl"):
+        write(tmp_path, session("Do it."), name)
+        pack(tmp_path)
+    first = packs_in(tmp_path)[0].archive
+    index = first.with_name(first.name.replace(".tar.zst", ".index"))
+    index.write_bytes(index.read_bytes()[:-9] + b"x" + index.read_bytes()[-8:])
+    monkeypatch.chdir(tmp_path)
+    done = invoke("unpack", *(str(first) if each == "ARCHIVE" else each for each in how))
+    assert done.exit_code == 5, done.output
+    assert index.name in done.output
+    assert "in its place already" not in done.output
 
 
 NAMES = {

@@ -622,6 +622,64 @@ def test_the_hook_stages_no_hidden_store(tmp_path: Path) -> None:
     assert work.git("ls-files").split() == ["s.jsonl"]
 
 
+def test_a_session_whose_hidden_store_knows_no_more_goes_on_in_the_committed_one(tmp_path: Path) -> None:
+    """The user compressed the same on two branches, on one of them hidden: both stores know all of it."""
+    mine = Repository(tmp_path / "mine")
+    path = mine.folder / "s.jsonl"
+    path.write_bytes(HEAD)
+    mine.commit()
+    mine.git("checkout", "--quiet", "-b", "other")
+    run(*COMPRESS, path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "main")
+    hidden = [(each, each.read_bytes()) for each in (store_in(path).originals, store_in(path).journal)]
+    for each, _ in hidden:
+        each.unlink()
+    run(*COMPRESS, "--commit-originals", path)
+    mine.commit()
+    for each, content in hidden:
+        each.parent.mkdir(exist_ok=True)
+        each.write_bytes(content)
+    grows(path, MORE)
+    run(*COMPRESS, "--commit-originals", path)
+    assert not store_in(path).is_hidden
+    mine.commit()
+    mine.git("clone", "--quiet", mine.folder, tmp_path / "clone")
+    for each in (path, tmp_path / "clone" / "s.jsonl"):
+        run("restore", each)
+        assert each.read_bytes() == ORIGINAL
+
+
+def test_a_store_that_another_branch_needs_is_no_unneeded_one(tmp_path: Path) -> None:
+    """The session is whole here, and compressed there."""
+    mine = Repository(tmp_path / "mine")
+    path = mine.folder / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    mine.commit()
+    mine.git("checkout", "--quiet", "-b", "feature")
+    run(*COMPRESS, path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "main")
+    assert path.read_bytes() == ORIGINAL
+    assert "git has a state of the session that may need it" in invoke("forget", "--unneeded", "--yes", path).output
+    mine.git("checkout", "--quiet", "feature")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_a_restore_of_a_folder_names_what_stays(tmp_path: Path) -> None:
+    """As that of one session does; and each time."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    line = next(each for each in split(path.read_bytes()) if PREFIX_BYTES in each)
+    path.write_bytes(path.read_bytes().replace(line, line[:-2] + b" }\n"))
+    for _ in range(2):
+        done = invoke("restore", tmp_path)
+        assert done.exit_code == 5
+        assert "was changed since by another program" in done.output
+
+
 def test_a_backup_folder_in_git(tmp_path: Path) -> None:
     """A hidden store in it keeps none from being committed, and moves home after another one."""
     work = Repository(tmp_path / "work")
