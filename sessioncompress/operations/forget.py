@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -38,7 +38,9 @@ from sessioncompress.store.layout import (
     status_of,
     store_in,
     store_of,
+    stores_in,
     with_drafts,
+    wrote,
 )
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.pack import Entry
@@ -109,7 +111,7 @@ def kept_of(
     if not only.gone:
         kept = dict.fromkeys(missing, _MOVED)
     else:
-        kept = dict.fromkeys(set(sessions).difference(missing), _IS_THERE) | _withheld(missing)
+        kept = dict.fromkeys(set(sessions).difference(missing), _IS_THERE) | _withheld(missing, policy_of)
     if max_size is None:
         return kept
     weights = {each: _weight(each, policy_of(each)) for each in sessions}
@@ -133,7 +135,7 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
     return 0, 0
 
 
-def _withheld(missing: Iterable[Path]) -> dict[Path, str]:
+def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
     """Find out which sessions may come back though they are missing, and why."""
     # Imported here, as below.
     from sessioncompress.operations.packed import packed_beside
@@ -150,6 +152,7 @@ def _withheld(missing: Iterable[Path]) -> dict[Path, str]:
         for packed in packed_beside(around):
             if packed.place in places:
                 found[places[packed.place]] = f"{_MISSING}, but packed; 'sessioncompress unpack' brings it back"
+    found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)
     for session in places.values():
         try:
             # It may be a folder of thousands, with as many stores whose sessions are gone.
@@ -163,6 +166,38 @@ def _withheld(missing: Iterable[Path]) -> dict[Path, str]:
     return found
 
 
+def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
+    """Find out which sessions are at another place or in a pack: under any name in their folder, or with an agent."""
+    # Imported here, as below.
+    from sessioncompress.operations.packed import Packed, packed_anywhere, packed_beside
+    from sessioncompress.operations.sessions import Selection, Session, sessions
+
+    around = {each.parent: path for each, path in places.items()}
+    ids: dict[str, Path] = {}
+    for folder_of, path in around.items():
+        with suppress(OSError):
+            for owner, store in stores_in(folder_of, backups_of(folder_of / path.name, policy_of(path))):
+                with suppress(SessionCompressError):
+                    if owner in places:
+                        ids |= dict.fromkeys(journals.load(store.journal).session_ids, places[owner])
+    if not ids:
+        return {}
+    there: dict[str, str] = {}
+    for folder_of in around:
+        with suppress(OSError):
+            for entry in os.scandir(folder_of):
+                with suppress(SessionCompressError):
+                    if entry.is_file(follow_symlinks=False):
+                        there[reading.whose(Path(entry.path))[1].id] = entry.path
+        there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed_beside(folder_of)}
+    there |= {each.id: each.shown for each in sessions(Selection()) if isinstance(each, Session)}
+    packed = (each for each in packed_anywhere() if isinstance(each, Packed))
+    there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed}
+    return {
+        path: f"{_MISSING}, and {there[name]} is of its id; {_ANYWAY}" for name, path in ids.items() if name in there
+    }
+
+
 def forget_session(
     path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False, only: Only = ANY
 ) -> ForgetStats:
@@ -173,7 +208,8 @@ def forget_session(
     session and has no store.
     """
     path = Path(path)
-    copies = _copies_in_packs(path.parent.resolve() / path.name)
+    # What is chosen by options may need what a pack still has of it.
+    copies = _copies_in_packs(path.parent.resolve() / path.name) if only == ANY else []
     try:
         done = _forget_store(path, policy, dry_run=dry_run, only=only)
     except UsageError:
@@ -242,17 +278,14 @@ def _forget_open(
     if stored:
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
-        refer = _referring(session.path, store, journal, policy)
-        refer += _referring_in_packs(session, journal)
+        for each, known in ((store, journal), *held):
+            refer += _referring(session.path, each, known, policy) + _referring_in_packs(session, known)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
     left = sum(_dropped(each) for each in (journal, *(each for _, each in held)))
-    if only.unneeded and (lost or left or refer):
-        what = f"the session needs {len(lost) + left:,} of its originals" if lost or left else "others need it"
-        return ForgetStats(str(session.path), kept=what)
-    if only.unneeded and stored and git.known([session.path]):
-        return ForgetStats(str(session.path), kept=f"git has a state of the session that may need it; {_ANYWAY}")
+    if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):
+        return ForgetStats(str(session.path), kept=why)
     going, kept = recover.leftovers(session, store)
     size = reading.size_of_store(store) + reading.size_of_names(going)
     size += reading.size_of_names(torn) + sum(map(reading.size_of_store, others))
@@ -265,6 +298,20 @@ def _forget_open(
             kept = recover.forget(session, each)
     stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, referring=refer)
     return replace(stats, links_kept=len(kept))
+
+
+def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer: Sequence[str]) -> str:
+    """Say why a session's stores are needed; nothing where they are not."""
+    if originals:
+        return f"the session needs {originals:,} of its originals"
+    if refer:
+        return "others need it"
+    # A summary has no original: the runs that wrote it can still take it out, whatever became of it on other branches.
+    if any(wrote(each.journal, session.path) for each in there):
+        return "the session has lines that runs wrote"
+    if there and git.known([session.path]):
+        return f"git has a state of the session that may need it; {_ANYWAY}"
+    return ""
 
 
 def _held(store: Store) -> int:
@@ -295,7 +342,9 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     journal = _journal(store, only)
     dropped = _dropped(journal)
     number = sum(map(_held, (store, *others)))
-    refer = _referring(path, store, journal, policy) if number else ()
+    refer: tuple[str, ...] = ()
+    for one, known in ((store, journal), *((other, _journal(other, only)) for other in others)) if number else ():
+        refer += _referring(path, one, known, policy)
     if only.gone and refer:
         # It was moved within its folder, perhaps.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")

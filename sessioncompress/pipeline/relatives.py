@@ -129,10 +129,7 @@ def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
 
     The session itself may be among them: another one of its folder with the same header has the same relatives.
     """
-    # Near are the session's folder, and if it is one of an agent's all folders in which that one keeps sessions.
-    roots = [root for root in map(_real, table.agent_roots()) if session.is_relative_to(root)]
-    folders = (each for each in map(_real, table.agent_folders()) if any(map(each.is_relative_to, roots)))
-    near = [*dict.fromkeys([session.parent, *(folders if roots else ())])]
+    near = _near(session)
     names, found = [name], dict[Path, None]()
     for each in names:
         for path in _named(each, near, policy):
@@ -140,6 +137,13 @@ def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
                 found[path] = None
                 names += {name_of(path)}.difference(names)
     return list(found)
+
+
+def _near(session: Path) -> list[Path]:
+    """List a session's folder, and if it is one of an agent's, all folders in which that one keeps sessions."""
+    roots = [root for root in map(_real, table.agent_roots()) if session.is_relative_to(root)]
+    folders = (each for each in map(_real, table.agent_folders()) if any(map(each.is_relative_to, roots)))
+    return [*dict.fromkeys([session.parent, *(folders if roots else ())])]
 
 
 def _named(name: Name, near: Sequence[Path], policy: Policy) -> Iterator[Path]:
@@ -170,24 +174,25 @@ def _last_of(parent: str) -> str:
 
 
 def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
-    """Find the sessions in a session's folder that have one of its ids, or name it as a parent, or one of those.
+    """Find the sessions that have one of a session's ids, or name it as a parent, or one of those.
 
-    A fork in another folder is not looked for: that would be the whole disk.
+    They are looked for in its folder, and if that is one of an agent's, in all of that agent's: not on the whole disk.
     """
     # The headers are read once for many sessions; again where a file came or went, or after a second: a user may have
     # been asked meanwhile, and an agent that has just begun a session may not have written its header before.
-    named = _by_name(session.parent, state_of(session.parent), time.monotonic() // _HEADER_SECONDS)
+    now = time.monotonic() // _HEADER_SECONDS
+    near = [_by_name(folder, state_of(folder), now) for folder in _near(session)]
     found, asked, waiting = {session}, {""}, [session.name, *ids]
     while waiting:
         key = waiting.pop()
-        more = set() if key in asked else named.get(key, set()) - found
+        more = set() if key in asked else set[Path]().union(*(each.get(key, ()) for each in near)) - found
         asked.add(key)
         found |= more
         waiting += [each for path in more for each in (path.name, name_of(path).id)]
     return sorted(found - {session})
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1 << 10)
 def _by_name(folder: Path, *_: object) -> Mapping[str, set[Path]]:
     """Find the sessions in a folder by their ids, and by the ids and the files of their parents."""
     named = defaultdict[str, set[Path]](set)

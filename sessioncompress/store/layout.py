@@ -83,7 +83,7 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     found = [each for each in (own, plain) if holds(each)]
     if not any(os.path.lexists(each.journal) for each in found):
         # A folder of many stores is listed only where it must be.
-        others = (hidden_in(session, name, backup_dir) for name in _locals(plain.folder))
+        others = (hidden_in(session, name, backup_dir) for name in locals_in(plain.folder))
         found += [each for each in others if holds(each) and each != own]
     if not found:
         return plain if shown or not folder_name() else own
@@ -171,10 +171,14 @@ def wrote(journal: Path, session: Path) -> bool:
 
 
 class OtherStores:
-    """The stores of a session besides the one in use, and the lines of it that only their runs made."""
+    """The stores of a session besides the one in use, and the lines of it that only their runs made.
+
+    They are this user's and the one that git sees: no folder is listed for them.
+    """
 
     def __init__(self, session: Path, store: Store, backup_dir: Path | None = None) -> None:
-        self.journals = [each.journal for each in all_stores(session, backup_dir) if each != store]
+        both = (hidden_in(session, folder_name(), backup_dir), plain_in(session, backup_dir))
+        self.journals = [each.journal for each in both if each != store and os.path.lexists(each.journal)]
         self._journal, self._there = store.journal, dict[str, bytes]()
 
     def note(self, raw: bytes) -> None:
@@ -270,7 +274,7 @@ def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:
 def with_drafts(session: Path, backup_dir: Path | None = None) -> tuple[list[Store], list[Path]]:
     """List all stores of a session that are there, and what a killed run left of one that it was copying."""
     plain = plain_in(session, backup_dir)
-    places = [plain, *(hidden_in(session, name, backup_dir) for name in _locals(plain.folder))]
+    places = [plain, *(hidden_in(session, name, backup_dir) for name in locals_in(plain.folder))]
     named = (draft_of(path) for each in places for path in (each.originals, each.journal))
     return [each for each in places if holds(each)], [each for each in named if os.path.lexists(each)]
 
@@ -300,24 +304,20 @@ def hidden_in(session: Path, name: str, backup_dir: Path | None = None) -> Store
     return Store(folder, folder / f"{home}{session.name}{ORIGINALS}", folder / f"{home}{session.name}{HISTORY}", work)
 
 
-def _locals(folder: Path) -> list[str]:
-    """List the folders of hidden stores in a folder of ours."""
+def locals_in(folder: Path) -> list[str]:
+    """List the folders of hidden stores in our folder, or in a backup folder: this user's, and others'."""
     try:
         changed = folder.stat().st_mtime_ns
     except OSError:
         return []
+    # A folder of thousands of stores is listed once, while nothing in it changes.
     is_settled = time.time_ns() - changed > _TICK
-    return list(_listed_locals(folder, changed)) if is_settled else locals_in(folder)
+    return list(_listed_locals(folder, changed) if is_settled else filter(is_local, _listed_in(folder)))
 
 
 @lru_cache(maxsize=64)
 def _listed_locals(folder: Path, _changed: int) -> tuple[str, ...]:
-    return tuple(locals_in(folder))
-
-
-def locals_in(folder: Path) -> list[str]:
-    """List the folders of hidden stores in our folder, or in a backup folder: this user's, and others'."""
-    return list(filter(is_local, _listed_in(folder)))
+    return tuple(filter(is_local, _listed_in(folder)))
 
 
 def is_local(name: str) -> bool:

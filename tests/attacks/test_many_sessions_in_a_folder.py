@@ -82,7 +82,7 @@ def test_a_folder_of_stores_without_sessions_is_listed_once(
         (1, ("verify", "--jobs", 1)),
         (3, ("restore", "--jobs", 1)),
         (0, ("forget", "--yes", "--gone")),
-        (7, ("forget", "--yes")),
+        (9, ("forget", "--yes")),
     ],
 )
 def test_a_folder_is_listed_a_few_times_a_session(

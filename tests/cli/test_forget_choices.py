@@ -22,7 +22,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.stores import sweep
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
-from tests.support.runs import EAGER, HOMES, compress, snapshot, write
+from tests.support.runs import EAGER, HOMES, compress, fixture, snapshot, write
 from tests.unit.operations.test_restore import session
 from tests.unit.store.tools import late_link
 
@@ -145,7 +145,7 @@ def test_what_is_gone(folder: Path) -> None:
 def test_what_was_moved_is_not_gone(folder: Path) -> None:
     """It needs its originals to be restored."""
     (folder / "a.jsonl").rename(folder / "moved.jsonl")
-    assert "kept: the session is missing, and moved.jsonl refers to its originals" in run("--gone", folder).stdout
+    assert "moved.jsonl is of its id" in run("--gone", folder).stdout
     assert held(folder) == list(NAMES)
 
 
@@ -340,3 +340,52 @@ def test_nothing_is_swept_behind_a_link(folder: Path, tmp_path: Path) -> None:
     sweep(folder)
     assert draft.exists()
     assert snapshot(folder / "a.jsonl") == before
+
+
+def compacted(path: Path, *more: str) -> bytes:
+    """Compact a fixture of pi; return what it was."""
+    content = fixture("pi-anthropic.jsonl")
+    path.write_bytes(content)
+    config = path.with_name("small.json")
+    config.write_text('{"session": {"compact": {"minDeadTokens": 0, "minSavedTokens": 0}}}')
+    done = CliRunner().invoke(main, ["compact", "--config", str(config), "--keep-tokens", "100", *more, str(path)])
+    assert done.exit_code == 0, done.output
+    return content
+
+
+@pytest.mark.parametrize("more", [[], ["--drop-dead"]], ids=["", "old lines moved"])
+def test_the_store_of_a_summary_is_needed(tmp_path: Path, more: list[str]) -> None:
+    """It has no original, and only the journal tells how to take it out again."""
+    path = tmp_path / "s.jsonl"
+    content = compacted(path, *more)
+    assert "1 kept" in run("--unneeded", tmp_path).output
+    restore_session(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "s.jsonl.bak", "home/.pi/agent/sessions/--x--/s.jsonl"])
+def test_the_store_of_a_session_that_was_moved_stays(tmp_path: Path, name: str) -> None:
+    """No marker in it tells whose store it needs: its id does, under any name in its folder, or with its agent."""
+    path, other = tmp_path / "s.jsonl", tmp_path / name
+    content = compacted(path)
+    other.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(other)
+    assert "is of its id" in run("--gone", path).output
+    other.rename(path)
+    restore_session(path)
+    assert path.read_bytes() == content
+
+
+def test_what_a_pack_kept_goes_by_no_option(tmp_path: Path) -> None:
+    """The session may have become shorter since it came back."""
+    path = tmp_path / "s.jsonl"
+    content = fixture("pi-anthropic.jsonl")
+    path.write_bytes(content)
+    os.utime(path, (time.time() - DAY,) * 2)
+    for command in ("pack", "unpack"):
+        done = CliRunner().invoke(main, [command, str(tmp_path)])
+        assert done.exit_code == 0, done.output
+    path.write_bytes(content[: content.index(b"\n", 9_000) + 1])
+    kept = [each.read_bytes() for each in sorted(tmp_path.rglob("*.tar.zst"))]
+    run("--unneeded", path)
+    assert [each.read_bytes() for each in sorted(tmp_path.rglob("*.tar.zst"))] == kept
