@@ -805,7 +805,7 @@ MUTANTS = (
     Mutant(
         "a store is unneeded because the user says so",
         "operations/forget.py",
-        "if only.unneeded and (lost or left or refer):",
+        "if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):",
         "if False:",
         _FORGET,
     ),
