@@ -819,8 +819,8 @@ MUTANTS = (
     Mutant(
         "a session that was moved is gone",
         "operations/forget.py",
-        "if only.gone and refer:",
-        "if False:",
+        "found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)",
+        "pass",
         _FORGET,
     ),
     Mutant(
