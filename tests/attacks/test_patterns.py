@@ -278,7 +278,6 @@ _WORST: dict[str, tuple[str, ...]] = {
     "checkpoints.merge._WHOLE": (" [whole: ", " [whole: 0", "0", " [whole: 0123456789ab]"),
     "checkpoints.merge._ENDED": ("ok", "ok: > ", "ended with", " nothing", ": > "),
     "checkpoints.merge._ROW": ("- `", "a", "`", "`: ", "` "),
-    "checkpoints.merge._FOUND": ("1", "1,", " lines", "1 found", "nothing"),
     "checkpoints.merge._FILE_ROW": (
         "edited",
         "edited 1",
@@ -342,7 +341,6 @@ _USED: dict[str, str] = {
     "checkpoints.merge._FILE_ROW": "fullmatch",
     "checkpoints.merge._ROW": "fullmatch",
     "checkpoints.merge._ENDED": "fullmatch",
-    "checkpoints.merge._FOUND": "fullmatch",
     "compressors.results._JSON": "match",
     "formats.scripts._SHELL": "fullmatch",
     "formats.scripts._FLAG": "fullmatch",
