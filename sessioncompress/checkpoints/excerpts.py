@@ -19,7 +19,7 @@ _OFTEN = 6
 _SEARCHED = 1_000
 """Lines of one file among which a part of a line is looked for."""
 _ASKED = 2.0
-"""What a word that was asked for thrice adds to a line, where a name adds 1 or more."""
+"""The weight of a word that the user asked for three times; a name weighs 1 or more."""
 _THRICE = 3
 _STEM, _SHORTEST_WORD = 5, 4
 """Letters of a word by which it is known in its other forms, and that it has at least."""
@@ -41,14 +41,14 @@ _NOT_WRITTEN = ("-", "@@", "***")
 
 
 class Held(NamedTuple):
-    """A line that was written: how often, and whether it stands in an earlier summary and was not written again."""
+    """A written line: how often it was written, and whether only an earlier summary has it."""
 
     times: int = 1
     carried: bool = False
 
 
 class Found(NamedTuple):
-    """A line that may be shown: the file it stands in, its words, how often it was written."""
+    """A candidate line: its file, its words, how often it was written."""
 
     where: str
     words: str

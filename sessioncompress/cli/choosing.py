@@ -34,7 +34,7 @@ def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
 
 
 class Chosen(NamedTuple):
-    """What the user chose: sessions by PATHS or by options, and how a command goes over them."""
+    """The sessions that the user chose, by PATHS or by options, and how a command works through them."""
 
     paths: tuple[Path, ...] = ()
     everything: bool = False
@@ -119,7 +119,7 @@ class Chosen(NamedTuple):
 
     @property
     def selection(self) -> Selection:
-        """What the options ask of a session."""
+        """The selection that the options make."""
         from sessioncompress.operations.sessions import Selection
         from sessioncompress.pipeline.discover import Globs
 

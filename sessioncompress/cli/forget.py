@@ -70,7 +70,7 @@ class Forget(SessionCommand[ForgetStats]):
     def over(self, found: Iterable[Found]) -> Done[ForgetStats]:
         """Go over the sessions, and once more over those whose stores the user gives up."""
         self.ended: dict[str, str] = {}
-        """What became of each, by its path."""
+        """The status of each session, by its path."""
         given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
         found = list(found)

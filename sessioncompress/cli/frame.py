@@ -44,7 +44,7 @@ class Each(NamedTuple):
 
 
 class Done(NamedTuple, Generic[S]):
-    """What became of the sessions. `files` is what --json lists: the results, and a word on each that failed."""
+    """Results of a run. `files` is what --json lists: the results, and an entry for each session that failed."""
 
     results: list[S]
     files: list[Any]
@@ -58,7 +58,7 @@ class Done(NamedTuple, Generic[S]):
 
 
 class Words(NamedTuple):
-    """What is printed of a session: all that is known, of many sessions a `short` line, and what to look at.
+    """Text for one session: the `whole` line, a `short` one if there are many sessions, and warnings.
 
     `left` says by status and reason why it stays as it is: of many those are counted.
     """

@@ -314,12 +314,6 @@ def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer:
     return ""
 
 
-def _held(store: Store) -> int:
-    """Count the originals of a store."""
-    journal = _journal(store)
-    return len(_stored(store, journal)) + _dropped(journal)
-
-
 def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
     """Delete an orphaned store, except for late links that may still be needed. Raises SessionCompressError."""
     path = path.parent.resolve() / path.name
@@ -339,12 +333,12 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         raise Refused(what, where=path, state=state, remedy=back)
     if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path, remedy=way_back(path))
-    journal = _journal(store, only)
-    dropped = _dropped(journal)
-    number = sum(map(_held, (store, *others)))
+    known = [(each, _journal(each, only)) for each in (store, *others)]
+    dropped = _dropped(known[0][1])
+    number = sum(len(_stored(each, journal)) + _dropped(journal) for each, journal in known)
     refer: tuple[str, ...] = ()
-    for one, known in ((store, journal), *((other, _journal(other, only)) for other in others)) if number else ():
-        refer += _referring(path, one, known, policy)
+    for one, journal in known if number else ():
+        refer += _referring(path, one, journal, policy)
     if only.gone and refer:
         # It was moved within its folder, perhaps.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")

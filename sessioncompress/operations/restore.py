@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -253,8 +252,7 @@ class _Exactly(Restoring):
             none = text.ALREADY_BUT if markers or copied else text.ALREADY
             none = "nothing more can be restored" if inexact else none
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
-            if others.journals:
-                deque(self._lines(before, swaps, others), maxlen=0)
+            known = others.known(before.pieces()) if runs is None else {}
             done = self.stats(Status.UNCHANGED, none)
         else:
             with self.rewriting() as sink:
@@ -262,8 +260,9 @@ class _Exactly(Restoring):
                     sink.write(line)
                 undoes = self._undoes(runs, found, is_exact=not inexact)
                 done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
+            known = others.known() if runs is None else {}
         # All that these runs did may be undone, and what one of another store did be left.
-        elsewhere = text.elsewhere(others.known()) if runs is None else ""
+        elsewhere = text.elsewhere(known)
         is_exact = not (inexact or elsewhere)
         return replace(done, reason=joined(done.reason, elsewhere, said), changed=since.changed, exact=is_exact)
 

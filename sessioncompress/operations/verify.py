@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
-from xxhash import xxh3_128
 
 from sessioncompress.core import text
 from sessioncompress.core.jsonl import document_of, is_readable, parse, parse_any, pieces_of
@@ -26,9 +25,8 @@ from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, backups_of, store_of
+from sessioncompress.store.layout import OtherStores, Store, backups_of, begins_with, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -104,16 +102,10 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
 
 def left_by(session: OpenSession, journal: Journal) -> int:
     """Find the number of the newest run that left what a session begins with; -1 where none is known to have."""
-    noted = sorted((run.compressed_size, number) for number, run in enumerate(journal.runs) if run.digest)
-    found, position, newest = xxh3_128(), 0, -1
+    # Of runs that left the same the newest one counts.
+    numbers = {(run.compressed_size, run.digest): number for number, run in enumerate(journal.runs) if run.digest}
     with session.reader() as file:
-        for size, number in noted:
-            while position < size and (data := file.read(min(size - position, BUFFER))):
-                found.update(data)
-                position += len(data)
-            if position == size and found.hexdigest() == journal.runs[number].digest:
-                newest = max(newest, number)
-    return newest
+        return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
 
 
 def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:
@@ -255,8 +247,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
         others = OtherStores(session.path, store, backups_of(session.path, policy))
-        for _, raw, _ in pieces_of(session.reader, session.size) if others.journals else ():
-            others.note(raw)
+        elsewhere = others.known(pieces_of(session.reader, session.size))
         return VerifyStats(
             str(session.path),
             found,
@@ -274,7 +265,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             not_understood_at=tuple(number + 1 for number in opaque),
             changed=since.changed,
             was_changed=since.was_changed,
-            elsewhere={str(path): number for path, number in others.known().items()},
+            elsewhere={str(path): number for path, number in elsewhere.items()},
         )
 
 

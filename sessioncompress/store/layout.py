@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.policy.model import Policy
@@ -129,28 +129,38 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
 def _left(journal: Path, session: Path) -> tuple[int, bool]:
     """Find out how many bytes a session begins with that a run of a journal left, and whether it was the newest."""
     # Imported here: hardly any session has two stores.
-    from xxhash import xxh3_128
-
     from sessioncompress.store import disk
 
     noted = list(map(_state_in, filter(lambda each: each.startswith(_RUN), _records_of(journal))))
-    seen, position, longest = xxh3_128(), 0, _NOTHING
-    with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
-        whole = os.fstat(fd).st_size
-        for size, digest in sorted(set(noted)):
-            if not _LEAST <= size <= whole:
-                continue
-            with disk.reader(fd, position, size) as file:
-                while piece := file.read(disk.BUFFER):
-                    seen.update(piece)
-            position = size
-            if seen.hexdigest().encode() == digest:
-                longest = size, (size, digest) == noted[-1]
+    longest = _NOTHING
+    with (
+        suppress(OSError),
+        disk.closing(os.open(session, _READING)) as fd,
+        disk.reader(fd, 0, os.fstat(fd).st_size) as file,
+    ):
+        for state in begins_with(file, [each for each in noted if each[0] >= _LEAST]):
+            longest = state[0], state == noted[-1]
     return longest
 
 
-def _state_in(record: bytes) -> tuple[int, bytes]:
-    """Read from a run's record the size of what it left, in bytes, and its XXH3; no session has the size -1."""
+def begins_with(file: BinaryIO, states: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the states that a file begins with, shortest first; each is a size in bytes and the XXH3-128 in hex."""
+    # Imported here: a run with nothing to do is faster without.
+    from xxhash import xxh3_128
+
+    from sessioncompress.store.disk import BUFFER
+
+    seen, position = xxh3_128(), 0
+    for size, digest in sorted(set(states)):
+        while position < size and (data := file.read(min(size - position, BUFFER))):
+            seen.update(data)
+            position += len(data)
+        if position == size and seen.hexdigest() == digest:
+            yield size, digest
+
+
+def _state_in(record: bytes) -> tuple[int, str]:
+    """Read the state that a run left from its record; no session has the size -1."""
     # Imported here, as above.
     import orjson
 
@@ -158,8 +168,8 @@ def _state_in(record: bytes) -> tuple[int, bytes]:
         found = orjson.loads(record)
         size, digest = found.get("compressedSize"), found.get("compressedXxh3")
         if isinstance(size, int) and isinstance(digest, str):
-            return size, digest.encode(errors="replace")
-    return -1, b""
+            return size, digest
+    return -1, ""
 
 
 def wrote(journal: Path, session: Path) -> bool:
@@ -186,8 +196,10 @@ class OtherStores:
         if self.journals:
             self._there |= _digests_of(raw)
 
-    def known(self) -> dict[Path, int]:
-        """Count for each journal the lines that were noted, and that the one in use does not know."""
+    def known(self, pieces: Iterable[tuple[int, bytes, bool]] = ()) -> dict[Path, int]:
+        """Count for each journal the lines among these and those noted before that the one in use does not know."""
+        for _, raw, _ in pieces if self.journals else ():
+            self.note(raw)
         ours = {self._there[each] for each in _made_by(self._journal, self._there)} if self.journals else set()
         made = {each: {self._there[name] for name in _made_by(each, self._there)} - ours for each in self.journals}
         return {journal: len(lines) for journal, lines in made.items() if lines}

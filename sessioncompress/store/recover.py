@@ -195,9 +195,7 @@ def brought_home(session: OpenSession, policy: Policy) -> Store:
         return store
     if holds(due) and not _begins(due, store):
         others = OtherStores(session.path, due, backups)
-        for _, raw, _ in jsonl.pieces_of(session.reader, session.size):
-            others.note(raw)
-        if not (needed := others.known().get(store.journal, 0)):
+        if not (needed := others.known(jsonl.pieces_of(session.reader, session.size)).get(store.journal, 0)):
             return due
         known = counted(needed, "line of it is", "lines of it are")
         what = f"it has two stores, and {known} known only to {store.journal}, not to that in {due.folder}"
