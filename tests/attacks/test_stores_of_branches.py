@@ -101,6 +101,14 @@ def move(store: Store, to: Store) -> None:
 # Branches
 
 
+def repository(folder: Path, content: bytes = HEAD) -> tuple[Repository, Path]:
+    """Return a work tree, and a session in it that nothing was done to."""
+    mine = Repository(folder / "mine")
+    path = mine.folder / "s.jsonl"
+    path.write_bytes(content)
+    return mine, path
+
+
 def worked(folder: Path) -> tuple[Repository, Path]:
     """Return a clone whose session was gone on with and has a hidden store; on branch `ci` it has a committed one."""
     origin = Repository(folder / "origin")
@@ -239,9 +247,7 @@ def test_on_the_branch_nothing_is_silently_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["here", "in a copy"])
 def test_a_branch_that_begins_to_commit_originals(tmp_path: Path, where: str) -> None:
     """The branch that it left still has its store, whatever a run does on either; so do both once they are merged."""
-    mine = Repository(tmp_path / "mine")
-    path = mine.folder / "s.jsonl"
-    path.write_bytes(HEAD)
+    mine, path = repository(tmp_path)
     run(*COMPRESS, path)
     mine.commit()
     if where == "in a copy":
@@ -446,9 +452,7 @@ def test_a_line_that_any_session_may_have_counts_for_nothing(tmp_path: Path) -> 
 
 def test_a_branch_whose_session_has_no_marker_is_read_with_its_store(tmp_path: Path) -> None:
     """The hidden store went on with another state after its copy; only what the runs left tells."""
-    mine = Repository(tmp_path / "mine")
-    path = mine.folder / "s.jsonl"
-    path.write_bytes(HEAD)
+    mine, path = repository(tmp_path)
     run("compress", "--force", path)
     mine.commit()
     mine.git("checkout", "--quiet", "-b", "ci")
@@ -467,9 +471,7 @@ def test_a_branch_whose_session_has_no_marker_is_read_with_its_store(tmp_path: P
 
 def test_a_branch_on_which_all_was_restored_is_gone_on_with_in_its_store(tmp_path: Path) -> None:
     """Meanwhile the hidden store went on with another branch."""
-    mine = Repository(tmp_path / "mine")
-    path = mine.folder / "s.jsonl"
-    path.write_bytes(HEAD)
+    mine, path = repository(tmp_path)
     run(*COMPRESS, path)
     mine.commit()
     mine.git("checkout", "--quiet", "-b", "ci")
@@ -551,10 +553,9 @@ def test_a_document_whose_summary_is_committed_goes_on_in_its_store(tmp_path: Pa
 
 def test_what_comes_back_may_be_another_store_s_to_give_back(tmp_path: Path) -> None:
     """Another machine compacts what this one compressed: undoing that says what is left, and that comes next."""
-    mine = Repository(tmp_path / "mine")
-    path, config = mine.folder / "s.jsonl", tmp_path / "small.json"
+    mine, path = repository(tmp_path, ORIGINAL)
+    config = tmp_path / "small.json"
     config.write_bytes(SMALL)
-    path.write_bytes(ORIGINAL)
     run(*COMPRESS, path)
     mine.commit()
     mine.git("clone", "--quiet", mine.folder, tmp_path / "theirs")
@@ -574,10 +575,9 @@ def test_what_comes_back_may_be_another_store_s_to_give_back(tmp_path: Path) -> 
 
 def test_of_two_stores_that_began_alike_the_one_counts_that_left_the_session(tmp_path: Path) -> None:
     """Though the other one knows all lines with a marker, too."""
-    mine = Repository(tmp_path / "mine")
-    path, config = mine.folder / "s.jsonl", tmp_path / "small.json"
+    mine, path = repository(tmp_path)
+    config = tmp_path / "small.json"
     config.write_bytes(SMALL)
-    path.write_bytes(HEAD)
     run(*COMPRESS, path)
     mine.commit()
     mine.git("checkout", "--quiet", "-b", "ci")
@@ -624,9 +624,7 @@ def test_the_hook_stages_no_hidden_store(tmp_path: Path) -> None:
 
 def test_a_session_whose_hidden_store_knows_no_more_goes_on_in_the_committed_one(tmp_path: Path) -> None:
     """The user compressed the same on two branches, on one of them hidden: both stores know all of it."""
-    mine = Repository(tmp_path / "mine")
-    path = mine.folder / "s.jsonl"
-    path.write_bytes(HEAD)
+    mine, path = repository(tmp_path)
     mine.commit()
     mine.git("checkout", "--quiet", "-b", "other")
     run(*COMPRESS, path)
@@ -652,9 +650,7 @@ def test_a_session_whose_hidden_store_knows_no_more_goes_on_in_the_committed_one
 
 def test_a_store_that_another_branch_needs_is_no_unneeded_one(tmp_path: Path) -> None:
     """The session is whole here, and compressed there."""
-    mine = Repository(tmp_path / "mine")
-    path = mine.folder / "s.jsonl"
-    path.write_bytes(ORIGINAL)
+    mine, path = repository(tmp_path, ORIGINAL)
     mine.commit()
     mine.git("checkout", "--quiet", "-b", "feature")
     run(*COMPRESS, path)
@@ -956,9 +952,7 @@ def test_no_pack_that_a_branch_brought_counts_as_a_copy(tmp_path: Path, place: s
 
 def test_a_packed_store_stays_where_a_branch_brought_its_session(tmp_path: Path) -> None:
     """That is none that came back: the store would be nowhere."""
-    mine = Repository(tmp_path / "mine")
-    path = mine.folder / "s.jsonl"
-    path.write_bytes(HEAD)
+    mine, path = repository(tmp_path)
     mine.commit()
     mine.git("checkout", "--quiet", "-b", "longer")
     grows(path, MORE)
