@@ -63,7 +63,9 @@ def test_a_kill_at_any_system_call(tmp_path: Path, scene: Scene, size: Size) -> 
         if not is_tried:
             continue
         with play.played(tmp_path / f"{point.name}-{point.when}") as path:
-            assert traced(play, path, f"{point.name}:signal=SIGKILL:when={point.when}") == -signal.SIGKILL
+            ended = traced(play, path, f"{point.name}:signal=SIGKILL:when={point.when}")
+            # A folder that changed within the clock's tick is listed once more: the last opens may not come.
+            assert ended == -signal.SIGKILL or (ended, point.name) == (0, "openat")
             check_old_or_new(play, path)
             check_it_goes_on(play, path)
 
