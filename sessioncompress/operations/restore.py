@@ -164,7 +164,7 @@ class Restoring:
         """Put what was written in the session's place. `undoes` are the runs that it takes back, None: all."""
         stats = self.stats(Status.RESTORED if isinstance(sink, Rewrite) else Status.WOULD_RESTORE, reason)
         if isinstance(sink, Rewrite):
-            finished, forms = sink.finish(), list(forms)
+            finished, forms, journal = sink.finish(), list(forms), self.store.journal
             run = RunRecord(
                 at=text.written_time(time.time()),
                 version=VERSION,
@@ -182,7 +182,7 @@ class Restoring:
                 undoes=None if undoes is None else tuple(undoes),
             )
             written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
-            records = sealed(written, readable(run, self.store.journal))
+            records = sealed(written, readable(run, journal), journal, self.journal.size)
             size = sink.commit(records if self.journal.runs else []).size
         else:
             size = sink.measure().size

@@ -231,7 +231,7 @@ class Run:
             command=Command.COMPRESS,
         )
         run = readable(run, self._store.journal)
-        journal_size = sum(map(len, sealed(applied.encoded(), run)))
+        journal_size = sum(map(len, sealed(applied.encoded(), run, self._store.journal, self._journal.size)))
         added = finished.originals_size - self._journal.store_size + journal_size
         gain = self._session.size - finished.size - added
         return _Attempt(view, planned, applied, finished, run, added, gain)
@@ -293,7 +293,7 @@ class Run:
         )
         if isinstance(sink, DryRun):
             return stats
-        committed = sink.commit(sealed(applied.encoded(), run))
+        committed = sink.commit(sealed(applied.encoded(), run, self._store.journal, self._journal.size))
         return replace(stats, compressed_size=committed.size, run=run.id)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.policy.model import Policy
-from sessioncompress.store.machine import folder_name
+from sessioncompress.store.machine import folder_name, is_signed
 
 FOLDER = ".sessioncompress"
 PACKS = "packs"
@@ -102,44 +102,51 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
 
 @lru_cache(maxsize=16)
 def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
-    """Choose among the stores of a session the one that knows most of it; of equals the first.
+    """Choose among the stores of a session the one whose runs made what it is now; of equals the first.
 
-    A branch brings its own session, with its own store. If that began with this user's first run, as a copy does, the
-    one counts of which a run left the longest beginning of the session. A stranger's journal may name any line that he
-    knows, and any state: it counts where it knows more lines of ours in the session, or where no store knows one.
+    A branch brings its own session, with its own store: that one counts of which a run left the longest beginning of
+    the session. A stranger's journal may name any state, so it counts only where no run of this user's left one. Where
+    an agent wrote the session anew, that one counts which knows most lines of ours in it.
     """
-    begun = [next((each for each in _records_of(store.journal) if each.startswith(_RUN)), b"") for store in whole]
-    left = [_left(store.journal, session) for store in whole]
-    kin = [at for at, run in enumerate(begun) if run == begun[0] != b""] or [0]
-    # A list is in the order of the stores, and max() takes the first.
-    best = max(kin, key=left.__getitem__)
-    others = [at for at in range(len(whole)) if at not in kin]
-    asked = [best, *others] if left[best] > _NOTHING else [*kin, *others]
+    left = [_left(store, session) for store in whole]
+    # A list is in the order of the stores, and index() finds the first.
+    if any(size for _, size, *_ in left):
+        return left.index(max(left))
     there = _digests_in(session, marked=True)
-    known = {}
-    for at in asked:
-        # Of what a run left it knew each line with a marker, one that only quotes it, too.
-        names = {there[each] for each in _made_by(whole[at].journal, there)}
-        known[at] = len(names.union(_digests_in(session, marked=True, end=left[at][0]).values()))
-    if any(known.values()):
-        return max(asked, key=known.__getitem__)
-    return next((at for at in asked if left[at] > _NOTHING), asked[0])
+    known = [len({there[each] for each in _made_by(store.journal, there)}) for store in whole]
+    return known.index(max(known))
 
 
-def _left(journal: Path, session: Path) -> tuple[int, bool]:
-    """Find out how many bytes a session begins with that a run of a journal left, and whether it was the newest."""
+def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
+    """Find what tells how well a session goes with a store: the greater, the better.
+
+    That is the longest beginning of the session that a run left, in bytes: whether that run is this user's, its length,
+    whether something of the store's is left in it, and whether clones have the store.
+    """
     # Imported here: hardly any session has two stores.
+    from hashlib import sha256
+
     from sessioncompress.store import disk
 
-    noted = list(map(_state_in, filter(lambda each: each.startswith(_RUN), _records_of(journal))))
-    longest = _NOTHING
+    # By what runs left: whether one is this user's, and whether it was no restore.
+    noted: dict[tuple[int, str], tuple[bool, bool]] = {}
+    seen = sha256()
+    for record in _records_of(store.journal):
+        if record.startswith(_RUN):
+            state, is_restored = _state_in(record)
+            known, stands = noted.get(state, (False, False))
+            is_known = known or store.is_ours or is_signed(seen, record)
+            noted[state] = is_known, stands or not is_restored
+        seen.update(record)
+    longest = (False, 0, False, False)
     with (
         suppress(OSError),
         disk.closing(os.open(session, _READING)) as fd,
         disk.reader(fd, 0, os.fstat(fd).st_size) as file,
     ):
         for state in begins_with(file, [each for each in noted if each[0] >= _LEAST]):
-            longest = state[0], state == noted[-1]
+            is_known, stands = noted[state]
+            longest = max(longest, (is_known, state[0], stands, not store.is_hidden))
     return longest
 
 
@@ -159,8 +166,8 @@ def begins_with(file: BinaryIO, states: Iterable[tuple[int, str]]) -> Iterator[t
             yield size, digest
 
 
-def _state_in(record: bytes) -> tuple[int, str]:
-    """Read the state that a run left from its record; no session has the size -1."""
+def _state_in(record: bytes) -> tuple[tuple[int, str], bool]:
+    """Read the state that a run left from its record, and whether it restored; no session has the size -1."""
     # Imported here, as above.
     import orjson
 
@@ -168,8 +175,8 @@ def _state_in(record: bytes) -> tuple[int, str]:
         found = orjson.loads(record)
         size, digest = found.get("compressedSize"), found.get("compressedXxh3")
         if isinstance(size, int) and isinstance(digest, str):
-            return size, digest
-    return -1, ""
+            return (size, digest), found.get("restored") is True
+    return (-1, ""), False
 
 
 def wrote(journal: Path, session: Path) -> bool:
@@ -205,8 +212,8 @@ class OtherStores:
         return {journal: len(lines) for journal, lines in made.items() if lines}
 
 
-def _digests_in(session: Path, *, marked: bool = False, end: int | None = None) -> dict[str, bytes]:
-    """Map the digests of the lines and messages of a session, or of its first bytes; see _digests_of()."""
+def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
+    """Map the digests of the lines and messages of a session; see _digests_of()."""
     # Imported here, as above.
     from sessioncompress.core.jsonl import pieces, pieces_of
     from sessioncompress.core.marker import HEAD, PREFIX_BYTES
@@ -214,7 +221,7 @@ def _digests_in(session: Path, *, marked: bool = False, end: int | None = None) 
 
     found: dict[str, bytes] = {}
     with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
-        size = os.fstat(fd).st_size if end is None else end
+        size = os.fstat(fd).st_size
         # A line that sets messages counts, and so does each of these.
         parts = pieces_of(lambda: disk.reader(fd, 0, size), size)
         for _, raw, whole in chain(parts, pieces(disk.reader(fd, 0, size), size)):
@@ -509,7 +516,6 @@ _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL
 _MADE = re.compile(rb'(?:Sha256":|[\[,])"([0-9a-f]{64})"')
 """The SHA-256 of a line that a run wrote, as a journal's records have it, or of something else, but of no original."""
 _RUN = b'{"type":"run",'
-_NOTHING = (0, False)
 _LEAST = 64
 """Bytes. Hardly a line of a session is shorter."""
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 _KEY = "late-links.key"
 _KEY_BYTES = 32
@@ -91,6 +95,31 @@ def folder_name() -> str:
     made = key()
     # The bytes that are left are secret enough, and a digest of all would be an import in runs that have nothing to do.
     return f"local-{made[-_FOLDER_BYTES:].hex()}" if made else ""
+
+
+_SIGNED = b',"signed":"'
+_SIGNED_DIGITS = 32
+
+
+def signature(before: Hash, body: bytes) -> bytes:
+    """Return the field of a run's record that only this user can make on this machine; empty where no key was made.
+
+    `before` has what the journal holds before the record, `body` what the record holds before the field.
+    """
+    # Imported here: a run with nothing to do is faster without.
+    from hmac import digest
+
+    if not key():
+        return b""
+    whole = before.copy()
+    whole.update(body)
+    return _SIGNED + digest(key(), whole.digest(), "sha256").hex()[:_SIGNED_DIGITS].encode() + b'"'
+
+
+def is_signed(before: Hash, record: bytes) -> bool:
+    """Return true if this user made a record on this machine, behind all that a journal holds before it."""
+    body, field, rest = record.rpartition(_SIGNED)
+    return bool(field) and (made := signature(before, body)) != b"" and (field + rest).startswith(made)
 
 
 def _read(path: Path) -> bytes:

@@ -28,6 +28,10 @@ from sessioncompress.core.jsonl import loads
 from sessioncompress.core.model import JsonPath, Kind, Origin, OurKey
 from sessioncompress.core.references import DIGITS, is_of_first_stores
 from sessioncompress.errors import NOT_CHANGED, FileFailed
+from sessioncompress.store import disk
+from sessioncompress.store.layout import HISTORY
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.machine import signature
 from sessioncompress.store.originals import Place
 
 Bytes = bytes
@@ -462,13 +466,24 @@ _FIELD = b',"sha256":"'
 _END = b'"}\n'
 
 
-def sealed(records: Iterable[bytes], run: RunRecord) -> Iterator[bytes]:
-    """Yield a run's records as the journal takes them; that of the run comes last, and commits the others."""
-    seal = sha256()
+def sealed(records: Iterable[bytes], run: RunRecord, journal: Path, size: int) -> Iterator[bytes]:
+    """Yield a run's records as the journal takes them; that of the run comes last, and commits the others.
+
+    `size` is the journal's committed length in bytes. Where a branch may bring another's in its place, this user signs.
+    """
+    seal, before = sha256(), sha256()
+    is_shown = not journal.name.endswith(HISTORY)
+    if is_shown and size:
+        with disk.closing(open_file(journal)) as fd, disk.reader(fd, 0, size) as file:
+            for piece in iter(lambda: file.read(disk.BUFFER), b""):
+                before.update(piece)
     for record in records:
         seal.update(record)
+        before.update(record)
         yield record
     body = run.encode().removesuffix(b"}\n")
+    if is_shown:
+        body += signature(before, body)
     seal.update(body)
     yield body + _FIELD + seal.hexdigest().encode() + _END
 

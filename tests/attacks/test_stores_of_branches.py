@@ -598,6 +598,51 @@ def test_of_two_stores_that_began_alike_the_one_counts_that_left_the_session(tmp
         assert each.read_bytes() == ORIGINAL
 
 
+def test_a_store_that_this_user_committed_is_gone_on_with(tmp_path: Path) -> None:
+    """Though he began a hidden one on a branch from before."""
+    mine, path = repository(tmp_path)
+    mine.commit()
+    mine.git("branch", "before")
+    run(*COMPRESS, "--commit-originals", path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "before")
+    run(*COMPRESS, path)
+    mine.git("commit", "--quiet", "--all", "--message", "on the branch")
+    mine.git("checkout", "--quiet", "main")
+    assert len(stores_of(path)) == 2
+    for more in (MORE, LINES[-1]):
+        assert not store_in(path).is_hidden
+        grows(path, more)
+        run(*COMPRESS, path)
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL + LINES[-1]
+    mine.git("checkout", "--quiet", "--force", "before")
+    run("restore", path)
+    assert path.read_bytes() == HEAD
+
+
+@pytest.mark.parametrize("sign", [b"", b"0" * 32])
+def test_of_two_stores_that_left_the_session_the_one_counts_that_this_user_made(tmp_path: Path, sign: bytes) -> None:
+    """Whatever a stranger's journal says that its runs left, and however it is signed."""
+    mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
+    for path in (mine, theirs):
+        path.parent.mkdir()
+        path.write_bytes(ORIGINAL)
+    run(*COMPRESS, mine)
+    with user_of(tmp_path / "state"):
+        run(*COMPRESS, "--commit-originals", theirs)
+    records = [json.loads(line) for line in split(plain_in(theirs).journal.read_bytes())]
+    records[-1] |= {"compressedSize": (size := mine.stat().st_size), "signed": sign.decode()}
+    records[-1]["compressedXxh3"] = xxh3_128_hexdigest(mine.read_bytes())
+    shutil.copy(plain_in(theirs).originals, plain_in(mine).originals)
+    plain_in(mine).journal.write_bytes(sealed(records))
+    grows(mine, LINES[-1])
+    assert mine.stat().st_size > size
+    assert store_in(mine).is_ours
+    run("restore", mine)
+    assert mine.read_bytes() == ORIGINAL + LINES[-1]
+
+
 def test_show_asks_all_stores_of_a_session(tmp_path: Path) -> None:
     """Whichever counts; and the user's own first."""
     mine, path = worked(tmp_path)

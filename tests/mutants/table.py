@@ -544,6 +544,20 @@ MUTANTS = (
         _FOLDER,
     ),
     Mutant("a second store is begun", "store/layout.py", "if there is None or holds(store):", "if True:", _TWO_PLACES),
+    Mutant(
+        "anybody's run counts as the user's",
+        "store/layout.py",
+        "is_known = known or store.is_ours or is_signed(seen, record)",
+        "is_known = True",
+        ("tests/attacks/test_stores_of_branches.py",),
+    ),
+    Mutant(
+        "the user signs with no key",
+        "store/machine.py",
+        'digest(key(), whole.digest(), "sha256")',
+        'digest(b"", whole.digest(), "sha256")',
+        ("tests/unit/store/test_machine.py",),
+    ),
     Mutant("anybody's policy counts", "policy/sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
     Mutant("others write the user's policy", "policy/sources.py", "found.st_mode & forbidden", "False", _SOURCES),
     Mutant(

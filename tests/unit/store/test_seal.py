@@ -44,7 +44,7 @@ def record(name: str) -> bytes:
 def sealed_run(*names: str) -> bytes:
     """Return the record of a run that wrote these line records."""
     run = RunRecord("2026", "1.0", {}, 100, 50, 0, 0, {}, records=(len(names), 0), command="compress")
-    return list(sealed(map(record, names), run))[-1]
+    return list(sealed(map(record, names), run, Path("s.history"), 0))[-1]
 
 
 def journal_of(*parts: str) -> bytes:
