@@ -1,6 +1,12 @@
-"""Hooks that agents call: one file per agent, and the table of them."""
+"""Hooks that agents call, and the table of the agents whose hooks can be installed."""
 
 from __future__ import annotations
 
-AGENTS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode", "pi": "pi"}
-"""The agents whose hooks can be installed, as formats/table.py names them, and their modules, which have `HOOKS`."""
+AGENTS = {
+    "claude-code": "settings.Claude",
+    "codex": "settings.Codex",
+    "gemini": "settings.Gemini",
+    "opencode": "extension.OpenCode",
+    "pi": "extension.Pi",
+}
+"""The agents as formats/table.py names them, and the classes of their hooks."""

@@ -1,7 +1,8 @@
-"""What the hooks share: their log, the protocol of an agent's settings, and the commands in them."""
+"""What the hooks share: their log, what an agent's settings can do, and the commands in them."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -9,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sessioncompress.core.text import printable
-from sessioncompress.errors import FileFailed
+from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.store import disk, layout, machine
 
 LARGEST = 256 * 1024
@@ -85,35 +86,49 @@ def ending_in(commands: Iterable[Sequence[str]]) -> Ending:
     return next((Ending.of(words) for words in commands if _ENDED in words), COMPRESSED)
 
 
-class AgentHooks(Protocol):
+class AgentHooks:
     """One agent's settings. `text` is the content of its file, None if there is none; nothing here touches the file."""
 
     title: str
     """The agent's name in messages."""
-
-    compresses: bool
+    compresses = True
     """Whether a session that ended is compressed. Else there is only the guard."""
-
-    advice: str
+    advice = ""
     """What the user does after an installation; empty if nothing."""
+    elsewhere: str
+    """The variable that names another folder than the `usual` one."""
+    usual: str
+    below: str
+    """The path of the file in that folder."""
 
     def file(self) -> Path:
-        """Locate the settings. Raises FileFailed if no home is known."""
+        """Locate the settings: the user's, as a project's are shared with others. Raises FileFailed without a home."""
+        return machine.at_home(os.environ.get(self.elsewhere) or self.usual) / self.below
 
     def commands(self, text: str) -> list[tuple[str, ...]]:
         """List the commands of our hooks in the text, each with its program first; empty without hooks of ours."""
+        raise NotImplementedError
 
     def is_current(self, text: str, ending: Ending) -> bool:
         """Tell whether our hooks, and no others of ours, are in the text just as `added` inserts them."""
+        raise NotImplementedError
 
     def added(self, text: str | None, ending: Ending) -> list[Piece]:
         """List what to insert into a text without our hooks. Raises Refused."""
+        raise NotImplementedError
 
     def taken_out(self, text: str) -> str | None:
         """Remove our hooks when there is no record of their insertion. Raises Refused."""
+        raise NotImplementedError
 
     def switched_off(self, text: str) -> str:
         """Describe what in the text disables all hooks; empty if nothing does."""
+        del text
+        return ""
+
+    def refused(self, what: str, remedy: str) -> Refused:
+        """Make the error for settings that are left as they are."""
+        return Refused(what, where=self.file(), state="It was not changed.", remedy=remedy)
 
 
 _OPTIONS = ("-P", "-m", "sessioncompress.hooks")

@@ -8,52 +8,36 @@ from pathlib import Path
 
 from sessioncompress.core import VERSION
 from sessioncompress.core.marker import PREFIX
-from sessioncompress.errors import Refused
-from sessioncompress.hooks.base import Ending, Piece, command, ending_in
+from sessioncompress.hooks.base import AgentHooks, Ending, Piece, command, ending_in
 
+_REMEDY = "Delete it if nobody needs it."
 _OURS = "// The hooks of sessioncompress "
 _COMMAND = re.compile(r"^const COMMAND = (\[.*\]);$", re.MULTILINE)
 _ENDED = re.compile(r"^const ENDED = (\[.*\]);$", re.MULTILINE)
 
 
-class Extension:
+class Extension(AgentHooks):
     """The hooks of an agent whose file is `extension.ts` and then its own."""
-
-    title: str
-    compresses: bool
-    advice = ""
 
     own: str
     """The name of the agent, and of what follows in its file."""
 
-    def file(self) -> Path:
-        """Locate the extension. Raises FileFailed if no home is known."""
-        raise NotImplementedError
-
     def commands(self, text: str) -> list[tuple[str, ...]]:
-        """List the command that starts our hooks, with the arguments at a session's end."""
+        # One command starts them all; with it go the arguments at a session's end.
         start = _list_in(text, _COMMAND) if text.startswith(_OURS) else ()
         return [(*start, *_list_in(text, _ENDED))] if start else []
 
     def added(self, text: str | None, ending: Ending) -> list[Piece]:
-        """Insert the whole. Raises Refused."""
         if text is not None:
-            raise self._refused("there is a file here that is not ours")
+            raise self.refused("there is a file here that is not ours", _REMEDY)
         return [Piece(0, self._text(ending))]
 
     def is_current(self, text: str, ending: Ending) -> bool:
-        """Tell whether the text is as `added` inserts it."""
         return text == self._text(ending)
 
     def taken_out(self, text: str) -> None:
-        """Remove the whole. Raises Refused if it was changed."""
         if not self.is_current(text, ending_in(self.commands(text))):
-            raise self._refused("our extension was edited, or comes from another installation")
-
-    def switched_off(self, text: str) -> str:
-        """Nothing disables it: the agent loads all files in the folder."""
-        del text
-        return ""
+            raise self.refused("our extension was edited, or comes from another installation", _REMEDY)
 
     def _text(self, ending: Ending) -> str:
         values = {
@@ -68,10 +52,6 @@ class Extension:
         )
         return re.sub(r"__([A-Z]+)__", lambda found: values[found[1]], source)
 
-    def _refused(self, what: str) -> Refused:
-        state, remedy = "It was not changed.", "Delete it if nobody needs it."
-        return Refused(what, where=self.file(), state=state, remedy=remedy)
-
 
 def _list_in(text: str, form: re.Pattern[str]) -> tuple[str, ...]:
     """Read the list of texts that a line of ours holds; empty if none does."""
@@ -81,3 +61,22 @@ def _list_in(text: str, form: re.Pattern[str]) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         return ()
     return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+
+class Pi(Extension):
+    """pi, which loads it in every project."""
+
+    title = "pi"
+    own = "pi"
+    elsewhere, usual = "PI_CODING_AGENT_DIR", "~/.pi/agent"
+    below = "extensions/sessioncompress.ts"
+
+
+class OpenCode(Extension):
+    """OpenCode, whose sessions lie in a database: nothing compresses them, and only the guard runs."""
+
+    title = "OpenCode"
+    compresses = False
+    own = "opencode"
+    elsewhere, usual = "XDG_CONFIG_HOME", "~/.config"
+    below = "opencode/plugins/sessioncompress.ts"

@@ -72,7 +72,8 @@ class FileChange(Struct, frozen=True):
 
 def agent_named(name: str) -> AgentHooks:
     """Import the hooks of an agent in the table."""
-    found: AgentHooks = import_module(f"{__package__}.{AGENTS[name]}").HOOKS
+    module, _, of = AGENTS[name].partition(".")
+    found: AgentHooks = getattr(import_module(f"{__package__}.{module}"), of)()
     return found
 
 

@@ -1,16 +1,15 @@
-"""Hooks in an agent's JSON settings, which also hold much else: the form of Claude Code, which others took over."""
+"""Hooks in JSON settings, which also hold much else: the form of Claude Code, which Codex and Gemini CLI took over."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from pathlib import Path
 from typing import Any
 
-from sessioncompress.errors import Refused
-from sessioncompress.hooks.base import GUARD, Ending, Piece, command_in, shell_line
+from sessioncompress.hooks.base import GUARD, AgentHooks, Ending, Piece, command_in, shell_line
 
 _MEMBER = "hooks"
 
@@ -103,8 +102,8 @@ def _after_space(text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def without(text: str, is_ours: Callable[[str], bool]) -> str:
-    """Remove the hooks whose shell line is ours, and what is empty without them. Raises CannotSplice."""
+def without(text: str) -> str:
+    """Remove our hooks, and what is empty without them. Raises CannotSplice."""
     # Imported here with all that it needs: most that is done with settings does without.
     from sessioncompress.core.splice import REMOVED, splice
 
@@ -116,7 +115,7 @@ def without(text: str, is_ours: Callable[[str], bool]) -> str:
         whole = bool(groups)
         for number, group in enumerate(groups):
             hooks = _hooks(group)
-            ours = [place for place, hook in enumerate(hooks) if is_ours(_line(hook))]
+            ours = [place for place, hook in enumerate(hooks) if _command(hook) is not None]
             if ours and len(ours) == len(hooks):
                 gone.append((number,))
             else:
@@ -135,66 +134,46 @@ def _events(document: Any) -> list[tuple[str, list[Any]]]:
     return [(event, groups) for event, groups in events if isinstance(groups, list)]
 
 
-def _all(document: Any) -> Iterator[tuple[str, int, int, Any]]:
-    """List all hooks, each with its event, the number of its group, and its own."""
-    for event, groups in _events(document):
-        for number, group in enumerate(groups):
-            for place, hook in enumerate(_hooks(group)):
-                yield event, number, place, hook
-
-
 def _hooks(group: Any) -> list[Any]:
     hooks = group.get(_MEMBER) if isinstance(group, dict) else None
     return hooks if isinstance(hooks, list) else []
 
 
-def _line(hook: Any) -> str:
+def _command(hook: Any) -> tuple[str, ...] | None:
+    """Read the command of a hook of ours; None if it is not ours."""
     line = hook.get("command") if isinstance(hook, dict) else None
-    return line if isinstance(line, str) else ""
+    return command_in(line) if isinstance(line, str) else None
 
 
-class Settings:
+class Settings(AgentHooks):
     """The hooks of an agent whose settings have them as Claude Code's: the two events, and what a group holds there."""
 
-    title: str
-    compresses = True
-    advice = ""
-
-    guarded: str
+    guarded = "PreToolUse"
     """The event before a tool runs."""
     writing: str
     """The tools that may write files, shells and MCP tools among them."""
     seconds: tuple[int, int]
     """The time limits of guard and end, in the agent's unit: longer than our own, which are to end a hook."""
-    elsewhere: str
-    """The variable that names another folder."""
-
-    def file(self) -> Path:
-        """Locate the settings. Raises FileFailed if no home is known."""
-        raise NotImplementedError
-
-    def switched_off(self, text: str) -> str:
-        """Describe what disables all hooks; empty if nothing does."""
-        raise NotImplementedError
 
     def commands(self, text: str) -> list[tuple[str, ...]]:
-        """List the commands of our hooks in the text."""
-        found = (command_in(_line(hook)) for _, _, _, hook in _all(self.document(text)))
-        return [each for each in found if each is not None]
+        return [command for _, _, _, command in self.ours(text)]
 
-    def ours(self, text: str) -> list[tuple[str, int, int]]:
-        """List where our hooks stand: the event, the number of the group, and that of the hook in it."""
-        found = _all(self.document(text))
-        return [(event, group, number) for event, group, number, hook in found if command_in(_line(hook)) is not None]
+    def ours(self, text: str) -> list[tuple[str, int, int, tuple[str, ...]]]:
+        """List our hooks: the event, the number of the group, that of the hook in it, and its command."""
+        return [
+            (event, number, place, command)
+            for event, groups in _events(self.document(text))
+            for number, group in enumerate(groups)
+            for place, hook in enumerate(_hooks(group))
+            if (command := _command(hook)) is not None
+        ]
 
     def is_current(self, text: str, ending: Ending) -> bool:
-        """Tell whether our hooks, and no others of ours, are in the text just as `added` inserts them."""
         there, ours = dict(_events(self.document(text))), self._groups(ending)
         known = all(group in there.get(event, []) for event, group in ours.items())
         return known and len(self.commands(text)) == len(ours)
 
     def added(self, text: str | None, ending: Ending) -> list[Piece]:
-        """List what to insert into a text without our hooks. Raises Refused."""
         groups = self._groups(ending)
         if text is not None:
             text = self.plain(text)
@@ -204,11 +183,10 @@ class Settings:
         return insertions(text, groups)
 
     def taken_out(self, text: str) -> str:
-        """Remove our hooks when there is no record of their insertion. Raises Refused."""
         from sessioncompress.core.splice import CannotSplice
 
         try:
-            return without(text, lambda line: command_in(line) is not None)
+            return without(text)
         except CannotSplice as error:
             raise self.refused(f"our hooks cannot be removed from it ({error})", "Remove them by hand.") from error
 
@@ -236,6 +214,87 @@ class Settings:
     def _remedy(self) -> str:
         return f"Correct it, or name another folder with {self.elsewhere}."
 
-    def refused(self, what: str, remedy: str) -> Refused:
-        """Make the error for settings that are left as they are."""
-        return Refused(what, where=self.file(), state="It was not changed.", remedy=remedy)
+
+class Claude(Settings):
+    """Claude Code."""
+
+    title = "Claude Code"
+    writing = "^(Bash|Edit|MultiEdit|NotebookEdit|PowerShell|Write|mcp__.*)$"
+    # Without a limit all hooks at a session's end share 1.5 s.
+    seconds = (10, 10)
+    elsewhere, usual = "CLAUDE_CONFIG_DIR", "~/.claude"
+    below = "settings.json"
+
+    def switched_off(self, text: str) -> str:
+        return "disableAllHooks in it is true" if self.document(text).get("disableAllHooks") is True else ""
+
+
+class Codex(Settings):
+    """Codex CLI. Its `config.toml` says which hooks it trusts, and is only read."""
+
+    title = "Codex CLI"
+    advice = "It calls them once you trust them: type /hooks in Codex."
+    writing = "^(Bash|apply_patch|mcp__.*)$"
+    # It allows the end of a session no more than three.
+    seconds = (10, 3)
+    elsewhere, usual = "CODEX_HOME", "~/.codex"
+    below = "hooks.json"
+
+    def switched_off(self, text: str) -> str:
+        import tomllib
+
+        config: dict[str, Any] = {}
+        with suppress(OSError, ValueError, RecursionError):
+            config = tomllib.loads(self.file().with_name("config.toml").read_text(encoding="utf-8"))
+        features = config.get("features")
+        if isinstance(features, dict) and False in (features.get("hooks"), features.get("codex_hooks")):
+            return "features.hooks in config.toml is false"
+        hooks = config.get("hooks")
+        state = hooks.get("state") if isinstance(hooks, dict) else None
+        # The events as Codex writes them where it notes which hooks it trusts.
+        names = {"PreToolUse": "pre_tool_use", "SessionEnd": "session_end"}
+        places = [f"{names[event]}:{group}:{number}" for event, group, number, _ in self.ours(text)]
+        noted = [self._noted(state if isinstance(state, dict) else {}, place) for place in places]
+        if not all("trusted_hash" in each for each in noted):
+            return "Codex does not trust them yet: type /hooks in Codex"
+        return "disabled under /hooks in Codex" if any(each.get("enabled") is False for each in noted) else ""
+
+    def _noted(self, state: dict[str, Any], place: str) -> dict[str, Any]:
+        """Find what Codex notes of a hook, by the path of its file, which it may have resolved."""
+        found = (state.get(f"{path}:{place}") for path in (self.file(), self.file().resolve()))
+        return next((each for each in found if isinstance(each, dict)), {})
+
+
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?', re.DOTALL)
+"""A comment, or a string, in which none begins."""
+_NO_LINE_END = re.compile(r"[^\r\n]")
+
+
+class Gemini(Settings):
+    """Gemini CLI, whose settings may have comments."""
+
+    title = "Gemini CLI"
+    advice = "It calls hooks only in folders that you trust."
+    guarded = "BeforeTool"
+    writing = "^(write_file|replace|run_shell_command|mcp_.*)$"
+    # Milliseconds.
+    seconds = (10_000, 10_000)
+    elsewhere, usual = "GEMINI_CLI_HOME", "~"
+    below = ".gemini/settings.json"
+
+    def plain(self, text: str) -> str:
+        return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else _NO_LINE_END.sub(" ", found[0]), text)
+
+    def taken_out(self, text: str) -> str:
+        if self.plain(text) != text:
+            raise self.refused("it was changed since, and has comments", "Remove our hooks by hand.")
+        return super().taken_out(text)
+
+    def switched_off(self, text: str) -> str:
+        said = self.document(text).get("hooksConfig")
+        said = said if isinstance(said, dict) else {}
+        if said.get("enabled") is False:
+            return "hooksConfig.enabled in it is false"
+        disabled = said.get("disabled")
+        named = isinstance(disabled, list) and any(isinstance(each, str) and command_in(each) for each in disabled)
+        return "hooksConfig.disabled in it lists them" if named else ""

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from sessioncompress.hooks import settings
+from sessioncompress.hooks.base import shell_line
 
 GROUPS: dict[str, settings.Group] = {
-    "Before": {"matcher": "x", "hooks": [{"type": "command", "command": "ours before"}]},
-    "After": {"hooks": [{"type": "command", "command": "ours after"}]},
+    "Before": {"matcher": "x", "hooks": [{"type": "command", "command": shell_line("guard")}]},
+    "After": {"hooks": [{"type": "command", "command": shell_line("ended")}]},
 }
 THEIRS = {"hooks": [{"type": "command", "command": "theirs"}]}
 
@@ -97,11 +98,7 @@ def test_it_is_written_as_the_rest_is(text: str, beginning: str) -> None:
     assert "\n" not in after.replace("\r\n", "") if "\r\n" in text else True
 
 
-def is_ours(line: str) -> bool:
-    return line.startswith("ours")
-
-
-OURS = {"type": "command", "command": "ours"}
+OURS = {"type": "command", "command": shell_line("guard")}
 WITHOUT = {
     "nothing there": ('{"a": 1.10}', '{"a": 1.10}'),
     "hooks of others": ('{"hooks": {"A": [{"hooks": [{"command": "x"}]}]}}',) * 2,
@@ -130,15 +127,15 @@ WITHOUT = {
 
 @pytest.mark.parametrize(("text", "after"), WITHOUT.values(), ids=WITHOUT.keys())
 def test_what_stays_without_ours(text: str, after: str) -> None:
-    assert settings.without(text, is_ours) == after
-    assert json.loads(settings.without(text, is_ours)) == json.loads(after)
+    text, after = (each.replace('"ours"', json.dumps(OURS["command"])) for each in (text, after))
+    assert settings.without(text) == after
 
 
 def test_all_that_went_in_comes_out_without_knowing_how() -> None:
     """Where the agent has written the file anew: the hooks go, and what they leave empty."""
     for text in (text for name, text in TEXTS.items() if name not in ("hooks twice", "numbers that parsing changes")):
         anew = json.dumps(json.loads(put_in(text)[0]), indent=1)
-        left = json.loads(settings.without(anew, is_ours))
+        left = json.loads(settings.without(anew))
         hooks = {event: groups for event, groups in json.loads(text).get("hooks", {}).items() if groups}
         assert left.get("hooks", {}) == hooks
         assert {key: value for key, value in left.items() if key != "hooks"} == {
