@@ -11,7 +11,6 @@ import click
 
 from sessioncompress.cli import goals, options, output, summarizing
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
-from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
@@ -25,7 +24,7 @@ _NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
 class Compact(SessionCommand[CompactStats]):
-    """Summarize the old part of sessions for the model, as their agent does."""
+    """Summarize the old part of sessions, as their agent does."""
 
     changes = compresses = urls = True
     asks = "Compact"
@@ -44,10 +43,13 @@ class Compact(SessionCommand[CompactStats]):
             help="Rule for how much of the recent conversation stays; by default compact.keep of the policy.",
         ),
         click.option(
-            "--keep-tokens", type=WholeNumber(1), metavar="N", help="With --keep tokens: how many tokens stay."
+            "--keep-tokens", type=options.WholeNumber(1), metavar="N", help="With --keep tokens: how many tokens stay."
         ),
         click.option(
-            "--summary-tokens", type=WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
+            "--summary-tokens",
+            type=options.WholeNumber(1000),
+            metavar="N",
+            help="Largest size of the summary, in tokens.",
         ),
         goals.said,
         click.option(

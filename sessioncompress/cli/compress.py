@@ -12,7 +12,6 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
-from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less
 from sessioncompress.operations.batch import PASSED_OVER
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
 
 _KEEP_TURNS = click.option(
     "--keep-turns",
-    type=WholeNumber(0),
+    type=options.WholeNumber(0),
     metavar="N",
     help="Keep this many of the last user turns whole; of their tool I/O the newest --protect-tokens.",
 )
 _PROTECT_TOKENS = click.option(
     "--protect-tokens",
-    type=WholeNumber(0),
+    type=options.WholeNumber(0),
     metavar="N",
     help="Keep this many of the newest tokens of tool I/O in these turns whole.",
 )
-_MIN_SIZE = click.option("--min-size", type=WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
+_MIN_SIZE = click.option("--min-size", type=options.WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
 _PRUNE = click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
 _NO_BACKUP = click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 _FORCE = click.option(

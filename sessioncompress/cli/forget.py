@@ -13,7 +13,6 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
-from sessioncompress.cli.kinds import amount
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused
@@ -36,13 +35,13 @@ _UNNEEDED = click.option(
 _MAX_SIZE = click.option(
     "--max-size",
     metavar="SIZE",
-    callback=amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
+    callback=options.amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
     help="Only the stores of the sessions that changed longest ago, until the rest fits in this size, as in 500MB.",
 )
 
 
 class Forget(SessionCommand[ForgetStats]):
-    """Delete the stores of sessions; first say what can't be restored after that, and ask once."""
+    """Delete the stores of sessions. First say what can't be restored after that, and ask once."""
 
     changes = stores = gone_too = True
     parallel = False

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, c
 import click
 
 from sessioncompress.cli import choosing, options, output
-from sessioncompress.cli.kinds import PathKind
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines, utf8
 from sessioncompress.errors import InUse
@@ -118,7 +117,7 @@ class SessionCommand(Generic[S]):
         chosen, policies, context = self.chosen, self.policies, click.get_current_context()
         for path in () if self.gone_too else chosen.paths:
             if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
-                kind = PathKind(takes_packed=self.packed, exists=True)
+                kind = options.PathKind(takes_packed=self.packed, exists=True)
                 kind.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
         found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=self.gone_too))
         return options.all_governed(found, policies)
@@ -127,10 +126,7 @@ class SessionCommand(Generic[S]):
         """Ask before all sessions are changed."""
         if not (self.asks and self.chosen.asks):
             return True
-        # Imported here: most runs ask nothing.
-        from sessioncompress.cli.asking import goes_on
-
-        return goes_on(self.asks, found, self.is_due, can_undo=self.can_undo(found))
+        return output.goes_on(self.asks, found, self.is_due, can_undo=self.can_undo(found))
 
     def is_due(self, path: Path) -> bool:
         """Tell for the question whether a session would be changed; reads nothing."""
@@ -319,7 +315,7 @@ class SessionCommand(Generic[S]):
             chosen = choosing.chosen(values, packed=cls.packed, or_all=or_all)
             cls(chosen, values.pop("config", None), values.pop("preset", None), values).run()
 
-        kind = PathKind(cls.urls, cls.packed, path_type=Path, exists=not cls.stores, readable=cls.stores)
+        kind = options.PathKind(cls.urls, cls.packed, path_type=Path, exists=not cls.stores, readable=cls.stores)
         paths = click.argument("paths", nargs=-1, type=kind)
         choice = cls.choice or (paths, options.ALL, options.AGENT, options.PROJECT, options.OLDER_THAN)
         globs = () if cls.choice else (options.INCLUDE, options.EXCLUDE, options.COLOR)

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from sessioncompress.cli import goals, options, summarizing
-from sessioncompress.cli.kinds import WholeNumber
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.operations.handoff import handoff_session, refuse_taken, write_new
 from sessioncompress.operations.wording import author
@@ -20,7 +19,9 @@ from sessioncompress.operations.wording import author
     "-o", "output", type=options.ANY_PATH, metavar="FILE", help="Write it to this file, which must not exist yet."
 )
 @click.option("--new", is_flag=True, help="Start a new session with it, next to this one (pi and oh-my-pi).")
-@click.option("--summary-tokens", type=WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens.")
+@click.option(
+    "--summary-tokens", type=options.WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
+)
 @goals.GOAL
 @options.CONFIG
 @options.THEIR_FOLDER

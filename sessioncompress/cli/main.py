@@ -15,12 +15,30 @@ from sessioncompress.core.text import printable
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_COMMANDS = (
-    *("sessions", "compress", "compact", "restore", "history", "pack", "unpack"),
-    *("search", "stats", "report", "diff", "show", "verify"),
-    *("forget", "budget", "handoff", "branch-summary", "config", "hook", "pre-commit", "completion"),
-)
-"""Each is a module with a function of its name, in the order of their use. Only the one that runs is imported."""
+_COMMANDS = {
+    "sessions": "sessions",
+    "compress": "compress",
+    "compact": "compact",
+    "restore": "restore",
+    "history": "restore",
+    "pack": "pack",
+    "unpack": "unpack",
+    "search": "search",
+    "stats": "sessions",
+    "report": "report",
+    "diff": "show",
+    "show": "show",
+    "verify": "sessions",
+    "forget": "forget",
+    "budget": "sessions",
+    "handoff": "handoff",
+    "branch-summary": "branch_summary",
+    "config": "settings",
+    "hook": "settings",
+    "pre-commit": "pre_commit",
+    "completion": "settings",
+}
+"""The module of each, in the order of their use. Only that of the one that runs is imported."""
 
 _ERROR = "Error: "
 _MEANT = {
@@ -68,8 +86,8 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
-        found: click.Command = getattr(import_module(f"sessioncompress.cli.{name}"), name)
+        module = import_module(f"sessioncompress.cli.{_COMMANDS[cmd_name]}")
+        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return found
 
     def resolve_command(

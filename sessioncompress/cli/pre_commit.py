@@ -206,7 +206,7 @@ def _has_crlf(session: Path) -> bool:
 def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
-    """Compress the sessions among files; exit 1 if one got smaller."""
+    """Compress the sessions among files. Exit 1 if one got smaller."""
     # All policies first: a wrong one ends the command with nothing done.
     known = options.policies_of(config, preset, compresses=True, commit_originals=commit_originals)
     policies = {found: known.of(found.path) for found in discover.handed(files)}

@@ -14,7 +14,6 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import Chosen, typed
 from sessioncompress.cli.frame import Done, Each, SessionCommand
-from sessioncompress.cli.kinds import AGE
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, kb, printable
 from sessioncompress.pipeline.discover import Found
@@ -47,7 +46,7 @@ def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) ->
 
 
 class Report(SessionCommand["Measured"]):
-    """Write an HTML page that shows what sessions take and what is saved."""
+    """Write an HTML page: what sessions take, and what is saved."""
 
     packed = True
     flags = (options.JOBS,)
@@ -129,7 +128,7 @@ report = Report.command("report --all -o report.html")
 def _age(chosen: Chosen) -> list[str]:
     """Write the age that a run over these sessions should ask for: who names none is told to leave today's alone."""
     if chosen.older_than is not None:
-        return ["--older-than", f"{chosen.older_than // AGE['h']}h"]
+        return ["--older-than", f"{chosen.older_than // options.AGE['h']}h"]
     return ["--older-than", "1d"] if chosen.by_options else []
 
 

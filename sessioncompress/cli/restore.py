@@ -1,4 +1,4 @@
-"""`restore`: give sessions their original bytes back, or take one run back."""
+"""`restore` and `history`: give sessions their original bytes back, list the runs over them, or take one back."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
-from sessioncompress.cli.tables import echo_wrapped, file_line
+from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, file_line, is_seen, width
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
-from sessioncompress.operations.history import RunStats, State, history, runs_of, session_runs
-from sessioncompress.operations.restore import RestoreStats, put_back_since, restore_session
+from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs
+from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.summary import Status, to_json
+from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 
+if TYPE_CHECKING:
+    from sessioncompress.operations.restore import RestoreStats
 
-class Restore(SessionCommand[RestoreStats]):
-    """Give sessions their original bytes back; what was appended since stays."""
+
+class Restore(SessionCommand["RestoreStats"]):
+    """Give sessions their original bytes back. What was appended since stays."""
 
     changes = stores = urls = True
     first = (
@@ -47,6 +52,9 @@ class Restore(SessionCommand[RestoreStats]):
 
     @staticmethod
     def work(each: Each, run: str, **how: Any) -> RestoreStats:
+        # Imported here, as below: `history` does without.
+        from sessioncompress.operations.restore import restore_session
+
         return restore_session(each.path, each.policy, run=run, dry_run=each.dry_run, **how)
 
     def refuse(self) -> None:
@@ -95,7 +103,7 @@ class Restore(SessionCommand[RestoreStats]):
             names = dict.fromkeys(one.run for one in known if one.state is not State.RESTORED)
             for name in names | ({run: None} if run and each.path in self.chosen.paths else {}):
                 by_run.setdefault(name, []).append(each)
-        listed = history(runs)
+        listed = histories(runs)
         if run and all(each.run != run for each in listed):
             remedy = "'sessioncompress history' lists the runs over all agents' sessions; with PATHS, over those."
             bare = {str(each.path) for each in found if each.path in self.chosen.paths} - {each.path for each in runs}
@@ -111,12 +119,9 @@ class Restore(SessionCommand[RestoreStats]):
             if not self.silent:
                 echo_wrapped(_head(one, "" if run else _looked(self.chosen)), err=True)
             if not run and len(these) > 1 and self.chosen.may_ask:
-                # Imported here: most runs ask nothing.
-                from sessioncompress.cli.asking import STATE
-
                 question = f"Undo this run in {counted(len(these), 'session', 'sessions')}?"
-                if not output.confirmed(question, None, STATE, err=True):
-                    click.echo(STATE, err=True)
+                if not output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True):
+                    click.echo(output.NOT_ONE_CHANGED, err=True)
                     break
             done = self._of_run(these, one.run)
             tried.append(done)
@@ -142,6 +147,8 @@ class Restore(SessionCommand[RestoreStats]):
         return [*(_without_results(done) for done in tried[:-1]), *tried[-1:]]
 
     def failure(self, path: str, status: str, reason: str, code: int) -> RestoreStats:
+        from sessioncompress.operations.restore import RestoreStats
+
         return RestoreStats(path, Status(status), reason, self.handed["run"], exact=False)
 
     def words(self, stats: RestoreStats) -> Words:
@@ -197,6 +204,8 @@ def _without_results(done: Done[RestoreStats]) -> Done[RestoreStats]:
 
 def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
     """Tell which sessions are as a run left them that was undone since: a backup was put back, say."""
+    from sessioncompress.operations.restore import put_back_since
+
     for path in sorted(paths):
         with suppress(SessionCompressError):
             if found := put_back_since(Path(path), policies.of(Path(path))):
@@ -250,3 +259,66 @@ def _went(lines: int, summaries: int, verb: str = "") -> str:
     parts = [counted(lines, "line", "lines") + verb] if lines or not summaries else []
     parts += [f"{counted(summaries, 'summary', 'summaries')} removed"] if summaries else []
     return ", ".join(parts)
+
+
+_COLUMNS = (
+    Column("run"),
+    Column("did", may_be_cut=True),
+    Column("sessions", is_number=True),
+    Column("saved", is_number=True),
+    Column("net of store", is_number=True),
+    Column("state", may_be_cut=True),
+    Column("ended"),
+)
+_WIDE = 120
+"""Columns of a terminal that has room for the age, too. The id says when the run began, in UTC."""
+
+
+class _Runs(Struct, frozen=True):
+    path: str
+    runs: list[SessionRun]
+
+
+class History(SessionCommand[_Runs]):
+    """List the runs over sessions, newest first. Without PATHS, only those in the agents' folders.
+
+    'restore --run ID' undoes one.
+    """
+
+    stores = urls = True
+    parallel = False
+    flags = (options.JSON,)
+    takes = (options.CONFIG, options.THEIR_FOLDER)
+    hands = ()
+    all_with = None
+
+    def settled(self, found: Found, policy: Policy) -> _Runs:
+        return _Runs("", runs_of(found, policy))
+
+    def document(self, done: Done[_Runs]) -> dict[str, Any]:
+        return {"runs": list(map(to_json, _runs(done)))}
+
+    def end(self, done: Done[_Runs]) -> None:
+        if runs := _runs(done):
+            most = len(_COLUMNS) - (is_seen() and width() < _WIDE)
+            echo_table(_COLUMNS[:most], [_row(each)[:most] for each in runs])
+        click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
+
+
+history = History.command("history session.jsonl")
+
+
+def _runs(done: Done[_Runs]) -> list[RunStats]:
+    return histories(run for each in done.results for run in each.runs)
+
+
+def _row(run: RunStats) -> list[str]:
+    did, number = ", ".join(run.commands), f"{len(run.sessions):,}"
+    # What was taken back saves nothing any more.
+    back = [each for each in run.sessions if each.state is State.RESTORED]
+    saved, net = (sum(getattr(each, name) for each in back) for name in ("saved", "saved_on_disk"))
+    sums = ["-", "-"] if run.state is State.RESTORED else [kb(run.saved - saved), kb(run.saved_on_disk - net)]
+    ended = said_time(run.at)
+    # Programs read what is piped: they get the time.
+    ago = f"{age(ended)} ago" if ended is not None and is_seen() else run.at
+    return list(map(printable, (run.run, did, number, *sums, run.state, ago)))

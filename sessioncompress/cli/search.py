@@ -14,7 +14,7 @@ from sessioncompress.operations.search import SearchStats, search_session
 
 
 class Search(SessionCommand[SearchStats]):
-    """Search for a text in what was said in sessions, packed ones too."""
+    """Search what was said in sessions, packed ones too."""
 
     urls = packed = True
     parallel = False

@@ -1,4 +1,4 @@
-"""`sessions`: list the sessions of all agents on this machine."""
+"""`sessions`, `stats`, `budget` and `verify`: look at sessions, and change nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.frame import Done, Each, SessionCommand
+from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import (
     Column,
     cut,
@@ -25,10 +26,15 @@ from sessioncompress.cli.tables import (
     with_tilde,
 )
 from sessioncompress.core.text import age, counted, kb, printable, written_time
+from sessioncompress.errors import SessionGone
 from sessioncompress.operations import sessions as lists
-from sessioncompress.operations.packed import listed_packed
-from sessioncompress.operations.sessions import ListedSession
+from sessioncompress.operations import wording
+from sessioncompress.operations.sessions import ListedSession, SessionStats, Share
 from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.summary import BudgetStats
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.verify import VerifyStats
 
 COLUMNS = (
     Column("agent"),
@@ -142,7 +148,7 @@ def total(listed: Sequence[ListedSession]) -> str:
 
 
 class Sessions(SessionCommand[ListedSession]):
-    """List the sessions on this machine, and what could be saved; change nothing."""
+    """List sessions and what could be saved; change nothing."""
 
     choice = (options.AGENT, options.PROJECT, options.OLDER_THAN)
     flags = (
@@ -171,6 +177,9 @@ class Sessions(SessionCommand[ListedSession]):
             raise click.UsageError(f"{what}: sessioncompress stats {quote(others[0])}")
 
     def over(self, found: Iterable[Found]) -> Done[ListedSession]:
+        # Imported here: only the list looks into packs.
+        from sessioncompress.operations.packed import listed_packed
+
         return self.each(found) + self.collected(listed_packed(self.chosen.selection))
 
     def file(self, stats: ListedSession) -> dict[str, Any]:
@@ -196,3 +205,211 @@ class Sessions(SessionCommand[ListedSession]):
 sessions = Sessions.command("sessions --project .")
 # To say what does take them.
 sessions.allow_extra_args = True
+
+
+class Stats(SessionCommand[SessionStats]):
+    """Show where the bytes are, and what would be saved. Change nothing."""
+
+    urls = packed = True
+    flags = (options.JOBS, options.JSON, options.VERBOSE)
+    takes = (options.CONFIG, options.PRESET, options.BACKUP_DIR, options.FORMAT)
+    notes = output.tell_of_others
+
+    @staticmethod
+    def work(each: Each, form: str | None) -> SessionStats:
+        return lists.inspect_session(each.path, each.policy, form=form)
+
+    def over(self, found: Iterable[Found]) -> Done[SessionStats]:
+        here = self.each(found)
+        self.reached = here.results
+        return here + self.each_packed()
+
+    def document(self, done: Done[SessionStats]) -> dict[str, Any]:
+        made = wording.sessions_document(_named(done.results), _named(self.reached))
+        return made | {"files": made["files"] + [each for each in done.files if isinstance(each, dict)]}
+
+    def end(self, done: Done[SessionStats]) -> None:
+        for each in _named(done.results) if self.chosen.verbose or self.chosen.is_one else ():
+            _echo(wording.inspected(each), {("", share.kind, share.tool): share for share in each.shares})
+            if not self.chosen.is_one:
+                click.echo()
+        if not self.chosen.is_one:
+            head, *would = wording.inspected_total(done.results, self.reached)
+            shares = _added(done.results)
+            head = output.total(len(done.results), f", {head}", done.others)
+            _echo([head, *(would if done.results else [])], shares if self.chosen.verbose else _largest(shares))
+
+
+stats = Stats.command("stats session.jsonl")
+
+
+def _named(results: Sequence[SessionStats]) -> list[SessionStats]:
+    return [replace(each, would=replace(each.would, path=each.path)) for each in results]
+
+
+_Shares = Mapping[tuple[str, str, str], Share]
+"""Shares by agent, empty where it goes without saying, kind and tool."""
+
+_SHOWN = 0.99
+_OTHERS = "others"
+
+
+def _bytes(share: Share) -> int:
+    return share.protected + share.old + share.dead
+
+
+def _sum(shares: Iterable[Share]) -> Share:
+    shares = list(shares)
+    names = ("blocks", "protected", "old", "dead")
+    return replace(shares[0], **{name: sum(getattr(share, name) for share in shares) for name in names})
+
+
+def _added(all_stats: Sequence[SessionStats]) -> _Shares:
+    """Add up the shares of several sessions."""
+    found: dict[tuple[str, str, str], list[Share]] = {}
+    for each in all_stats:
+        for share in each.shares:
+            found.setdefault((each.format, share.kind, share.tool), []).append(share)
+    return {key: _sum(shares) for key, shares in found.items()}
+
+
+def _largest(shares: _Shares) -> _Shares:
+    """Keep the shares that nearly all bytes are in, and the others as one."""
+    left = (1 - _SHOWN) * sum(map(_bytes, shares.values()))
+    small: list[tuple[str, str, str]] = []
+    for key in sorted(shares, key=lambda each: _bytes(shares[each])):
+        left -= _bytes(shares[key])
+        if left < 0:
+            break
+        small.append(key)
+    if len(small) <= 1:
+        return shares
+    kept = {key: share for key, share in shares.items() if key not in small}
+    return {**kept, (_OTHERS, "", f"{len(small):,} kinds and tools"): _sum(shares[key] for key in small)}
+
+
+def _echo(lines: Sequence[str], shares: _Shares) -> None:
+    """Print the first line, the table of the shares, and the other lines."""
+    head, *others = lines
+    echo_wrapped(head)
+    if shares:
+        numbers = [Column(name, is_number=True) for name in ("blocks", "protected", "old", "dead")]
+        columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
+        rows = []
+        # The others come last, however many they are.
+        ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -_bytes(each[1])))
+        for (agent, kind, tool), share in ordered:
+            sizes = (kb(size) if size else "-" for size in (share.protected, share.old, share.dead))
+            rows.append([agent, kind, printable(tool) or "-", f"{share.blocks:,}", *sizes])
+        # All are of one agent where none is named.
+        first = 0 if any(agent for agent, _, _ in shares) else 1
+        echo_table(columns[first:], [row[first:] for row in rows])
+    elif others:
+        click.echo("  no blocks of 256 bytes or more")
+    for text in others:
+        echo_wrapped(text)
+
+
+_BY = {
+    "session": "from the session",
+    "policy": "from the policy",
+    "table": "from our table",
+    "fallback": "assumed, since the model is unknown",
+}
+
+
+def budget_line(stats: BudgetStats) -> str:
+    """Format one session: how full the window is, what is due and why, and the numbers behind that."""
+    model = f"{printable(stats.model)}, " if stats.model else ""
+    window = f"{stats.context_window:,} tokens ({model}{_BY[stats.limits_from]})"
+    full = f"{100 * stats.utilisation:.0f} % of the window in use, {stats.tokens:,} of {window}"
+    decision = f"{stats.decision}: {stats.reason}; rule {stats.rule}"
+    parts = []
+    if stats.usable != stats.context_window:
+        parts.append(f"{stats.usable:,} usable")
+    if stats.tokens_recorded is None:
+        parts.append("estimated, none recorded")
+    elif stats.recorded_is_stale:
+        parts.append(f"estimated, {stats.tokens_recorded:,} recorded before the last run or compaction")
+    else:
+        parts.append(f"{stats.tokens_recorded:,} recorded, {stats.tokens_estimated:,} estimated")
+    parts.append(counted(stats.messages, "message", "messages"))
+    if stats.messages_since is not None:
+        seconds = stats.seconds_since
+        ago = f" {counted(round(seconds), 'second', 'seconds')} ago" if seconds is not None else ""
+        parts.append(f"{stats.messages_since:,} since the last run{ago}")
+    return f"{printable(stats.path)}: {full}; {printable(decision)}; {', '.join(parts)}"
+
+
+class Budget(SessionCommand[BudgetStats]):
+    """Show how full the model's context window is. Exit 1 if something is due; change nothing."""
+
+    takes = (options.RULE, options.CONFIG, options.PRESET, options.BACKUP_DIR, options.FORMAT)
+    notes = output.tell_of_others
+
+    @staticmethod
+    def work(each: Each, form: str | None) -> BudgetStats:
+        return lists.budget_session(each.path, each.policy, form=form)
+
+    def words(self, stats: BudgetStats) -> Words:
+        short = f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}"
+        return Words(budget_line(stats), short, (stats.decision, stats.reason) if stats.decision == "none" else None)
+
+    def file(self, stats: BudgetStats) -> dict[str, Any]:
+        return super().file(stats) | {"utilisation": round(stats.utilisation, 4)}
+
+    def total(self, done: Done[BudgetStats]) -> list[str]:
+        decided = [stats.decision for stats in done.results]
+        from sessioncompress.pipeline.budget import Action
+
+        actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
+        return [output.total(len(decided), f": {', '.join(actions)}", done.others)]
+
+    def codes(self, done: Done[BudgetStats]) -> list[int]:
+        return [int(stats.decision != "none") for stats in done.results]
+
+
+budget = Budget.command("budget --rule omp session.jsonl")
+
+
+class Verify(SessionCommand["VerifyStats"]):
+    """Check sessions, and that every original is there. Exit 5 if not."""
+
+    stores = urls = packed = True
+    takes = (options.CONFIG, options.THEIR_FOLDER, options.FORMAT)
+    notes = output.tell_of_rollouts
+
+    @staticmethod
+    def work(each: Each, form: str | None) -> VerifyStats:
+        # Imported here: the other commands do without.
+        from sessioncompress.operations.verify import verify_session
+
+        return verify_session(each.path, each.policy, form=form)
+
+    def over(self, found: Iterable[Found]) -> Done[VerifyStats]:
+        # An agent deletes its old sessions; only one that the user named is missed.
+        found = list(found)
+
+        def is_gone(each: Found) -> bool:
+            return isinstance(each.error, SessionGone) and each.path not in self.chosen.paths
+
+        self.gone = [each.shown for each in found if is_gone(each)]
+        return super().over([each for each in found if not is_gone(each)])
+
+    def words(self, stats: VerifyStats) -> Words:
+        # What is right and nothing more is in the total.
+        is_news = wording.noticed(stats) or stats.lines_not_understood
+        return Words(wording.verified(stats), left=None if is_news else ("", ""))
+
+    def total(self, done: Done[VerifyStats]) -> list[str]:
+        return [output.total(len(done.results), wording.verified_total(done.results), done.others)]
+
+    def document(self, done: Done[VerifyStats]) -> dict[str, Any]:
+        return super().document(done) | {"gone": self.gone}
+
+    def hints(self, done: Done[VerifyStats]) -> None:
+        if self.gone and not self.silent:
+            echo_wrapped(wording.gone(self.gone, self.chosen.typed(self.overrides["backup_dir"])), err=True)
+
+
+verify = Verify.command("verify session.jsonl")

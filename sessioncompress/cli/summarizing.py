@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.kinds import PathKind
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import UsageError
@@ -46,7 +45,7 @@ MODEL = options.all_of(
     ),
     click.option(
         "--prompt",
-        type=PathKind(path_type=str, exists=True, dir_okay=False),
+        type=options.PathKind(path_type=str, exists=True, dir_okay=False),
         help="Use this file instead of our prompt, which tells the model what to write.",
     ),
     click.option(

@@ -30,7 +30,7 @@ _MOST_LISTED = 10
 
 
 class Unpack(SessionCommand[UnpackStats]):
-    """Bring packed sessions back byte for byte; by id, title or path, or by URL in object stores."""
+    """Bring packed sessions back byte for byte. Name them by id, title or path, or by URL in object stores."""
 
     changes = True
     choice = (

@@ -377,7 +377,7 @@ _USED: dict[str, str] = {
 """How a pattern is used where that is not by looking for it everywhere in a text."""
 
 _BUILT: dict[str, str] = {
-    "cli.kinds.amount.read": "a word of the command line",
+    "cli.options.amount.read": "a word of the command line",
     "cli.output.tell_error": "the name of a file, in the words of an error of ours",
     "cli.show._lines": "a word of the command line",
     "hooks.extension.Extension._text": "a file of this package",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.cli import budget
+from sessioncompress.cli import sessions
 from sessioncompress.pipeline.summary import BudgetStats
 from tests.cli.test_cli import document, here, one, policy, run
 from tests.support import texts
@@ -88,7 +88,7 @@ LINES = [
 @pytest.mark.parametrize(("stats", "window", "expected"), LINES)
 def test_the_line_of_a_session(stats: BudgetStats, window: str, expected: str) -> None:
     """How full the window is, the decision and why, then the numbers behind both."""
-    assert budget.line(stats) == HEAD.format(window) + WHY + expected
+    assert sessions.budget_line(stats) == HEAD.format(window) + WHY + expected
 
 
 def much(made: PiSession, turns: int) -> PiSession:

@@ -90,7 +90,7 @@ def test_what_only_reads_ends_with_its_reader(folder: Path) -> None:
 _LOOKS_IN = """
 import sys
 from sessioncompress.__main__ import run
-from sessioncompress.cli import verify
+from sessioncompress.operations import verify
 real, number = verify.verify_session, 0
 def counting(*given, **more):
     global number

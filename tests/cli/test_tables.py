@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from sessioncompress.cli import history, options, sessions, tables
+from sessioncompress.cli import options, restore, sessions, tables
 from sessioncompress.operations.history import RunStats, State
 from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.pipeline.discover import Globs
@@ -188,12 +188,12 @@ RUNS = [
 @pytest.mark.parametrize("columns", [80, 120, 0])
 def test_runs_fit(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """With their whole ids; piped with all there is."""
-    module = sys.modules["sessioncompress.cli.history"]
+    module = sys.modules["sessioncompress.cli.restore"]
     for each in (tables, module):
         monkeypatch.setattr(each, "is_seen", lambda: columns > 0)
     monkeypatch.setattr(module, "histories", lambda _: RUNS)
     monkeypatch.setenv("COLUMNS", str(columns or 80))
-    said = CliRunner().invoke(history.history, ["--all"]).stdout
+    said = CliRunner().invoke(restore.history, ["--all"]).stdout
     lines = said.splitlines()
     assert len(lines) == 4
     assert all(each.run in line for each, line in zip(RUNS, lines[1:], strict=False))
