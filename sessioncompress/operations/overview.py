@@ -221,12 +221,13 @@ REST = "messages, records"
 def overview(measured: Iterable[Measured]) -> Overview:
     """Sum up sessions."""
     sessions = tuple(sorted(measured, key=lambda each: (-each.size, each.path)))
+    kinds = _by_use(sessions, lambda use: use.kind)
     return Overview(
         sessions,
         _by(sessions, lambda each: each.agent),
         _by(sessions, lambda each: each.project or "unknown"),
         tuple(sorted(_by(sessions, lambda each: each.month or "unknown"))),
-        _by_use(sessions, lambda use: use.kind, REST),
+        (*kinds, _rest(sessions, kinds)),
         _by_use(sessions, lambda use: use.tool or "no tool"),
     )
 
@@ -243,31 +244,35 @@ def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.size, row.name)))
 
 
+def summed(name: str, rows: Iterable[Row]) -> Row:
+    """Sum up rows in one."""
+    return Row(name, *map(sum, zip(*(row[1:] for row in rows), strict=True)))
+
+
+def _largest(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Sum up the rows of each name, the largest first."""
+    by_name: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_name[row.name].append(row)
+    found = [summed(name, of) for name, of in by_name.items()]
+    return tuple(sorted(found, key=lambda row: (-row.size, row.name)))
+
+
 def _by(sessions: Iterable[Measured], name_of: Callable[[Measured], str]) -> tuple[Row, ...]:
-    rows: dict[str, Row] = {}
-    for each in sessions:
-        name = name_of(each)
-        known = rows.get(name, Row(name, 0, 0, 0, 0))
-        frees = max(each.frees - each.adds, 0)
-        rows[name] = Row(
-            name, known.sessions + 1, known.size + each.size, known.tokens + each.tokens, known.part + frees
-        )
-    return tuple(sorted(rows.values(), key=lambda row: (-row.size, row.name)))
+    return _largest(Row(name_of(each), 1, each.size, each.tokens, max(each.frees - each.adds, 0)) for each in sessions)
 
 
-def _by_use(sessions: Sequence[Measured], name_of: Callable[[Use], str], rest: str = "") -> tuple[Row, ...]:
-    rows: dict[str, Row] = {}
+def _by_use(sessions: Sequence[Measured], name_of: Callable[[Use], str]) -> tuple[Row, ...]:
+    rows = []
     for each in sessions:
-        met = set()
-        for use in each.uses:
-            name = name_of(use)
-            known = rows.get(name, Row(name, 0, 0, 0, 0))
-            count = known.sessions + (name not in met)
-            met.add(name)
-            rows[name] = Row(name, count, known.size + use.size, known.tokens + use.tokens, known.part + use.recent)
-    found = sorted(rows.values(), key=lambda row: (-row.size, row.name))
-    if rest:
-        size = sum(each.size for each in sessions) - sum(row.size for row in found)
-        tokens = sum(each.tokens for each in sessions) - sum(row.tokens for row in found)
-        found.append(Row(rest, len(sessions), max(size, 0), max(tokens, 0), 0))
-    return tuple(found)
+        # A session counts once, however many of its uses have the name.
+        uses = _largest(Row(name_of(use), 1, use.size, use.tokens, use.recent) for use in each.uses)
+        rows += [row._replace(sessions=1) for row in uses]
+    return _largest(rows)
+
+
+def _rest(sessions: Sequence[Measured], kinds: Sequence[Row]) -> Row:
+    """Count what stands in sessions around their blocks."""
+    size, tokens = (sum(getattr(each, of) for each in sessions) for of in ("size", "tokens"))
+    size, tokens = size - sum(row.size for row in kinds), tokens - sum(row.tokens for row in kinds)
+    return Row(REST, len(sessions), max(size, 0), max(tokens, 0), 0)

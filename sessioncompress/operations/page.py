@@ -17,7 +17,7 @@ from pygal.style import Style  # type: ignore[import-untyped]
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import counted, kb, printable, unit
 from sessioncompress.errors import Refused, failing
-from sessioncompress.operations.overview import Measured, Overview, Row
+from sessioncompress.operations.overview import Measured, Overview, Row, summed
 from sessioncompress.store import disk
 
 BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report">'
@@ -84,7 +84,7 @@ def page(
         unused=sum(each.unused > 0 for each in found.sessions),
         due=sum(each.frees > 0 for each in found.sessions),
         tables=_tables(found),
-        packed=_summed("", found.packed) if found.packed else None,
+        packed=summed("", found.packed) if found.packed else None,
         packed_rows=_first(found.packed, "projects"),
         largest=found.sessions[:_MOST_LARGEST],
         prices=prices,
@@ -158,7 +158,7 @@ def _tables(found: Overview) -> tuple[Table, ...]:
     kinds = tuple(row._replace(name=_KINDS.get(row.name, row.name)) for row in found.kinds)
     months = found.months[-_MOST_MONTHS:]
     if older := found.months[:-_MOST_MONTHS]:
-        months = (_summed("earlier", older), *months)
+        months = (summed("earlier", older), *months)
     free = ("Would free", "what a run would free, counting the store")
     recent = ("Recent", "what is recent, and stays whole")
     return (
@@ -184,13 +184,8 @@ def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Ro
     more = rows[_MOST_ROWS:]
     if not more:
         return tuple(rows)
-    summed = _summed(f"{len(more):,} other {what}", more)
-    return (*rows[:_MOST_ROWS], summed if sessions else summed._replace(sessions=0))
-
-
-def _summed(name: str, rows: Iterable[Row]) -> Row:
-    """Sum up rows in one."""
-    return Row(name, *map(sum, zip(*(row[1:] for row in rows), strict=True)))
+    others = summed(f"{len(more):,} other {what}", more)
+    return (*rows[:_MOST_ROWS], others if sessions else others._replace(sessions=0))
 
 
 _STYLE = Style(
