@@ -72,7 +72,10 @@ def test_what_is_chosen_must_be_plain(name: str, agents: Path) -> None:
     before = contents(agents)
     for arguments, said in (
         ((), "Which sessions?"),
+        (("--older-than", "7d"), "Which sessions?"),
         ((".", "--all"), "PATHS can't be combined with"),
+        ((".", "--project", "."), "PATHS can't be combined with"),
+        ((".", "--all", "--agent", "pi"), "PATHS can't be combined with"),
         (("--agent", "cluade"), "did you mean claude-code? Nothing was done."),
     ):
         result = run(name, *arguments)

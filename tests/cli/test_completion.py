@@ -69,10 +69,3 @@ def test_a_name_is_completed_without_importing_commands() -> None:
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert [each.value for each in main.shell_complete(main.make_context("x", ["stats"]), "--v")] == ["--version"]
-
-
-def test_the_list_of_commands_cuts_no_description(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    listed = run("--help").stdout.partition("Commands:\n")[2]
-    assert len(listed.splitlines()) > 20
-    assert "..." not in listed

@@ -267,16 +267,6 @@ def test_a_damaged_store_is_told_beside_the_list(agents: Path) -> None:
 # compress over what is listed
 
 
-def test_compress_by_agent(agents: Path) -> None:
-    """The sessions of one agent, and no other."""
-    before = contents(agents)
-    result = run("compress", "--agent", "codex")
-    assert result.exit_code == 0
-    assert "total: 1 file (1 compressed)" in result.stdout
-    changed = {path for path, raw in before.items() if path.read_bytes() != raw}
-    assert changed == {agents / ".codex/sessions/2026/03/02/rollout.jsonl"}
-
-
 def test_compress_by_project(agents: Path, here: Path) -> None:
     """Those begun in the folder, whoever wrote them."""
     made = GeminiDocument().user("hello").bytes()
@@ -326,26 +316,3 @@ def test_the_selection_goes_with_other_options(agents: Path) -> None:
     (codex,) = document("compress", "--agent", "codex", "--format", "pi")["files"]
     assert codex["status"] == "unchanged"
     assert not list(agents.rglob(".sessioncompress"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((), "Which sessions?"),
-        (("--dry-run",), "Which sessions?"),
-        (("--older-than", "7d"), "Which sessions?"),
-        ((".", "--all"), "PATHS can't be combined with"),
-        ((".", "--agent", "pi"), "PATHS can't be combined with"),
-        ((".", "--project", "."), "PATHS can't be combined with"),
-        ((".", "--all", "--agent", "pi"), "PATHS can't be combined with"),
-    ],
-)
-def test_what_is_meant_must_be_plain(agents: Path, arguments: tuple[str, ...], said: str) -> None:
-    """Exit code 2, and nothing is done; where nothing at all is named, with the help."""
-    before = contents(agents)
-    result = run("compress", *arguments)
-    assert result.exit_code == 2
-    assert said in result.stderr
-    assert "--older-than AGE" not in result.stderr
-    assert not result.stdout
-    assert contents(agents) == before

@@ -507,8 +507,3 @@ def test_without_a_home_that_is_said(agent: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, str(home / "agent"))
     assert "no home folder is known" in hook("install", agent, "--yes", fails=3).output
     assert everything(home) == before
-
-
-@pytest.mark.parametrize("words", [(), ("install",), ("install", "emacs"), ("remove", "claude")])
-def test_usage(words: tuple[str, ...]) -> None:
-    hook(*words, fails=2)

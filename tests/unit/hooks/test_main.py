@@ -219,22 +219,6 @@ def test_a_session_is_found_from_where_the_agent_is(tmp_path: Path) -> None:
     assert " smaller; " in ended(Path("../session.jsonl"), tmp_path / "state")
 
 
-def test_subagents_of_an_ended_session_are_compressed_too(tmp_path: Path) -> None:
-    """One after the other; that one of them is no session stops none."""
-    session, folder = tmp_path / "session.jsonl", tmp_path / "session" / "subagents"
-    folder.mkdir(parents=True)
-    session.write_bytes(b"no session\n" * 10_000)
-    (folder / "agent-1.jsonl").write_bytes(b"no session\n" * 10_000)
-    (folder / "agent-2.jsonl").write_bytes(fixture("claude-code.jsonl"))
-    (tmp_path / "compression.json").write_text('{"session": {"turnThresholdBeforeCompress": 1}}')
-    ended(session, tmp_path / "state")
-    until = time.monotonic() + SECONDS
-    while " smaller; " not in logged(tmp_path / "state"):
-        assert time.monotonic() < until, logged(tmp_path / "state")
-        time.sleep(0.05)
-    assert logged(tmp_path / "state").count(" compress: ") == 3
-
-
 @pytest.mark.slow
 def test_who_ends_the_agents_processes_does_not_end_it(tmp_path: Path) -> None:
     """A terminal that is closed, or an agent that cleans up behind its hooks."""
@@ -290,7 +274,6 @@ def test_a_time_that_lies_ahead_is_not_waited_for(tmp_path: Path) -> None:
     assert "session.jsonl: " in ended(session, tmp_path / "state")
 
 
-@pytest.mark.slow
 def test_subagents_of_a_session_that_is_gone_are_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be found stops none of the others."""
     folder = tmp_path / "session" / "subagents"
@@ -301,12 +284,3 @@ def test_subagents_of_a_session_that_is_gone_are_compressed(tmp_path: Path, monk
     ended_module.compress(tmp_path / "session.jsonl")
     assert "session.jsonl: no such file" in logged(tmp_path / "state")
     assert " smaller; " in logged(tmp_path / "state")
-
-
-@pytest.mark.slow
-def test_a_policy_that_says_no_is_heeded(tmp_path: Path) -> None:
-    session = tmp_path / "session.jsonl"
-    session.write_bytes(fixture("claude-code.jsonl"))
-    (tmp_path / "compression.json").write_text('{"session": {"enabled": false}}')
-    assert "switched off by the policy" in ended(session, tmp_path / "state")
-    assert session.read_bytes() == fixture("claude-code.jsonl")
