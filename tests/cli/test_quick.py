@@ -49,9 +49,31 @@ def _both(folder: Path) -> list[str]:
     return [*_done(folder), "./small.jsonl", "small.jsonl"]
 
 
-def _with_policy(folder: Path) -> list[str]:
+def _near(make: Callable[[Path], list[str]], text: str) -> Callable[[Path], list[str]]:
+    """Put a policy file of that text beside what is made."""
+
+    def made(folder: Path) -> list[str]:
+        names = make(folder)
+        (folder / "compression.json").write_text(text)
+        return names
+
+    return made
+
+
+def _beside(make: Callable[[Path], list[str]], ending: str) -> Callable[[Path], list[str]]:
+    """Put a file of that ending into our folder beside what is made, as a dead run leaves one."""
+
+    def made(folder: Path) -> list[str]:
+        names = make(folder)
+        (folder / ".sessioncompress").mkdir(exist_ok=True)
+        (folder / ".sessioncompress" / f"{names[0]}{ending}").touch()
+        return names
+
+    return made
+
+
+def _due(folder: Path) -> list[str]:
     large(folder)
-    (folder / "compression.json").write_text(json.dumps({"session": {"sizeThresholdKB": 10_000}}))
     return ["session.jsonl"]
 
 
@@ -60,17 +82,6 @@ def _not_idle(folder: Path) -> list[str]:
     (folder / "compression.json").write_text(json.dumps({"session": {"idleSeconds": 10**9}}))
     os.utime(folder / "session.jsonl", (0, os.stat(folder).st_mtime + 10**6))
     return ["session.jsonl"]
-
-
-def _switched_off(folder: Path) -> list[str]:
-    large(folder)
-    (folder / "compression.json").write_text(json.dumps({"session": {"enabled": False}}))
-    return ["session.jsonl"]
-
-
-def _of_others(folder: Path) -> list[str]:
-    (folder / "compression.json").write_text('{"gzip": true}')
-    return _small(folder)
 
 
 def _oddly_named(folder: Path) -> list[str]:
@@ -97,10 +108,10 @@ ANSWERED: dict[str, Callable[[Path], list[str]]] = {
     "grown little": _grown_little,
     "with another time": _touched,
     "both, one of them twice": _both,
-    "under a policy's threshold": _with_policy,
-    "switched off": _switched_off,
+    "under a policy's threshold": _near(_due, '{"session": {"sizeThresholdKB": 10000}}'),
+    "switched off": _near(_due, '{"session": {"enabled": false}}'),
     "not idle yet": _not_idle,
-    "another tool's file of that name": _of_others,
+    "another tool's file of that name": _near(_small, '{"gzip": true}'),
     "a name with power over terminals": _oddly_named,
 }
 
@@ -140,21 +151,10 @@ def test_the_answer_is_that_of_the_command_line(tmp_path: Path, name: str) -> No
     assert (b"total: " in both[0].stdout) == (len(arguments) > 2)
 
 
-def _due(folder: Path) -> list[str]:
-    large(folder)
-    return ["session.jsonl"]
-
-
 def _grown(folder: Path) -> list[str]:
     names = _done(folder)
     with (folder / names[0]).open("ab") as file:
         file.write(b"\n" * 70_000)
-    return names
-
-
-def _by_another_policy(folder: Path) -> list[str]:
-    names = _done(folder)
-    (folder / "compression.json").write_text(json.dumps({"session": {"protectTokens": 1}}))
     return names
 
 
@@ -171,40 +171,6 @@ def _with_a_torn_journal(folder: Path) -> list[str]:
     return names
 
 
-def _with_a_draft(folder: Path) -> list[str]:
-    names = _done(folder)
-    (folder / ".sessioncompress" / f"{names[0]}.temp-0123abcd").touch()
-    return names
-
-
-def _with_a_late_link(folder: Path) -> list[str]:
-    names = _done(folder)
-    (folder / ".sessioncompress" / f"{names[0]}.late-1-2-3-4-5").touch()
-    return names
-
-
-def _small_with_a_late_link(folder: Path) -> list[str]:
-    names = _small(folder)
-    (folder / ".sessioncompress").mkdir()
-    (folder / ".sessioncompress" / f"{names[0]}.late-1-2-3-4-5").touch()
-    return names
-
-
-def _with_a_key_in_the_wrong_place(folder: Path) -> list[str]:
-    (folder / "compression.json").write_text('{"sizeThresholdKB": 1}')
-    return _small(folder)
-
-
-def _with_a_wrong_policy(folder: Path) -> list[str]:
-    (folder / "compression.json").write_text('{"session": {"sizeThreshold": 1}}')
-    return _small(folder)
-
-
-def _with_a_key_of_the_users(folder: Path) -> list[str]:
-    (folder / "compression.json").write_text('{"session": {"logFile": "log"}}')
-    return _small(folder)
-
-
 def _linked(folder: Path) -> list[str]:
     _small(folder)
     (folder / "link.jsonl").symlink_to("session.jsonl")
@@ -214,15 +180,15 @@ def _linked(folder: Path) -> list[str]:
 LEFT: dict[str, Callable[[Path], list[str]]] = {
     "one that is due": _due,
     "one that has grown": _grown,
-    "another policy": _by_another_policy,
+    "another policy": _near(_done, '{"session": {"protectTokens": 1}}'),
     "no originals": _without_originals,
     "a torn journal": _with_a_torn_journal,
-    "a killed run's draft": _with_a_draft,
-    "a late link": _with_a_late_link,
-    "a late link of one that is small": _small_with_a_late_link,
-    "a warning to say": _with_a_key_in_the_wrong_place,
-    "a policy with an error": _with_a_wrong_policy,
-    "a policy with a key of the user's": _with_a_key_of_the_users,
+    "a killed run's draft": _beside(_done, ".temp-0123abcd"),
+    "a late link": _beside(_done, ".late-1-2-3-4-5"),
+    "a late link of one that is small": _beside(_small, ".late-1-2-3-4-5"),
+    "a warning to say": _near(_small, '{"sizeThresholdKB": 1}'),
+    "a policy with an error": _near(_small, '{"session": {"sizeThreshold": 1}}'),
+    "a policy with a key of the user's": _near(_small, '{"session": {"logFile": "log"}}'),
     "a link": _linked,
     "nothing named": lambda _: [],
     "a file that is not there": lambda _: ["none.jsonl"],

@@ -1,7 +1,8 @@
-"""What `restore` says at its end of stores; and that with --quiet it, compress and compact say nothing."""
+"""`history`, and `restore` of one run: by its id or as the newest, over all its sessions; and what is said of stores."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 from click.testing import Result
 
 from sessioncompress.cli import tables
+from sessioncompress.cli.choosing import Chosen
 from sessioncompress.operations import schedule
 from sessioncompress.operations.history import session_runs
 from sessioncompress.store.layout import store_in
-from tests.support.runs import fixture, invoke, run, write
+from tests.support.runs import fixture, invoke, run, snapshot, write
 
 
 def put(folder: Path, *names: str) -> list[Path]:
@@ -141,3 +143,242 @@ def test_hints_fit_into_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     command, *others = sorted(done.stderr.splitlines(), key=lambda line: "forget --unneeded" not in line)
     assert command == f"  sessioncompress forget --unneeded {tmp_path}"
     assert max(map(len, others)) <= 60
+
+
+NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make a folder with two sessions."""
+    for name in ("one.jsonl", "two.jsonl"):
+        write(tmp_path, fixture("pi-anthropic.jsonl"), name)
+    return tmp_path
+
+
+def test_the_newest_run_is_taken_back_in_all_its_sessions(folder: Path) -> None:
+    """Then the one before it; in the end nothing is left."""
+    before = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
+    done = invoke("compress", folder / "one.jsonl", "--min-size", "0")
+    assert done.exit_code == 0
+    (first,) = set(NAME.findall(done.stderr))
+    done = invoke("compress", folder, "--json", "--min-size", "0", "--log", folder / "log")
+    (second,) = set(NAME.findall(done.stderr))
+    assert {each["run"] for each in json.loads(done.stdout)["files"]} == {"", second}
+    assert {json.loads(line)["run"] for line in (folder / "log").read_text().splitlines()} <= {"", second}
+    runs = json.loads(invoke("history", folder, "--json").stdout)["runs"]
+    assert [(run["run"], len(run["sessions"]), run["state"]) for run in runs] == [
+        (second, 1, "in place"),
+        (first, 1, "in place"),
+    ]
+    assert all(run["commands"] == ["compress"] and run["saved"] > run["savedOnDisk"] > 0 for run in runs)
+    rehearsed = invoke("restore", "--last", "--dry-run", folder)
+    assert "would be restored" in rehearsed.stdout
+    assert second in rehearsed.stderr
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 0
+    assert "forget" in done.stderr
+    assert first not in done.stderr
+    assert (folder / "two.jsonl").read_bytes() == before[1]
+    assert (folder / "one.jsonl").read_bytes() != before[0]
+    assert invoke("restore", "--last", folder).exit_code == 0
+    assert [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))] == before
+    assert "nothing left to undo" in invoke("restore", "--last", folder).stderr
+    assert invoke("history", folder).stdout.count("\trestored\t") == 2
+
+
+def test_what_a_run_saves_counts_the_store_that_one_taken_back_left(folder: Path) -> None:
+    """The second run need not store the originals again: without those of the first it saved what the disk never got."""
+    one = folder / "one.jsonl"
+    before, store = one.stat().st_size, store_in(one)
+    for command in (("compress", "--min-size", "0"), ("restore", "--last"), ("compress", "--min-size", "0")):
+        assert invoke(*command, one).exit_code == 0
+    lies = sum(each.stat().st_size for each in (one, store.originals, store.journal))
+    now, first = json.loads(invoke("history", one, "--json").stdout)["runs"]
+    assert (now["saved"], now["savedOnDisk"]) == (before - one.stat().st_size, before - lies)
+    assert first["state"] == "restored"
+    _, newest, oldest, _ = invoke("history", one).stdout.splitlines()
+    saved, net = (f"{number / 1024:,.0f} KB" for number in (now["saved"], now["savedOnDisk"]))
+    assert newest.split("\t")[3:6] == [saved, net, "in place"]
+    assert oldest.split("\t")[3:6] == ["-", "-", "restored"]
+
+
+WHERE = [("PATHS", False, "over the sessions chosen"), ("none", True, "over sessions in the agents' folders (for")]
+
+
+@pytest.mark.parametrize(("everything", "says"), [row[1:] for row in WHERE], ids=[row[0] for row in WHERE])
+def test_the_newest_run_is_told_with_its_time_and_where_it_is_the_newest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, everything: bool, says: str
+) -> None:
+    """A newer one may have been over sessions that nobody looked at."""
+    monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", str(folder))
+    (run,) = set(NAME.findall(invoke("compress", folder, "--min-size", "0").stderr))
+    done = invoke("restore", "--last", "--dry-run", *([] if everything else [folder]))
+    assert done.exit_code == 0
+    assert f"run {run}: compress, 2 sessions, 0 min ago; the newest {says}" in done.stderr
+    assert "the newest" not in invoke("restore", "--run", run, folder).stderr
+
+
+@pytest.mark.parametrize(
+    ("which", "answer", "asked", "restored"),
+    [
+        ((".",), "n\n", True, 0),
+        ((".",), "y\n", True, 2),
+        (("--yes", "."), "", False, 2),
+        (("one.jsonl",), "", False, 1),
+    ],
+    ids=["no", "yes", "answered before", "one session"],
+)
+def test_more_than_one_session_is_asked_about(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[str, ...], answer: str, asked: bool, restored: int
+) -> None:
+    """Where somebody can answer: nobody has said which run it is."""
+    before = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
+    (run,) = set(NAME.findall(invoke("compress", folder, "--min-size", "0").stderr))
+    monkeypatch.setattr(Chosen, "may_ask", property(lambda chosen: not chosen.yes))
+    monkeypatch.chdir(folder)
+    done = invoke("restore", "--last", *which, answer=answer)
+    assert done.exit_code == 0
+    assert ("Undo this run in 2 sessions? [y/N]" in done.stderr) is asked
+    assert ("No session was changed." in done.stderr) is (restored == 0)
+    after = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
+    assert sum(now == was for now, was in zip(after, before, strict=True)) == restored
+    assert "[y/N]" not in invoke("restore", "--run", run, folder).stderr
+
+
+def test_a_session_that_cannot_go_back_does_not_keep_an_older_run(folder: Path) -> None:
+    """It is told each time, and the exit code says so."""
+    one, two = folder / "one.jsonl", folder / "two.jsonl"
+    before = one.read_bytes()
+    assert invoke("compress", one, "--min-size", "0").exit_code == 0
+    (newer,) = set(NAME.findall(invoke("compress", two, "--min-size", "0").stderr))
+    two.unlink()
+    rehearsed = invoke("restore", "--last", "--dry-run", folder)
+    assert rehearsed.exit_code == 4
+    assert "one.jsonl" in rehearsed.stdout
+    done = invoke("restore", "--last", "--json", folder)
+    assert done.exit_code == 4
+    files = json.loads(done.stdout)["files"]
+    assert [(Path(each["path"]).name, each["status"], each["run"] == newer) for each in files] == [
+        ("two.jsonl", "refused", True),
+        ("one.jsonl", "restored", False),
+    ]
+    assert one.read_bytes() == before
+    again = invoke("restore", "--last", folder)
+    assert again.exit_code == 4
+    assert f"run {newer}: nothing could be undone" in again.stderr
+    assert "nothing else left to undo" in again.stderr
+    assert again.stdout.endswith("total: 0 sessions; 1 refused\n")
+
+
+def test_a_session_whose_store_was_deleted_is_told_of(folder: Path) -> None:
+    """No run names it any more, so that nothing seems to be wrong; what to do is said once."""
+    invoke("compress", folder, "--min-size", "0")
+    invoke("forget", "--yes", folder)
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 4
+    assert "nothing left to undo" in done.stderr
+    assert done.stderr.count("it has 20 markers, but its store is missing") == 2
+    assert done.stderr.count("--originals OTHER PATH") == 1
+    assert done.stderr.count("What to do is the same as above.") == 1
+    assert invoke("restore", "--last", folder / "one.jsonl", "--json").exit_code == 4
+
+
+def test_a_run_of_a_stranger_is_not_the_newest_for_ever(folder: Path) -> None:
+    """Whoever writes a journal chooses its id; where one session of a run came back the run is done."""
+    one, two = folder / "one.jsonl", folder / "two.jsonl"
+    before = one.read_bytes()
+    invoke("compress", one, "--min-size", "0")
+    (name,) = set(NAME.findall(invoke("compress", two, "--min-size", "0").stderr))
+    store = store_in(two)
+    store.journal.write_bytes(store.journal.read_bytes().replace(name.encode(), b"99999999-999999-ffff"))
+    originals = store.originals.read_bytes()
+    store.originals.write_bytes(b"damaged" + originals[7:])
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 5
+    assert done.stderr.count("two.jsonl") == 1
+    assert one.read_bytes() == before
+    store.originals.write_bytes(originals)
+    invoke("compress", one, "--min-size", "0")
+    assert invoke("restore", "--last", folder).exit_code == 0
+    assert two.read_bytes() == before != one.read_bytes()
+
+
+def test_a_session_that_failed_is_not_tried_again_by_older_runs(folder: Path) -> None:
+    one = folder / "one.jsonl"
+    for limit in (20_000, 0):
+        policy = {"session": {"toolResultMaxBytes": limit, "toolCallMaxBytes": limit, "minSavedKB": 0}}
+        (folder / "compression.json").write_text(json.dumps(policy))
+        assert invoke("compress", one, "--min-size", "0").exit_code == 0
+    assert len(json.loads(invoke("history", one, "--json").stdout)["runs"]) == 2
+    one.unlink()
+    done = invoke("restore", "--last", folder)
+    assert done.exit_code == 4
+    assert done.stderr.count("refused: ") == 1
+
+
+def test_a_run_by_its_id(folder: Path) -> None:
+    before = (folder / "one.jsonl").read_bytes()
+    (run,) = set(NAME.findall(invoke("compress", folder, "--min-size", "0").stderr))
+    done = json.loads(invoke("restore", "--run", run, "--json", folder).stdout)
+    assert {(each["status"], each["run"]) for each in done["files"]} == {("restored", run)}
+    assert (folder / "one.jsonl").read_bytes() == before
+    assert "undone already" in invoke("restore", "--run", run, folder).stderr
+    done = invoke("restore", "--run", "20260101-000000-0000", folder)
+    assert done.exit_code == 2
+    assert "history" in done.stderr
+
+
+NOT_OF_A_RUN = [
+    ("its store was deleted", "deleted", 4, "refused: {two}: it has 20 markers, but its store is missing"),
+    ("it was never compressed", "plain", 0, "{two}: unchanged: it is not compressed: it has no markers and no store"),
+    ("another run wrote it", "other", 0, "{two}: unchanged: the run {run} did not change it"),
+    ("it was taken back", "restored", 0, "{two}: unchanged: the run {run} was undone already"),
+    ("its journal is damaged", "damaged", 5, "failed: {two_journal}: "),
+]
+
+
+@pytest.mark.parametrize(("state", "code", "says"), [row[1:] for row in NOT_OF_A_RUN], ids=[x[0] for x in NOT_OF_A_RUN])
+def test_a_named_file_that_a_run_gives_nothing_back(folder: Path, state: str, code: int, says: str) -> None:
+    """It is told of, whatever became of it; the other one goes back."""
+    one, two = folder / "one.jsonl", folder / "two.jsonl"
+    before, store = one.read_bytes(), store_in(two)
+    both = (one,) if state in ("plain", "other") else (one, two)
+    (run,) = set(NAME.findall(invoke("compress", *both, "--min-size", "0").stderr))
+    if state == "other":
+        invoke("compress", two, "--min-size", "0")
+    elif state == "restored":
+        invoke("restore", two)
+    elif state == "deleted":
+        invoke("forget", "--yes", two)
+    elif state == "damaged":
+        store.journal.write_bytes(b"\xff\n" * 99)
+    done = invoke("restore", "--run", run, "-v", one, two)
+    assert done.exit_code == code
+    assert one.read_bytes() == before
+    assert says.format(two=two, two_journal=store.journal, run=run) in done.output
+    alone = invoke("restore", "--run", run, two).stderr
+    assert (f"; there is no readable store of {two}. " in alone) == (state not in ("other", "restored"))
+
+
+def test_an_empty_run_is_not_all_of_them(folder: Path) -> None:
+    """The variable of a script may be empty."""
+    invoke("compress", folder, "--min-size", "0")
+    before = snapshot(folder / "one.jsonl")
+    done = invoke("restore", "--run", "", folder)
+    assert (done.exit_code, "--run is empty" in done.stderr) == (2, True)
+    assert snapshot(folder / "one.jsonl") == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--last", "--run", "x"),
+        ("--last", "--from-markers"),
+        ("--run", "x", "--keep-checkpoints"),
+        ("--from-markers", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_do_not_go_together(options: tuple[str, ...], folder: Path) -> None:
+    assert invoke("restore", *options, folder).exit_code == 2
