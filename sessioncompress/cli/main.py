@@ -15,30 +15,20 @@ from sessioncompress.core.text import printable
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_COMMANDS = {
-    "sessions": "sessions",
-    "compress": "compress",
-    "compact": "compact",
-    "restore": "restore",
+_COMMANDS = (
+    *("sessions", "compress", "compact", "restore", "history", "pack", "unpack"),
+    *("search", "stats", "report", "diff", "show", "verify"),
+    *("forget", "budget", "handoff", "branch-summary", "config", "hook", "pre-commit", "completion"),
+)
+"""In the order of their use. Each is a function of its name. Only the module of the one that runs is imported."""
+
+_MODULES = {
     "history": "restore",
-    "pack": "pack",
-    "unpack": "unpack",
-    "search": "search",
-    "stats": "sessions",
-    "report": "report",
+    **dict.fromkeys(("stats", "budget", "verify"), "sessions"),
     "diff": "show",
-    "show": "show",
-    "verify": "sessions",
-    "forget": "forget",
-    "budget": "sessions",
-    "handoff": "handoff",
-    "branch-summary": "branch_summary",
-    "config": "settings",
-    "hook": "settings",
-    "pre-commit": "pre_commit",
-    "completion": "settings",
+    **dict.fromkeys(("config", "hook", "completion"), "settings"),
 }
-"""The module of each, in the order of their use. Only that of the one that runs is imported."""
+"""Where commands stand that have no module of their name."""
 
 _ERROR = "Error: "
 _MEANT = {
@@ -86,8 +76,9 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"sessioncompress.cli.{_COMMANDS[cmd_name]}")
-        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"sessioncompress.cli.{_MODULES.get(cmd_name, name)}")
+        found: click.Command = getattr(module, name)
         return found
 
     def resolve_command(

@@ -36,7 +36,11 @@ def config(action: str, path: Path, config: Path | None, preset: str | None, as_
         for file, found in policies.places(session):
             click.echo(f"{found:<11}  {printable(str(file))}")
         return
-    settings = [_without_secrets(each) for each in policies.settings(session)]
+    # The URL of an endpoint may hold a secret.
+    settings = [
+        each._replace(value=shown_url(each.value)) if each.key == "summarizer.endpoint" and each.value else each
+        for each in policies.settings(session)
+    ]
     if action == "init":
         _begin(session.parent / FILE_NAME, settings)
     elif as_json:
@@ -49,11 +53,6 @@ def config(action: str, path: Path, config: Path | None, preset: str | None, as_
         for each in settings:
             said = str(each.file) if each.file else by.get(each.by, each.by)
             click.echo(f"{each.key:<{width}}  {json.dumps(each.value)}  ({printable(said)})")
-
-
-def _without_secrets(setting: Setting) -> Setting:
-    is_url = setting.key == "summarizer.endpoint" and setting.value is not None
-    return setting._replace(value=shown_url(setting.value)) if is_url else setting
 
 
 def _begin(file: Path, settings: list[Setting]) -> None:
