@@ -19,8 +19,7 @@ from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.operations.goals import question, set_keys
-from sessioncompress.policy.model import Rule
-from sessioncompress.policy.section import MOST
+from sessioncompress.policy.model import MOST, Rule
 from sessioncompress.policy.sources import Policies
 
 GOAL = click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")

@@ -12,8 +12,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import UsageError
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.summarizer import Summarizer
+from sessioncompress.policy.model import Policy, Summarizer
 
 _STATE = "Nothing was sent, and no session was changed."
 MODEL = options.all_of(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sessioncompress.compressors import arguments, attachments, mirrors, redundancy, results, thinking
+from sessioncompress.compressors import arguments, beside, redundancy, results, thinking
 from sessioncompress.compressors.base import Compressor, Context, View
-from sessioncompress.compressors.preview import LEAST_GAIN
 from sessioncompress.core.model import Block, Change, Kind, Replacement
 from sessioncompress.policy.model import Policy
 
@@ -17,8 +16,8 @@ COMPRESSORS: tuple[Compressor, ...] = (
     results.propose,
     arguments.propose,
     thinking.propose,
-    attachments.propose,
-    mirrors.propose,
+    beside.propose,
+    beside.propose_mirrors,
 )
 
 
@@ -48,19 +47,13 @@ KINDS: Mapping[Kind, OfKind] = {
         thinking.render, "thinking", "thinking", "thinking_blocks_removed", 140, object, lambda _, by: by.strip_thinking
     ),
     Kind.IMAGE: OfKind(
-        attachments.render_image, "image", "images", "images_replaced", 280, (dict, str), lambda it, _: not it.marked
+        beside.render_image, "image", "images", "images_replaced", 280, (dict, str), lambda it, _: not it.marked
     ),
     Kind.MIRROR: OfKind(
-        mirrors.render, "mirror", "mirrors", "mirrors_replaced", 190, object, lambda _, __: True, read=False
+        beside.render_mirror, "mirror", "mirrors", "mirrors_replaced", 190, object, lambda _, __: True, read=False
     ),
-    Kind.ATTACHMENT: OfKind(attachments.render, "attachment", "attachments"),
+    Kind.ATTACHMENT: OfKind(beside.render_attachment, "attachment", "attachments"),
 }
 """In the order in which reports name them."""
 
-
-def record_of(block: Block) -> int:
-    """Tell how many bytes the journal takes for a replaced block: none for small thinking, which no marker names."""
-    return 0 if block.kind is Kind.THINKING and block.size < LEAST_GAIN else KINDS[block.kind].record
-
-
-__all__ = ["COMPRESSORS", "KINDS", "Context", "View", "record_of"]
+__all__ = ["COMPRESSORS", "KINDS", "Context", "View"]

@@ -103,12 +103,10 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -
     else:
         return 0
     # The step that is too much ends with its last line: prompts between it and the next one are recent.
-    while not (line := lines[path[start - 1]]).io and line.role not in _IN_STEPS and not line.answers:
+    in_steps = (Role.ASSISTANT, Role.RESULT)
+    while not (line := lines[path[start - 1]]).io and line.role not in in_steps and not line.answers:
         start -= 1
     return start
-
-
-_IN_STEPS = frozenset({Role.ASSISTANT, Role.RESULT})
 
 
 def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
@@ -288,15 +286,14 @@ class View(Struct, dict=True, eq=False):
         """The results that hold the newest copy of a file of instructions, or of a part of one."""
         names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], tuple[int, str]]()
         for number, made in self._asked_for[Purpose.READ] if names else ():
-            if made.file.replace("\\", "/").rpartition("/")[2] in names and self._is_copy(number, made.name):
+            if made.file.replace("\\", "/").rpartition("/")[2] not in names:
+                continue
+            blocks = self.lines[number].blocks
+            size = sum(block.size for block in blocks if block.kind in _READ and block.call == made.name)
+            # What is shorter may say that the file is empty, or as it was.
+            if size > SMALLEST_LIMIT and not self.lines.facts[number].failed:
                 newest[made.file, made.part] = number, made.name
         return frozenset(newest.values())
-
-    def _is_copy(self, number: int, name: str) -> bool:
-        """Whether a result holds more than that the read failed, or that the file is empty or as it was."""
-        facts, blocks = self.lines.facts[number], self.lines[number].blocks
-        size = sum(block.size for block in blocks if block.kind in _READ and block.call == name)
-        return not facts.failed and size > SMALLEST_LIMIT
 
     def is_report(self, number: int, block: Block) -> bool:
         """Whether a result is one of the newest reports of subagents: conclusions, and no output."""

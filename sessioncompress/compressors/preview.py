@@ -23,15 +23,7 @@ _TELLING = re.compile(r"(?P<above>(?:[^A-Za-z\n]*+(?:[A-Za-z][^A-Za-z\n]*+){0,11
 """A line of twelve letters or more, and up to four others above it."""
 LINE = 80
 """Characters of a line at an end of a text of which the rest is named."""
-_PARTING = " \t\n,;|"
-"""A cut behind one of these is inside no word, path or URL."""
 _NEAR = 40
-_QUOTED_WITHIN = 500
-"""Characters before a cut in which quotes are counted."""
-_LEAST_CUT = 12
-"""Bytes. Less of a line says nothing."""
-_LEAST_GAP = 45
-"""Characters. A marker without a reference takes as many."""
 
 Span = tuple[int, int]
 """From where to where in a text."""
@@ -130,7 +122,8 @@ def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Pa
     position = 0
     for begins, stops in [*sorted([(first, start), *kept, (end, last), *part.tags]), (len(text), len(text))]:
         if begins < stops or begins == len(text):
-            if begins - position >= _LEAST_GAP:
+            # A marker without a reference takes as many characters.
+            if begins - position >= 45:  # noqa: PLR2004
                 gaps.append((position, begins))
             position = stops
     if all(text[start:end].isspace() for start, end in gaps):
@@ -204,7 +197,8 @@ def _tail(text: str, head: int, budget: int) -> int:
 
 def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
     """Count the whole characters that fit into so many bytes."""
-    if budget < _LEAST_CUT:
+    # Less of a line says nothing.
+    if budget < 12:  # noqa: PLR2004
         return 0
     data = (text[-budget:] if from_end else text[:budget]).encode()
     count = len((data[-budget:] if from_end else data[:budget]).decode(errors="ignore"))
@@ -213,15 +207,14 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
 
 def between_words(text: str, at: int, step: int) -> int:
     """Move a cut out of a word, a path, a URL and, if that goes too, a quoted string; it stays if no place is near."""
-    begins = max(text.rfind("\n", 0, at) + 1, at - _QUOTED_WITHIN)
+    # Quotes are counted in so many characters before the cut.
+    begins = max(text.rfind("\n", 0, at) + 1, at - 500)
     near = range(at, min(max(at + _NEAR * step, 0), len(text)), step)
-    places = [place for place in near if 0 < place < len(text) and text[place - 1] in _PARTING]
+    # Behind one of these a cut is inside no word, path or URL.
+    places = [place for place in near if 0 < place < len(text) and text[place - 1] in " \t\n,;|"]
     return next((place for place in places if text.count('"', begins, place) % 2 == 0), places[0] if places else at)
 
 
-_BEGINS_JSON = ("{", "[", '"')
-_DEEPEST = 3
-"""Levels of JSON inside JSON that are parsed."""
 _CODE = re.compile(r"\\u00([2-7][0-9a-fA-F])")
 _COLOR, _MOVES = re.compile(r"\x1b\[[0-9;]{0,20}m"), re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _TIMED = re.compile(
@@ -232,11 +225,12 @@ _TIMED = re.compile(
 
 def said(text: str) -> str:
     """Read what a result says: JSON in which most line ends are escaped as text, without colors or CI's times."""
-    for depth in range(_DEEPEST):
+    # JSON inside JSON, three levels deep.
+    for depth in range(3):
         # JSON in JSON has its quotes escaped.
         if depth and '\\"' not in text:
             break
-        if not text.lstrip().startswith(_BEGINS_JSON) or text.count("\\n") <= text.count("\n"):
+        if not text.lstrip().startswith(("{", "[", '"')) or text.count("\\n") <= text.count("\n"):
             break
         # A backslash first, behind which nothing is escaped.
         text = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
@@ -476,9 +470,6 @@ _AROUND = (
 NAMED = ("<path>", "<file>")
 """So begins what OpenCode puts around a file that was read. The call names it: a preview shows the content alone."""
 
-_OPENS_WITHIN = 4_500
-"""Characters from the beginning within which that tag stands."""
-
 
 def own_part(text: str) -> Part:
     """Find the result itself in a text: without the agent's notes at its ends, and inside the tags around it."""
@@ -516,7 +507,8 @@ def _inside(text: str, first: int, last: int, notes: Iterable[Span]) -> Part:
     end = first + len(text[first:last].rstrip())
     for begins, opens, closes in _AROUND:
         if text.startswith(begins, first) and text.endswith(closes, first, end):
-            start = text.find(opens, first, first + _OPENS_WITHIN) + len(opens)
+            # That tag stands near the beginning.
+            start = text.find(opens, first, first + 4_500) + len(opens)
             start += text.startswith("\n", start)
             stop = end - len(closes)
             if len(opens) <= start - first and start < stop:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from sessioncompress.compressors.attachments import named_in_marker
 from sessioncompress.compressors.base import REPORT, Context, View
+from sessioncompress.compressors.beside import named_in_marker
 from sessioncompress.compressors.names import NOTHING, Index, ends_of
 from sessioncompress.compressors.preview import (
     LEAST_GAIN,

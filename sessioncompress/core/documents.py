@@ -7,50 +7,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import orjson
 
 from sessioncompress.core.checkpoint import Checkpoint
 from sessioncompress.core.jsonl import Document
-from sessioncompress.core.splice import cuts_of
+from sessioncompress.core.splice import Edit, cuts_of, edited
 
 _INDENT = re.compile(rb"\{\n( *+)\S")
 """How an object begins that is laid out in lines, and its first key's indent."""
 
 _PLAINLY = 64
 """Bytes. What is as long and was made by us stands nowhere else by chance."""
-
-
 _BESIDE = 32
 """Bytes on either side."""
-_MOST_BEHIND = 512
-"""Bytes behind it, where fewer stand elsewhere too: what a message begins with, its id among it."""
-
-
-class Edit(NamedTuple):
-    """Bytes that go, from one place up to another, and those that come in their place."""
-
-    start: int
-    end: int
-    new: bytes
 
 
 def edits_of(document: Document, checkpoint: Checkpoint) -> Sequence[Edit]:
     """Find the edits that write a checkpoint into a document, in their order. Raises CannotSplice."""
-    around = cuts_of(document.raw, document.outer, checkpoint.outer)
-    return sorted([*_messages(document, checkpoint), *(Edit(*cut) for cut in around)])
-
-
-def edited(raw: bytes, edits: Iterable[Edit]) -> bytes:
-    """Make edits, which are in their order."""
-    parts: list[bytes] = []
-    position = 0
-    for edit in edits:
-        parts += (raw[position : edit.start], edit.new)
-        position = edit.end
-    return b"".join((*parts, raw[position:]))
+    return sorted([*_messages(document, checkpoint), *cuts_of(document.raw, document.outer, checkpoint.outer)])
 
 
 class Undo(NamedTuple):
@@ -66,20 +43,20 @@ class Undo(NamedTuple):
         return orjson.dumps({"size": self.size, "edits": edits}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def undoing(raw: bytes, edits: Iterable[Edit]) -> Undo:
+def undoing(raw: bytes, edits: Sequence[Edit]) -> Undo:
     """Say what undoes these edits of a document. A value that is no message is known by the bytes beside it."""
     found: list[tuple[int, bytes, bytes]] = []
     moved = 0
-    edits = list(edits)
     whole = edited(raw, edits)
-    ends = [0, *(edit.end for edit in edits)]
-    begins = [*(edit.start for edit in edits[1:]), len(raw)]
+    ends = [0, *(end for _, end, _ in edits)]
+    begins = [*(start for start, _, _ in edits[1:]), len(raw)]
     for (start, end, new), before, behind in zip(edits, ends, begins, strict=False):
         first, last = start, end
         if b"{" not in new:
             # No byte is beside two of them.
             first, last = max(start - _BESIDE, (before + start + 1) // 2), min(end + _BESIDE, (end + behind) // 2)
-            most = min(end + _MOST_BEHIND, (end + behind) // 2)
+            # Where fewer stand elsewhere too, up to 512 bytes behind it: what a message begins with, its id among it.
+            most = min(end + 512, (end + behind) // 2)
             while last < most and whole.count(raw[first:start] + new + raw[end:last]) > 1:
                 last = min(last + _BESIDE, most)
         found.append((first + moved, raw[first:start] + new + raw[end:last], raw[first:last]))
@@ -107,7 +84,7 @@ def undone(raw: bytes, undo: Undo) -> bytes | None:
         place = next((each for each in places if each >= 0 and raw[each : each + len(made)] == made), None)
         if place is None:
             return None
-        found.append(Edit(place, place + len(made), was))
+        found.append((place, place + len(made), was))
     return edited(raw, sorted(found))
 
 
@@ -125,11 +102,11 @@ def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
             begin = start if begin < 0 else begin
         else:
             if begin >= 0 or lines:
-                yield Edit(start if begin < 0 else begin, start, b"".join(line + between for line in lines))
+                yield start if begin < 0 else begin, start, b"".join(line + between for line in lines)
             lines, begin = [], -1
     if last := between.join([*lines, *new.get(len(spans), ())]):
         end = spans[-1][1]
-        yield Edit(end, end, between + last) if begin < 0 else Edit(begin, end, last)
+        yield (end, end, between + last) if begin < 0 else (begin, end, last)
 
 
 def _laid_out(document: Document, message: bytes) -> bytes:

@@ -32,7 +32,6 @@ _MARK = re.compile(rb'[,\[{]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
 _MAY_HOLD_JSON = re.compile(rb'"(?:[ ]|\\[nrt])*+(?:[\[{]|\\u)')
 
 _QUOTE = ord('"')
-_LF = ord("\n")
 
 Piece = tuple[int, bytes, bool]
 """Line number from 0, its bytes with the LF if there is one, and whether they are the whole line."""
@@ -55,7 +54,7 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
         if not raw:
             return
         left -= len(raw)
-        ends = raw[-1] == _LF
+        ends = raw.endswith(b"\n")
         whole = begins and (ends or left == 0 or len(raw) < cap)
         yield number, raw, whole
         begins = ends
@@ -195,8 +194,6 @@ def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
         yield start, len(raw)
 
 
-_MESSAGES = "messages"
-_MESSAGES_KEY = b'"messages"'
 _LIST, _LIST_END, _OBJECT, _COMMA = b"[]{,"
 
 _DECODER = json.JSONDecoder()
@@ -274,7 +271,7 @@ def _update(raw: bytes) -> Document | None:
             continue
         # Of a key that stands there twice an agent takes the last.
         keys = json.loads(around, object_pairs_hook=list)
-        if len(keys) == 1 and [key for key, _ in keys[0][1]].count(_MESSAGES) == 1:
+        if len(keys) == 1 and [key for key, _ in keys[0][1]].count("messages") == 1:
             return Document(raw, spans, {})
     return None
 
@@ -302,7 +299,7 @@ def _begins(first: bytes, size: int) -> bool:
 
 def cut(raw: bytes) -> Document | None:
     """Find the messages: the objects in the list `messages` of an object, or in a list that is the whole document."""
-    if raw.lstrip()[:1] != b"[" and _MESSAGES_KEY not in raw:
+    if raw.lstrip()[:1] != b"[" and b'"messages"' not in raw:
         return None
     for read in _readings(raw):
         try:
@@ -326,7 +323,7 @@ def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
     while raw[position] == _QUOTE:
         key, end = _DECODER.raw_decode(text, position)
         position = after_space(raw, after_space(raw, end) + 1)
-        if key == _MESSAGES and raw[position] == _LIST:
+        if key == "messages" and raw[position] == _LIST:
             if found is not None:
                 # Which of the two an agent reads is its own affair.
                 return None

@@ -55,7 +55,7 @@ _FEW = 16
 
 _NONE_WRITTEN: Mapping[JsonPath, bytes] = {}
 
-Cut = tuple[int, int, bytes]
+Edit = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
 
 
@@ -95,7 +95,7 @@ def splice(
     return new, parsed
 
 
-def cuts_of(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Cut]:
+def cuts_of(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Edit]:
     """Find the cuts that replace the values at these paths, and change nothing yet. Raises CannotSplice.
 
     What `document` says of values at other paths need not be true: it may hold less than the bytes.
@@ -127,41 +127,46 @@ def _folded(document: Any, values: Mapping[JsonPath, Any]) -> Mapping[JsonPath, 
     return outside
 
 
-def _cut(raw: bytes, cuts: list[Cut]) -> tuple[bytes, Any]:
-    """Make the cuts; parse what comes of them, which is None where it is no JSON."""
+def edited(raw: bytes, edits: Iterable[Edit]) -> bytes:
+    """Make edits, which are in their order."""
     parts: list[bytes] = []
     position = 0
-    for start, end, new in sorted(cuts):
+    for start, end, new in edits:
         parts += (raw[position:start], new)
         position = end
     parts.append(raw[position:])
-    line = b"".join(parts)
+    return b"".join(parts)
+
+
+def _cut(raw: bytes, cuts: list[Edit]) -> tuple[bytes, Any]:
+    """Make the cuts; parse what comes of them, which is None where it is no JSON."""
+    line = edited(raw, sorted(cuts))
     try:
         return line, orjson.loads(line)
     except orjson.JSONDecodeError:
         return line, None
 
 
-def _walked(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Cut]:
+def _walked(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Edit]:
     wanted: dict[str | int, Any] = {}
     for path, value in values.items():
         node = wanted
         for step in path[:-1]:
             node = node.setdefault(step, {})
         node[path[-1]] = _New(value)
-    cuts: list[Cut] = []
+    cuts: list[Edit] = []
     _walk(raw, after_space(raw, 0), document, wanted, cuts, to_end=False)
     return cuts
 
 
 def _unique(
     raw: bytes, document: Any, values: Mapping[JsonPath, Any], written: Mapping[JsonPath, bytes]
-) -> list[Cut] | None:
+) -> list[Edit] | None:
     """Find the cuts where each old value, written as orjson writes it, stands in the line exactly once.
 
     It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
     """
-    cuts: list[Cut] = []
+    cuts: list[Edit] = []
     for path, value in values.items():
         if isinstance(value, Added):
             return None
@@ -209,7 +214,7 @@ class _New(NamedTuple):
 
 
 def _walk(
-    raw: bytes, position: int, container: Any, wanted: dict[str | int, Any], cuts: list[Cut], to_end: bool
+    raw: bytes, position: int, container: Any, wanted: dict[str | int, Any], cuts: list[Edit], to_end: bool
 ) -> int:
     """Collect the cuts inside this container; return where it ends, if the caller must know (`to_end`), else -1.
 

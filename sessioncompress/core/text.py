@@ -12,9 +12,6 @@ KB = 1024
 OBJECT_STORES = ("s3://", "gs://", "az://")
 """How a URL of an object store begins."""
 
-_SMUGGLED_BYTE = range(0xDC80, 0xDD00)
-"""What Python makes of the bytes of a file name that are not UTF-8."""
-
 
 def printable(text: str) -> str:
     r"""Escape every character that does not simply print: \x1b, \u202e, \U000e0001.
@@ -72,7 +69,8 @@ def _json_escaped(char: str) -> str:
 
 def _escaped(char: str) -> str:
     code = ord(char)
-    if code in _SMUGGLED_BYTE:
+    # What Python makes of the bytes of a file name that are not UTF-8.
+    if code in range(0xDC80, 0xDD00):
         code &= 0xFF
     if code <= 0xFF:  # noqa: PLR2004
         return f"\\x{code:02x}"
@@ -84,13 +82,10 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
-_MOST_OF_A_UNIT = 10_000
-
-
 def unit(size: int) -> tuple[int, str]:
     """Choose the unit in which a size has four digits at most before the point: KB, MB or GB, of 1,024."""
     for power, name in enumerate(("KB", "MB"), 1):
-        if abs(size) < _MOST_OF_A_UNIT * KB**power:
+        if abs(size) < 10_000 * KB**power:
             return KB**power, name
     return KB**3, "GB"
 
@@ -238,14 +233,13 @@ def written_time(seconds: float) -> str:
 
 
 _RUN_FORM = "%04d%02d%02d-%02d%02d%02d-%04x"
-_PARTS = 1 << 16
-"""Of a second: two runs hardly ever begin in the same one."""
 
 
 def run_id(seconds: float) -> str:
     """Name a run by when it begins, in seconds since 1970: UTC, and parts of a second, so that names sort by time."""
     seconds = min(max(seconds, _FIRST), _LAST)
-    return _RUN_FORM % (*time.gmtime(seconds)[:6], int(seconds % 1 * _PARTS))
+    # Two runs hardly ever begin in the same 65,536th of a second.
+    return _RUN_FORM % (*time.gmtime(seconds)[:6], int(seconds % 1 * (1 << 16)))
 
 
 def said_time(text: str) -> float | None:
@@ -259,13 +253,11 @@ def said_time(text: str) -> float | None:
         return None
 
 
-_UNITS = (("d", 24 * 3600), ("h", 3600), ("min", 60))
-
-
 def age(since: float) -> str:
     """Format how long ago a time was, in seconds since 1970; one to come is now."""
     seconds = max(time.time() - since, 0)
-    unit, length = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    units = (("d", 24 * 3600), ("h", 3600), ("min", 60))
+    unit, length = next((each for each in units if seconds >= each[1]), units[-1])
     return f"{int(seconds // length):,} {unit}"
 
 

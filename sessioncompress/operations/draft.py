@@ -15,23 +15,22 @@ from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import for_the_model, is_silent
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
-from sessioncompress.core.documents import edited, edits_of, undoing
+from sessioncompress.core.documents import edits_of, undoing
 from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Kind
-from sessioncompress.core.splice import CannotSplice
+from sessioncompress.core.splice import CannotSplice, edited
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
 from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.checkpoints import Leaving, Names
 from sessioncompress.operations.compress import refuse_in_merge
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.check import broken
+from sessioncompress.pipeline.plan import broken
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.summary import LINES
 from sessioncompress.pipeline.usage import characters_per_token
-from sessioncompress.policy.file import differences
-from sessioncompress.policy.model import Policy
+from sessioncompress.policy.model import Policy, differences
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of

@@ -28,7 +28,7 @@ from sessioncompress.core.text import estimate, printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
 from sessioncompress.operations.draft import Draft, Opened
 from sessioncompress.operations.old_part import OldPart, Unfit
-from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
+from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
 
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024

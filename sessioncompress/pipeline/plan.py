@@ -1,17 +1,19 @@
-"""View to changes: the one place that decides. It guards protection and groups, and that every change pays.
+"""View to changes: the one place that decides, and the check of what came of it before anything is replaced.
 
 Compressors only propose. Here the first of the table to claim a value has it, nothing protected is touched, and a
 line changes only where that is worth what the journal and the original of the line will take on disk. Bytes that a
-model reads count twice: they are sent with every request.
+model reads count twice: they are sent with every request. A group of changes is made whole or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
-from sessioncompress.compressors import COMPRESSORS, KINDS, View, record_of
-from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing
-from sessioncompress.policy.model import Policy
+from sessioncompress.compressors import COMPRESSORS, KINDS, View
+from sessioncompress.compressors.preview import LEAST_GAIN
+from sessioncompress.core.lines import Lines, callers
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Line, Standing
+from sessioncompress.errors import NOT_CHANGED, Damaged
 
 Plan = Mapping[int, tuple[Change, ...]]
 """What is to change, line by line, in document order."""
@@ -86,7 +88,7 @@ def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
     removable = protected = 0
     for number in numbers:
         for block in view.lines[number].blocks:
-            if not counts(block, view.policy) or view.holds_ours(block):
+            if not KINDS[block.kind].counts(block, view.policy) or view.holds_ours(block):
                 continue
             if view.is_whole(number, block):
                 protected += block.size
@@ -95,6 +97,61 @@ def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
     return removable, protected
 
 
-def counts(block: Block, policy: Policy) -> bool:
-    """Tell whether a block is over its kind's threshold."""
-    return KINDS[block.kind].counts(block, policy)
+def record_of(block: Block) -> int:
+    """Tell how many bytes the journal takes for a replaced block: none for small thinking, which no marker names."""
+    return 0 if block.kind is Kind.THINKING and block.size < LEAST_GAIN else KINDS[block.kind].record
+
+
+def check(view: View, after: Lines, changed: Collection[int], where: str) -> None:
+    """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
+
+    A protected line may lose free copies, and nothing else. Raises Damaged: it means an error in this program, and the
+    session is not changed.
+    """
+    before = view.lines
+    if len(before) != len(after):
+        raise broken("the number of lines differs", where)
+    for number in changed:
+        was, now = before[number], after[number]
+        fault = ""
+        if view.standing[number] is Standing.PROTECTED and not _stays(view, number, now):
+            fault = "a protected line would change"
+        elif (was.role, was.id, was.parent, was.facts.keeps) != (now.role, now.id, now.parent, now.facts.keeps):
+            fault = "a line's type, id or parent would change"
+        elif len(was.calls) != len(now.calls) or was.facts.failed != now.facts.failed:
+            fault = "a line's calls or its error flag would change"
+        elif now.size >= was.size:
+            fault = "a line would grow"
+        if fault:
+            raise broken(fault, where, number)
+    ids_differ = False
+    for number, (was, now) in enumerate(zip(before, after, strict=True)):
+        if was is now:
+            continue
+        if was.digest != now.digest and number not in changed:
+            raise broken("a line would change that the plan does not name", where, number)
+        ids_differ |= was.answers != now.answers or was.calls != now.calls
+    if ids_differ and callers(before) != callers(after):
+        raise broken("calls and their results would not stay together", where)
+
+
+def _stays(view: View, number: int, after: Line) -> bool:
+    """Tell whether a protected line lost nothing but copies that nobody meets again."""
+    before = view.lines[number]
+
+    def rest(line: Line) -> Line:
+        blocks = tuple(block._replace(tool="") for block in line.blocks if not view.is_free(number, block))
+        return line._replace(size=0, digest=0, blocks=blocks)
+
+    return any(view.is_free(number, block) for block in before.blocks) and rest(before) == rest(after)
+
+
+def broken(what: str, where: str, number: int | None = None) -> Damaged:
+    """Make the error for a rewrite that failed a check."""
+    return Damaged(
+        f"the rewritten session failed its check: {what}",
+        where=where,
+        line=None if number is None else number + 1,
+        state=NOT_CHANGED,
+        remedy="This is a bug in sessioncompress; please report it.",
+    )

@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import accumulate, islice
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_64, xxh3_64_intdigest
 
@@ -34,31 +34,24 @@ from sessioncompress.formats.table import (
     indexed,
     recognizing,
 )
-from sessioncompress.pipeline.usage import newest_answer, speaking
+from sessioncompress.pipeline.usage import Answers, answers, newest_answer, speaking
 from sessioncompress.store import disk
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
 from sessioncompress.store.layout import Store, is_archive, size_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.records import LineRecord
 
-if TYPE_CHECKING:
-    from sessioncompress.pipeline.usage import Answers
-
-_NONE: Mapping[bytes, Entry] = {}
 CONFLICT = re.compile(rb"<{7} ")
 """The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
 
-_LONGEST_FIRST = 1 << 20
-"""Bytes of a first line that are read for its end."""
 
-
-def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] = _NONE) -> Survey:
+def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] | None = None) -> Survey:
     """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed.
 
     `parsed` are entries of its first lines, by their bytes.
     """
     reader = form.reader()
-    waiting = dict(parsed)
+    waiting = dict(parsed or {})
     lines: list[Line] = []
     size = 0
     ended = True
@@ -238,7 +231,8 @@ def find(session: OpenSession, journal: Journal) -> Found:
         else:
             marked = marked or PREFIX_BYTES in raw
     if not there and journal.counts[0]:
-        _refuse_if_unknown(session, journal)
+        # Git commits lines that ended with CR LF with LF.
+        _refuse_if_known_with(session, journal, CR_LF, LF)
     # What a restore took back counts again where somebody put the rewritten session back.
     missing = journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
     return Found(found, missing, marked)
@@ -472,14 +466,10 @@ def refuse_if_converted(session: OpenSession, journal: Journal) -> None:
     if not journal.runs:
         return
     with session.reader() as file:
-        if not file.readline(_LONGEST_FIRST).endswith(b"\r\n"):
+        # The end of a longer line is not looked for.
+        if not file.readline(1 << 20).endswith(b"\r\n"):
             return
     _refuse_if_known_with(session, journal, LF, CR_LF)
-
-
-def _refuse_if_unknown(session: OpenSession, journal: Journal) -> None:
-    """Raise Refused where no line is known since it ends with LF now, as git commits those that ended with CR LF."""
-    _refuse_if_known_with(session, journal, CR_LF, LF)
 
 
 def _refuse_if_known_with(session: OpenSession, journal: Journal, then: bytes, now: bytes) -> None:
@@ -522,7 +512,7 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
     if not rewritten and journal.counts[0]:
-        _refuse_if_unknown(session, journal)
+        _refuse_if_known_with(session, journal, CR_LF, LF)
     seen = not form or known.recognizes(head)
     answer = newest(session, found, known, document)
     return Known(session, journal, known, known.named(head).id, found, rewritten, seen, answer)
@@ -543,9 +533,6 @@ def newest(session: OpenSession, read: Survey, form: Format, document: Document 
 
 def read_answers(known: Known) -> Answers:
     """Read once more for the answers that a session records; see Answers."""
-    # Imported here because hardly any policy has a rule that asks for them.
-    from sessioncompress.pipeline.usage import answers
-
     document = jsonl.document_of(known.session.reader, known.session.size)
     stream = known.pieces() if document is None else document.pieces()
     return answers(stream, known.survey, known.form, None if document is None else document.outer)

@@ -1,8 +1,9 @@
-"""Make the changes of a plan: lines and changes to rewritten lines and the records of what was replaced."""
+"""Make the changes of a plan: choose the names that previews keep, rewrite lines, and record what was replaced."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
@@ -10,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress.compressors import KINDS, Context, View, record_of
+from sessioncompress.compressors import KINDS, Context, View
 from sessioncompress.compressors.base import Ours
+from sessioncompress.compressors.names import MOST_HELD, NOTHING, Index, Names
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import (
-    Block,
     Change,
     JsonPath,
     Kind,
@@ -27,19 +28,94 @@ from sessioncompress.core.model import (
     Treatment,
     make_line,
 )
-from sessioncompress.core.references import References, content_of, digest_of, git_blob
+from sessioncompress.core.references import References, content_of, digest_of, digests_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
 from sessioncompress.errors import InUse
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
-from sessioncompress.pipeline.check import broken
-from sessioncompress.pipeline.plan import Plan, counts
-from sessioncompress.store.journal import Journal
+from sessioncompress.pipeline.plan import Plan, broken, record_of
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
 
 if TYPE_CHECKING:
+    from sessioncompress.pipeline.reading import Known
     from sessioncompress.store.commit import DryRun, Rewrite
+
+
+_KEPT = 2_048
+"""Bytes of a line that stays in which names are looked for: what a model reads of it stands at its beginning."""
+
+
+def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
+    """Choose an index for each result that is to be previewed, by its line and place.
+
+    What a model can still read is looked at first, then these results, the newest first. Of equal texts one has an
+    index, also where an earlier run replaced it.
+    """
+
+    def is_previewed(change: Change) -> bool:
+        block = change.block
+        if block is None or block.kind is not Kind.RESULT or block.marked or change.treatment is not Treatment.PREVIEW:
+            return False
+        return not view.is_report(change.line, block)
+
+    places = {
+        number: found
+        for number in sorted(plan, reverse=True)
+        if (found := [change.path for change in plan[number] if is_previewed(change)])
+    }
+    if not places:
+        return {}
+
+    def takes_nothing(change: Change) -> bool:
+        # No model reads a mirror.
+        return change.block is not None and change.block.kind is Kind.MIRROR
+
+    names, preamble = Names(view.policy), view.form.preamble
+    lines, dead = view.lines, view.survey.shape.dead
+    newest = reversed(range(len(lines)))
+    stay = (
+        number
+        for number in newest
+        if lines[number].reads and number not in dead and all(takes_nothing(change) for change in plan.get(number, ()))
+    )
+    kept, size = list[bytes](), 0
+    for number, raw in known.lines(stay, _KEPT):
+        # Ids and times stand before the content, if the agent has such a key; types and ids stand among it.
+        start = max(raw.find(b'"content":'), 0)
+        kept.append(raw[start : start + lines[number].reads * 6 // 5 + 200])
+        size += len(kept[-1])
+        # Many words at once cost half of what they cost line by line.
+        if len(kept) == 64 or size >= MOST_HELD:  # noqa: PLR2004
+            names.keep(b"\n".join(kept))
+            kept.clear()
+        if size >= MOST_HELD:
+            break
+    names.keep(b"\n".join(kept))
+    results: list[tuple[int, JsonPath]] = []
+    repeats: dict[tuple[int, JsonPath], Index] = {}
+    marked = ((block.digest, block.kind, block.call) for _, block in view.blocks(Kind.RESULT) if block.marked)
+    replaced = {origin.digest for key in marked if (origin := view.ours.origin(key)) is not None}
+    for number, raw in known.lines(places):
+        if names.is_full:
+            # Older results show what they would without names.
+            break
+        entry = parse_any(raw) or {}
+        for path in places[number]:
+            # What is not there any more is found when the line is rewritten.
+            with suppress(CannotSplice):
+                if not isinstance(text := value_at(entry, path), str):
+                    continue
+                digests = digests_of(text.encode())
+                if not replaced.isdisjoint(digests):
+                    # A run to come would give it other names, and what did not bear a change now would bear it then.
+                    repeats[number, path] = NOTHING
+                    continue
+                replaced.update(digests)
+                above = preamble.match(text) if preamble else None
+                names.add(text[above.end() :] if above else text)
+                results.append((number, path))
+    return {**repeats, **dict(zip(results, names.choose(), strict=True))}
 
 
 class Rewritten(NamedTuple):
@@ -139,9 +215,6 @@ def places_in(original: Entry) -> Callable[[JsonPath, bytes, Kind], JsonPath]:
     return place
 
 
-IN_USE = "it changed while it was being read"
-
-
 class Applied:
     """The changes of a plan, made while a session is read for the second time, and what they come to.
 
@@ -150,22 +223,15 @@ class Applied:
     """
 
     def __init__(
-        self,
-        view: View,
-        plan: Plan,
-        known: Mapping[int, LineRecord],
-        journal: Journal,
-        sink: Rewrite | DryRun,
-        where: str,
-        originals: OriginalsReader,
+        self, view: View, plan: Plan, known: Known, sink: Rewrite | DryRun, originals: OriginalsReader
     ) -> None:
         self._view = view
         self._plan = plan
-        self._known = known
-        self._references = References(journal.references)
-        self._journal = journal
+        self._known = known.rewritten
+        self._references = References(known.journal.references)
+        self._journal = known.journal
         self._sink = sink
-        self._where = where
+        self._where = str(known.session.path)
         self._keeps = view.policy.keep_backup
         self._refer = self._references.refer if self._keeps else lambda _: None
         self._kept = originals
@@ -212,7 +278,8 @@ class Applied:
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
         if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
-            raise InUse(IN_USE, where=self._where, state="The session was not changed.", remedy="Run again.")
+            what, state = "it changed while it was being read", "The session was not changed."
+            raise InUse(what, where=self._where, state=state, remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer)
             if new is not None:
@@ -311,7 +378,12 @@ class Applied:
                 ):
                     file = _writable(call.file)
             else:
-                origin = self._own(number, block) or origin
+                # Another line may hold the same one, as where Gemini CLI writes a call and its result twice, at another
+                # place: what an earlier run recorded of it in this very line counts first.
+                known, key = self._known.get(number), (block.digest, kind, block.call)
+                found = map(self._journal.block, reversed(self._journal.replaced(key)))
+                origins = (each.origin for line, each in found if known and line.sha256 == known.sha256)
+                origin = next(origins, origin)
             replacement = b""
             if each.value is not REMOVED and (kind is not Kind.MIRROR or (each.value and isinstance(each.value, str))):
                 # An image's text is inside a content part.
@@ -335,15 +407,6 @@ class Applied:
             )
         return records
 
-    def _own(self, number: int, block: Block) -> Origin | None:
-        """Find what an earlier run recorded of a replacement in this very line.
-
-        Another line may hold the same one, as where Gemini CLI writes a call and its result twice, at another place.
-        """
-        known, key = self._known.get(number), (block.digest, block.kind, block.call)
-        found = map(self._journal.block, reversed(self._journal.replaced(key)))
-        return next((each.origin for line, each in found if known and line.sha256 == known.sha256), None)
-
     def _count(self, replacements: Iterable[Replacement]) -> None:
         calls = set()
         for each in replacements:
@@ -355,7 +418,7 @@ class Applied:
             else:
                 self.counts[block.kind] += 1
             self.redundancies += bool(each.change.note)
-            if each.origin is None and each.content is not None and counts(block, self._view.policy):
+            if each.origin is None and each.content is not None and KINDS[block.kind].counts(block, self._view.policy):
                 self.removed += each.was - len(each.written)
         self.counts[Kind.ARGUMENT] += len(calls)
 

@@ -17,15 +17,13 @@ from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
 from sessioncompress.core.model import JsonPath, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.pipeline import check, reading, summary, triage
-from sessioncompress.pipeline.plan import Plan, in_question, plan
-from sessioncompress.pipeline.previews import names_of_results
+from sessioncompress.pipeline import reading, summary, triage
+from sessioncompress.pipeline.plan import Plan, check, in_question, plan
 from sessioncompress.pipeline.reading import Known
-from sessioncompress.pipeline.rewrite import Applied, rewrite
+from sessioncompress.pipeline.rewrite import Applied, names_of_results, rewrite
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.pipeline.usage import characters_per_token
-from sessioncompress.policy.file import differences
-from sessioncompress.policy.model import BALANCED, Policy, Rule
+from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
@@ -175,17 +173,15 @@ class Run:
                 # What a second try leaves out leaves its names out.
                 indexes = indexes or names_of_results(known, view, planned)
                 view.indexes = indexes
+                lengths, commit_originals = self._journal.lengths, policy.commit_originals
                 sink: Rewrite | DryRun
                 if self._asked.dry_run:
-                    sink = DryRun(self._journal.lengths)
-                    stream = known.pieces()
+                    sink = DryRun(lengths)
                 else:
-                    lengths, commit_originals = self._journal.lengths, policy.commit_originals
                     sink = Rewrite(self._session, self._store, lengths, commit_originals=commit_originals)
-                    stream = known.copied(planned)
                 with sink:
-                    applied = Applied(view, planned, known.rewritten, self._journal, sink, self._where, originals)
-                    applied.run(stream)
+                    applied = Applied(view, planned, known, sink, originals)
+                    applied.run(known.copied(planned))
                     left_alone |= applied.left_alone
                     if applied.again:
                         continue
@@ -239,7 +235,7 @@ class Run:
     def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun, left_alone: set[int]) -> set[int]:
         """Check the new session's structure; find the lines that a second run over it would change."""
         view, applied, read = attempt.view, attempt.applied, self._known.survey
-        check.check(read.lines, applied.lines, view.standing, list(applied.changed), self._where, view.is_free)
+        check(view, applied.lines, applied.changed, self._where)
         # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
         found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
@@ -314,6 +310,8 @@ class Run:
         """Count the session as it is. Markers older than the journal are no imitations of ours."""
         found, journal = view.survey, self._journal
         markers, in_calls = summary.imitated(found, view.ours)
+        # In calls those count that came after the journal was begun.
+        older = summary.noted(journal.runs[0], UNKNOWN_IN_CALLS) if journal.runs else self._strange_calls
         tokens = tokens_of(found, self._each)
         return CompressionStats(
             self._where,
@@ -325,16 +323,10 @@ class Run:
             lines=len(found.lines),
             lines_not_understood=found.lines.not_understood(),
             imitated_markers=markers,
-            imitated_in_calls=self._newer(in_calls),
+            imitated_in_calls=max(in_calls - older, 0),
             markers_without_journal=self._strangers,
             turns=turns_of(found),
             tokens_before=tokens,
             tokens_after=tokens,
             tokens_recorded=summary.recorded_now(self._known.newest, journal),
         )
-
-    def _newer(self, in_calls: int) -> int:
-        """Count the markers in calls that came after the journal was begun."""
-        runs = self._journal.runs
-        before = summary.noted(runs[0], UNKNOWN_IN_CALLS) if runs else self._strange_calls
-        return max(in_calls - before, 0)

@@ -12,7 +12,7 @@ from sessioncompress.core import VERSION
 from sessioncompress.core.text import KB, counted, kb
 from sessioncompress.errors import failing
 from sessioncompress.formats import table
-from sessioncompress.policy.model import Policy, Rule
+from sessioncompress.policy.model import Policy, Rule, differences
 from sessioncompress.store.layout import has_leftovers, last_line, size_of, store_at
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
 SWITCHED_OFF = "switched off by the policy (enabled: false)"
-
-_LEAST_GROWTH = 64 * KB
-_GROWTH_SHARE = 10
-"""A session is due again when at least so many bytes, and one in so many of its bytes, came since the last run. Over
-the turns of a session its runs then cost a few times its size, and what waits for the next one is under a tenth."""
-_PIECE = 1 << 18
 
 
 def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> CompressionStats | None:
@@ -88,10 +82,8 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
     however little came, and what it leaves for the next one is no more than that. `turns_counted` is whether the caller
     knows that `everyTurns` is not reached. Another policy or version, or a restore, makes a run due at once.
     """
-    # Imported here: a file that is too small needs neither.
+    # Imported here: a file that is too small does not need it.
     import orjson
-
-    from sessioncompress.policy.file import differences
 
     try:
         files = store_at(path, policy)
@@ -111,7 +103,8 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
         return "already compressed, nothing new since"
     if policy.budget.rule is not Rule.SIZE or (policy.every_turns is not None and not turns_counted):
         return ""
-    least = max(_LEAST_GROWTH, found.st_size // _GROWTH_SHARE)
+    # Over the turns of a session its runs then cost a few times its size, and what waits is under a tenth of it.
+    least = max(64 * KB, found.st_size // 10)
     if not 0 <= came < least or _is_compacted(path, left):
         return ""
     return f"already compressed, {kb(came)} new since; due from {kb(least)} on"
@@ -123,7 +116,7 @@ def _is_compacted(path: Path, start: int) -> bool:
     with failing(path), path.open("rb") as file:
         file.seek(start)
         data = b""
-        while piece := file.read(_PIECE):
+        while piece := file.read(1 << 18):
             data = data[-longest:] + piece
             if any(mark in data for mark in table.COMPACTIONS):
                 return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,8 +12,7 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from sessioncompress.core.text import json_safe
-from sessioncompress.policy.model import BALANCED, PRESETS, OnlyUser, Policy, wrong
-from sessioncompress.policy.section import Section, must_be
+from sessioncompress.policy.model import PRESETS, OnlyUser, Policy, Section, must_be, wrong
 
 Held = TypeVar("Held", bound=Section)
 
@@ -62,7 +60,6 @@ Counts = Callable[[str, Key, Any], bool]
 """Tells of a key, by its dotted name, whether its value counts."""
 
 _LONGEST_SHOWN = 80
-_NOT_IN_JOURNAL = ("logFile", "quietSeconds", "beforeCommand", "afterCommand", "summarizer")
 
 
 def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any] | None, str]:
@@ -183,25 +180,6 @@ def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in mapping.items():
         found |= {f"{key}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {key: value}
     return found
-
-
-@lru_cache(maxsize=1)
-def differences(policy: Policy) -> Mapping[str, Any]:
-    """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
-
-    Without the log's path and the quiet time, which change nothing in a session, and without who sums up and other
-    commands: an address or a command may hold what is secret.
-    """
-    differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
-    return {key: value for key, value in differing.items() if key not in _NOT_IN_JOURNAL}
-
-
-def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: _differing(value, default[key]) if isinstance(value, dict) else value
-        for key, value in given.items()
-        if value != default[key]
-    }
 
 
 def _written(value: Any) -> str:

@@ -5,36 +5,112 @@
 import os
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Annotated, Any, NamedTuple
 
-from msgspec import Meta, Struct, field
-from msgspec.structs import replace
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
+from msgspec.structs import force_setattr, replace
 
+from sessioncompress.core.text import json_safe
 from sessioncompress.errors import UsageError
-from sessioncompress.policy import summarizer
-from sessioncompress.policy.section import (
-    LONGEST_NAME,
-    MOST,
-    MOST_ENTRIES,
-    UNCHANGED,
-    AskSeconds,
-    CommandLine,
-    Count,
-    File,
-    Files,
-    Flag,
-    Folder,
-    Multiplier,
-    Percent,
-    Positive,
-    Seconds,
-    Section,
-    Share,
-    SummaryTokens,
-    Tools,
-)
-from sessioncompress.policy.summarizer import Summarizer
+
+UNCHANGED = "No session was changed."
+
+MOST = 1 << 53
+"""Larger numbers are not exact in every JSON reader, and the journal holds these."""
+MOST_ENTRIES = 200
+"""Of a list, since every run's record in the journal holds it whole."""
+LONGEST_NAME = 200
+
+Flag = Annotated[bool, Meta(description="true or false")]
+Count = Annotated[int, Meta(ge=0, le=MOST, description=f"a whole number from 0 to {MOST:,}")]
+Positive = Annotated[int, Meta(ge=1, le=MOST, description=f"a whole number from 1 to {MOST:,}")]
+SummaryTokens = Annotated[int, Meta(ge=1_000, le=100_000, description="a whole number from 1,000 to 100,000")]
+Percent = Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")]
+Seconds = Annotated[
+    Annotated[int, Meta(ge=0, le=MOST)] | Annotated[float, Meta(ge=0, le=MOST)],
+    Meta(description=f"a number of seconds from 0 to {MOST:,}"),
+]
+Share = Annotated[
+    Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)], Meta(description="a share from 0 to 1")
+]
+_Path = Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")]
+Folder = Annotated[_Path | None, Meta(description="a folder's path or null")]
+File = Annotated[_Path | None, Meta(description="a file's path or null")]
+_Text = Annotated[str, Meta(min_length=1, max_length=4_096, pattern=r"\A[^\0]*\Z")]
+Text = Annotated[_Text | None, Meta(description="a text or null")]
+CommandLine = Annotated[_Text | None, Meta(description="a command line of at most 4,096 characters or null")]
+Multiplier = Annotated[float, Meta(ge=1.2, le=3, description="a number from 1.2 to 3")]
+AskSeconds = Annotated[int, Meta(ge=10, le=300, description="a whole number of seconds from 10 to 300")]
+Tools = Annotated[
+    tuple[Annotated[str, Meta(max_length=LONGEST_NAME)], ...],
+    Meta(
+        max_length=MOST_ENTRIES,
+        description=f"a list of tool names, at most {MOST_ENTRIES} of at most {LONGEST_NAME} characters",
+    ),
+]
+
+Files = Annotated[
+    tuple[Annotated[str, Meta(max_length=LONGEST_NAME, pattern=r"\A[^/\\*]*\Z")], ...],
+    Meta(
+        max_length=MOST_ENTRIES,
+        description=f"a list of file names without folders or *, at most {MOST_ENTRIES} of at most {LONGEST_NAME} "
+        "characters",
+    ),
+]
+Variable = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,99}\Z", description="the name of an environment variable")
+]
+Names = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)], ...],
+    Meta(max_length=10, description=f"a list of at most 10 names of at most {LONGEST_NAME} characters"),
+]
+Patterns = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...],
+    Meta(max_length=MOST_ENTRIES, description=f"a list of at most {MOST_ENTRIES} regular expressions"),
+]
+Few = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
+ModelSeconds = Annotated[int, Meta(ge=1, le=3_600, description="a whole number from 1 to 3,600")]
+InputTokens = Annotated[int, Meta(ge=4_000, le=4_000_000, description="a whole number from 4,000 to 4,000,000")]
+
+
+def must_be(kind: Any) -> str:
+    """Describe the values of a field's type."""
+    for each in getattr(kind, "__metadata__", ()):
+        if isinstance(each, Meta) and each.description:
+            return each.description
+    kinds = getattr(kind, "__args__", (kind,))
+    if len(kinds) > 1:
+        return f"{must_be(kinds[0])}, or null"
+    (plain,) = kinds
+    if issubclass(plain, StrEnum):
+        return " or ".join(f'"{word}"' for word in plain)
+    return f"a {plain.__name__}"
+
+
+class Section(Struct, frozen=True, gc=False, rename="camel"):
+    """An object of `compression.json`. Values are converted to the type of their field, or UsageError is raised."""
+
+    def __post_init__(self) -> None:
+        """Check and convert what is not the default."""
+        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            value, kind = getattr(self, name), type(self).__annotations__[name]
+            if value is default:
+                continue
+            try:
+                plain = to_builtins(value, builtin_types=(bytes,), enc_hook=os.fspath)
+                force_setattr(self, name, convert(plain, kind))
+            except (ValidationError, TypeError):
+                what = f"the policy's {name} is {shortened(value)}, but must be {must_be(kind)}"
+                raise UsageError(what, state=UNCHANGED, remedy="Correct the policy.") from None
+
+
+def wrong(what: str, file: Path, line: int | None = None) -> UsageError:
+    """Make the error for a policy file, or a line of it."""
+    return UsageError(what, where=file, line=line, state=UNCHANGED, remedy="Correct the file.")
+
 
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
@@ -101,11 +177,6 @@ Models = Annotated[
 ]
 
 
-def wrong(what: str, file: Path, line: int | None = None) -> UsageError:
-    """Make the error for a policy file, or a line of it."""
-    return UsageError(what, where=file, line=line, state=UNCHANGED, remedy="Correct the file.")
-
-
 class Prune(Section, frozen=True, gc=False):
     """What pruning takes: whole tool results, oldest first. All numbers but the messages are tokens.
 
@@ -160,6 +231,40 @@ class Compact(Section, frozen=True, gc=False):
     min_saved_tokens: Count = 8_000
     ask: Flag = True
     ask_seconds: AskSeconds = 30
+
+
+class Protocol(StrEnum):
+    """What an endpoint that sums up is asked in: OpenAI's chat form, or oh-my-pi's `{systemPrompt, prompt}`."""
+
+    OPENAI = "openai"
+    OMP = "omp"
+
+
+class OnFailure(StrEnum):
+    """What becomes of a session that no model has summed up: it gets the extract, or is left as it is."""
+
+    EXTRACTIVE = "extractive"
+    LEAVE = "leave"
+
+
+class Summarizer(Section, frozen=True, gc=False):
+    """Who writes the prose of a summary in place of the extract: a `command`, or the `models` of an `endpoint`.
+
+    Without either nothing leaves the machine. `models` are asked in their order, each after the one before failed.
+    What is sent has at most `input_tokens`, without what a pattern matches. Raises UsageError.
+    """
+
+    command: Text = None
+    endpoint: Text = None
+    protocol: Protocol = Protocol.OPENAI
+    models: Names = ()
+    api_key_env: Variable = "OPENAI_API_KEY"
+    prompt: File = None
+    input_tokens: InputTokens = 120_000
+    timeout_seconds: ModelSeconds = 120
+    retries: Few = 2
+    on_failure: OnFailure = OnFailure.EXTRACTIVE
+    redact_patterns: Patterns = ()
 
 
 class Policy(Section, frozen=True, gc=False):
@@ -277,6 +382,26 @@ PRESETS: dict[str, Policy] = {
 }
 
 
+@lru_cache(maxsize=1)
+def differences(policy: Policy) -> Mapping[str, Any]:
+    """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
+
+    Without the log's path and the quiet time, which change nothing in a session, and without who sums up and other
+    commands: an address or a command may hold what is secret.
+    """
+    differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
+    others = ("logFile", "quietSeconds", "beforeCommand", "afterCommand", "summarizer")
+    return {key: value for key, value in differing.items() if key not in others}
+
+
+def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _differing(value, default[key]) if isinstance(value, dict) else value
+        for key, value in given.items()
+        if value != default[key]
+    }
+
+
 _OPTIONS = {
     "keep_turns": "turn_threshold_before_compress",
     "protect_tokens": "protect_tokens",
@@ -304,9 +429,32 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     of_compact = ("keep", "keep_tokens", "summary_tokens")
     if compact := {name: options[name] for name in of_compact if options.get(name) is not None}:
         changes["compact"] = replace(policy.compact, **compact)
-    changes["summarizer"] = summarizer.with_options(policy.summarizer, options)
+    changes["summarizer"] = _summarizer(policy.summarizer, options)
     if options.get("no_backup"):
         changes["keep_backup"] = False
     if options.get("commit_originals"):
         changes["commit_originals"] = True
     return replace(policy, **changes)
+
+
+_OF_SUMMARIZER = {
+    "summarizer": "command",
+    "endpoint": "endpoint",
+    "protocol": "protocol",
+    "model": "models",
+    "api_key_env": "api_key_env",
+    "prompt": "prompt",
+    "on_failure": "on_failure",
+}
+
+
+def _summarizer(own: Summarizer, options: Mapping[str, Any]) -> Summarizer:
+    """Apply the options that say who sums up: a command takes the place of an endpoint, and the other way round."""
+    given = {field: options[name] for name, field in _OF_SUMMARIZER.items() if options.get(name)}
+    if not given:
+        return own
+    if "prompt" in given:
+        given["prompt"] = os.path.abspath(given["prompt"])  # noqa: PTH100 - must not resolve links
+    if "command" in given or "endpoint" in given:
+        own = replace(own, command=None, endpoint=None, protocol=Protocol.OPENAI, models=())
+    return replace(own, **given)

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from sessioncompress.errors import UsageError
-from sessioncompress.policy.model import BALANCED, PRESETS, OnlyUser, Policy, with_options, wrong
-from sessioncompress.policy.section import UNCHANGED
+from sessioncompress.policy.model import BALANCED, PRESETS, UNCHANGED, OnlyUser, Policy, with_options, wrong
 
 if TYPE_CHECKING:
     from sessioncompress.policy.file import Key

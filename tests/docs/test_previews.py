@@ -10,7 +10,7 @@ import sessioncompress
 from sessioncompress import Policy
 from sessioncompress.compressors import base, names, preview
 from sessioncompress.core.marker import INDEX, PREFIX
-from sessioncompress.pipeline import previews
+from sessioncompress.pipeline import rewrite
 from sessioncompress.policy.model import PRESETS
 from tests.docs.pages import Place, blocks, code, page, section
 from tests.docs.test_readme import texts
@@ -54,7 +54,7 @@ def test_the_command_of_the_page_compresses(tmp_path: Path) -> None:
 
 
 NUMBERS = (
-    (previews._KEPT, "Only the first 2 KB of each line", 2 << 10),
+    (rewrite._KEPT, "Only the first 2 KB of each line", 2 << 10),
     (names.LOOKED_AT, "a result over 16 KB", 16 << 10),
     (names.MOST_HELD, "8 MB of all results together", 8 << 20),
     (names._SHORTEST, "hash; 4 to 48 bytes", 4),

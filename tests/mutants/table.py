@@ -65,37 +65,37 @@ _LONG_PREVIEWS = ("tests/unit/operations/test_previews.py",)
 
 MUTANTS = (
     # The check of a rewritten session.
-    Mutant("verify compares no lines", "pipeline/check.py", "for number in changed:", "for number in ():", _VERIFY),
+    Mutant("verify compares no lines", "pipeline/plan.py", "for number in changed:", "for number in ():", _VERIFY),
     Mutant(
         "verify lets a protected line change",
-        "pipeline/check.py",
+        "pipeline/plan.py",
         "standing[number] is Standing.PROTECTED",
         "False",
         _VERIFY,
     ),
     Mutant(
         "verify lets more than mirrors go from a protected line",
-        "pipeline/check.py",
+        "pipeline/plan.py",
         " and rest(before) == rest(after)",
         "",
         _VERIFY,
     ),
-    Mutant("verify does not count the lines", "pipeline/check.py", "len(before) != len(after)", "False", _VERIFY),
+    Mutant("verify does not count the lines", "pipeline/plan.py", "len(before) != len(after)", "False", _VERIFY),
     Mutant(
         "verify does not look at calls and results",
-        "pipeline/check.py",
+        "pipeline/plan.py",
         "callers(before) != callers(after)",
         "False",
         _VERIFY,
     ),
     Mutant(
         "verify lets lines change that the plan does not name",
-        "pipeline/check.py",
-        "was.digest != now.digest and number not in named",
+        "pipeline/plan.py",
+        "was.digest != now.digest and number not in changed",
         "False",
         _VERIFY,
     ),
-    Mutant("verify lets a line grow", "pipeline/check.py", "now.size >= was.size", "False", _VERIFY),
+    Mutant("verify lets a line grow", "pipeline/plan.py", "now.size >= was.size", "False", _VERIFY),
     Mutant(
         "a spliced line is not compared with what was intended",
         "core/splice.py",
@@ -579,7 +579,7 @@ MUTANTS = (
     ),
     Mutant(
         "a command reaches the journal",
-        "policy/file.py",
+        "policy/model.py",
         '"beforeCommand", "afterCommand", "summarizer")',
         '"summarizer")',
         _USER_COMMANDS,
@@ -925,32 +925,32 @@ MUTANTS = (
     ),
     Mutant(
         "lines that stay are not read for their names",
-        "pipeline/previews.py",
+        "pipeline/rewrite.py",
         'names.keep(b"\\n".join(kept))\n    results',
         "results",
         _OF_RUN,
     ),
     Mutant(
-        "results come the oldest first", "pipeline/previews.py", "sorted(plan, reverse=True)", "sorted(plan)", _OF_RUN
+        "results come the oldest first", "pipeline/rewrite.py", "sorted(plan, reverse=True)", "sorted(plan)", _OF_RUN
     ),
     Mutant(
         "equal texts get other names in each run",
-        "pipeline/previews.py",
+        "pipeline/rewrite.py",
         "if not replaced.isdisjoint(digests):",
         "if False:",
         ("tests/unit/operations/test_compress.py",),
     ),
-    Mutant("dead history counts as known", "pipeline/previews.py", " and number not in dead", "", _OF_RUN),
+    Mutant("dead history counts as known", "pipeline/rewrite.py", " and number not in dead", "", _OF_RUN),
     Mutant(
         "a line that loses its screen copy counts as unknown",
-        "pipeline/previews.py",
-        "all(map(_is_mirror, plan.get(number, ())))",
+        "pipeline/rewrite.py",
+        "all(takes_nothing(change) for change in plan.get(number, ()))",
         "number not in plan",
         _OF_RUN,
     ),
     Mutant(
         "what an agent writes above a result has names",
-        "pipeline/previews.py",
+        "pipeline/rewrite.py",
         "preamble.match(text) if preamble else None",
         "None",
         _OF_RUN,
@@ -966,12 +966,12 @@ MUTANTS = (
     Mutant(
         "a read that failed is the newest copy",
         "compressors/base.py",
-        "not facts.failed and size > SMALLEST_LIMIT",
-        "size > SMALLEST_LIMIT",
+        " and not self.lines.facts[number].failed",
+        "",
         _INSTRUCTIONS,
     ),
     Mutant(
-        "a read of nothing is the newest copy", "compressors/base.py", " and size > SMALLEST_LIMIT", "", _INSTRUCTIONS
+        "a read of nothing is the newest copy", "compressors/base.py", "size > SMALLEST_LIMIT and ", "", _INSTRUCTIONS
     ),
     Mutant(
         "a result in the line of its call has none",

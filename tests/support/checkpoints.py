@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.cut import find_cut, for_the_model
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Summary, Written
-from sessioncompress.core.documents import edited, edits_of
+from sessioncompress.core.documents import edits_of
 from sessioncompress.core.jsonl import document_of, parse
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Role
+from sessioncompress.core.splice import edited
 from sessioncompress.policy.model import Compact, CutRule
 from tests.support.runs import form_of, split, survey_of, units
 

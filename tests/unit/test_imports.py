@@ -41,7 +41,6 @@ PURE = frozenset(
         "core.model",
         "core.splice",
         "core.text",
-        "pipeline.check",
         "pipeline.plan",
         "pipeline.usage",
     }

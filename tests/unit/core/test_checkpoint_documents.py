@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint
-from sessioncompress.core.documents import edited, edits_of, undo_of, undoing, undone
+from sessioncompress.core.documents import edits_of, undo_of, undoing, undone
 from sessioncompress.core.jsonl import Document, cut
-from sessioncompress.core.splice import Added, CannotSplice
+from sessioncompress.core.splice import Added, CannotSplice, edited
 
 PRETTY = b"""{
   "meta": {"count": 3.0, "by": "x"},

@@ -26,7 +26,7 @@ from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.search import search_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.summarizer import Summarizer
+from sessioncompress.policy.model import Summarizer
 from sessioncompress.store.layout import FOLDER
 from tests.support.claude import ClaudeSession
 from tests.support.documents import OpenCodeExport

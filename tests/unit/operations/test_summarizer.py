@@ -23,8 +23,7 @@ from sessioncompress.operations import summarizer
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status, to_json
-from sessioncompress.policy.model import CutRule, Policy
-from sessioncompress.policy.summarizer import OnFailure, Protocol, Summarizer
+from sessioncompress.policy.model import CutRule, OnFailure, Policy, Protocol, Summarizer
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
 from tests.support.long import FEW, LONG, pi
 from tests.support.runs import journal_of, snapshot, write

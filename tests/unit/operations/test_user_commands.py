@@ -22,8 +22,7 @@ from sessioncompress.operations import user_commands
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import Policy
-from sessioncompress.policy.summarizer import Summarizer
+from sessioncompress.policy.model import Policy, Summarizer
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support.checkpoints import written_of

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.lines import Lines
-from sessioncompress.core.model import Block, Call, Kind, Line, Purpose, Role, Standing
+from sessioncompress.compressors import View
+from sessioncompress.compressors.base import Ours
+from sessioncompress.core.lines import Lines, Survey
+from sessioncompress.core.model import Block, Call, Kind, Line, Purpose, Role, Shape, Standing
 from sessioncompress.errors import Damaged
-from sessioncompress.pipeline.check import check
+from sessioncompress.formats.table import format_named
+from sessioncompress.pipeline.plan import check
+from sessioncompress.policy.model import BALANCED
 from tests.support.runs import line
 
 BEFORE = (
@@ -21,7 +25,6 @@ BEFORE = (
     line(Role.CHECKPOINT, digest=5, id="k", parent="r", keeps="a"),
     line(Role.ASSISTANT, digest=6, id="z", parent="k"),
 )
-STANDING = (*[Standing.OLD] * 5, Standing.PROTECTED)
 
 Change = Callable[[list[Line]], Sequence[int] | None]
 
@@ -88,7 +91,7 @@ def test_a_sound_rewrite_passes(change: Change) -> None:
     """Without an error."""
     lines = list(BEFORE)
     named = change(lines) or ()
-    check(Lines(BEFORE), Lines(lines), STANDING, named, "s.jsonl", _is_unseen)
+    check(_view(BEFORE), Lines(lines), named, "s.jsonl")
 
 
 @pytest.mark.parametrize(("change", "said", "number"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
@@ -97,7 +100,7 @@ def test_a_broken_rewrite_is_refused(change: Change, said: str, number: int | No
     lines = list(BEFORE)
     named = change(lines) or ()
     with pytest.raises(Damaged, match=said) as caught:
-        check(Lines(BEFORE), Lines(lines), STANDING, named, "s.jsonl", _is_unseen)
+        check(_view(BEFORE), Lines(lines), named, "s.jsonl")
     assert caught.value.line == number
     assert "not changed" in str(caught.value)
 
@@ -123,15 +126,16 @@ PROTECTED: list[tuple[str, Line, bool]] = [
 @pytest.mark.parametrize(("new", "sound"), [case[1:] for case in PROTECTED], ids=[case[0] for case in PROTECTED])
 def test_what_may_become_of_a_protected_line(new: Line, sound: bool) -> None:
     """It may lose copies that nobody meets again, and no byte that a model reads or a screen shows."""
-    before, after = Lines((*BEFORE, RECENT)), Lines((*BEFORE, new))
-    standing = (*STANDING, Standing.PROTECTED)
+    before, after = _view((*BEFORE, RECENT)), Lines((*BEFORE, new))
     if sound:
-        check(before, after, standing, [len(BEFORE)], "s.jsonl", _is_unseen)
+        check(before, after, [len(BEFORE)], "s.jsonl")
         return
     with pytest.raises(Damaged, match=r"protected line|grow"):
-        check(before, after, standing, [len(BEFORE)], "s.jsonl", _is_unseen)
+        check(before, after, [len(BEFORE)], "s.jsonl")
 
 
-def _is_unseen(number: int, block: Block) -> bool:
-    del number
-    return block.unseen
+def _view(lines: Sequence[Line]) -> View:
+    """View lines of which all behind the fifth are protected."""
+    view = View(Survey(Lines(lines), Shape((), frozenset()), 0), BALANCED, format_named("pi"), Ours())
+    view.standing = (*[Standing.OLD] * 5, *[Standing.PROTECTED] * (len(lines) - 5))
+    return view

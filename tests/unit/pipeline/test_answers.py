@@ -66,16 +66,6 @@ def test_a_session_without_answers_has_none() -> None:
         assert read(data, "pi") == Answers((), (), None)
 
 
-def test_a_branch_that_was_left_has_no_answers() -> None:
-    made = PiSession()
-    made.user("Go.")
-    kept = made.assistant("One.", usage=used(100))
-    made.assistant("Two.", usage=used(200))
-    made.branch(kept)
-    made.assistant("Three.", usage=used(300))
-    assert [each.usage.prompt for each in read(made.bytes(), "pi").answers if each.usage] == [100, 300]
-
-
 def test_the_usage_of_other_requests_is_none_of_the_session() -> None:
     """A title, or a summary: another model may have written it."""
     made = OmpSession()
@@ -268,7 +258,7 @@ def test_only_lines_that_may_hold_an_answer_are_parsed() -> None:
     assert form.asked == 3
 
 
-def test_a_line_off_the_live_path_is_not_parsed_again() -> None:
+def test_a_branch_that_was_left_has_no_answers_and_is_not_parsed_again() -> None:
     made = PiSession()
     made.user("Go.")
     kept = made.assistant("One.", usage=used(100))
@@ -276,7 +266,8 @@ def test_a_line_off_the_live_path_is_not_parsed_again() -> None:
     made.branch(kept)
     made.assistant("Three.", usage=used(300))
     form = Counting()
-    answers(pieces(made.bytes()), survey(pieces(made.bytes()), format_named("pi")), form)
+    found = answers(pieces(made.bytes()), survey(pieces(made.bytes()), format_named("pi")), form)
+    assert [each.usage.prompt for each in found.answers if each.usage] == [100, 300]
     assert form.asked == 2
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.pipeline.discover import Found, Globs, discover, handed
+from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, handed
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.store.layout import FOLDER
 from tests.cli.test_cli import document, here, run
@@ -190,6 +190,32 @@ def test_what_is_handed_over_is_judged_as_if_met_in_a_folder(
     Path("backup").mkdir(exist_ok=True)
     Path("backup/a.jsonl.zst").touch()
     assert list(handed([path])) == ([Found(path, named=False)] if may_be else [])
+
+
+GLOBS: list[tuple[Globs, str, bool]] = [
+    (EVERYTHING, "a/b.jsonl", True),
+    (Globs(("*.jsonl",)), "a/b.jsonl", True),
+    (Globs(("*.jsonl",)), "a/b.json", False),
+    (Globs(("b*",)), "a/b.jsonl", True),
+    (Globs(("a",)), "a/b.jsonl", True),
+    (Globs(("a",)), "x/a/b.jsonl", True),
+    (Globs(("a",)), "ab/b.jsonl", False),
+    (Globs(("x/*",)), "x/a/b.jsonl", True),
+    (Globs(("x/*",)), "y/x/b.jsonl", False),
+    (Globs(("A",)), "a/b.jsonl", False),
+    (Globs(("x", "a")), "a/b.jsonl", True),
+    (Globs((), ("a",)), "a/b.jsonl", False),
+    (Globs((), ("*.jsonl",)), "a/b.jsonl", False),
+    (Globs((), ("x",)), "a/b.jsonl", True),
+    (Globs(("*.jsonl",), ("agent-*",)), "a/agent-1.jsonl", False),
+    (Globs(("*.jsonl",), ("agent-*",)), "a/1.jsonl", True),
+]
+
+
+@pytest.mark.parametrize(("globs", "path", "taken"), GLOBS)
+def test_what_is_taken(globs: Globs, path: str, taken: bool) -> None:
+    """By the whole path or by a name in it; what is excluded is not included again."""
+    assert globs.takes(path) is taken
 
 
 def test_patterns_say_which_files_are_meant(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.compressors import View
+from sessioncompress.compressors import KINDS, View
 from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing, Treatment
 from sessioncompress.pipeline import plan as planning
-from sessioncompress.pipeline.plan import Plan, counts, in_question, plan
+from sessioncompress.pipeline.plan import Plan, in_question, plan
 from sessioncompress.policy.model import BALANCED
 from tests.support.build import PiSession, image
 from tests.support.runs import EAGER, old, turn, view_of
@@ -168,8 +168,8 @@ BLOCKS = [
 )
 def test_over_which_size_a_block_counts(block: Block, expected: bool) -> None:
     """By its kind's limit."""
-    assert counts(block, BALANCED) == expected
-    assert not counts(Block(Kind.THINKING, (), 10, 10), replace(BALANCED, strip_thinking=False))
+    assert KINDS[block.kind].counts(block, BALANCED) == expected
+    assert not KINDS[Kind.THINKING].counts(Block(Kind.THINKING, (), 10, 10), replace(BALANCED, strip_thinking=False))
 
 
 def test_the_plan_is_pure() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sessioncompress.compressors.names import Names
 from sessioncompress.core import marker
 from sessioncompress.core.marker import INDEX
-from sessioncompress.pipeline import previews
+from sessioncompress.pipeline import rewrite
 from sessioncompress.policy.model import PRESETS
 from tests.support.build import ClaudeSession, OmpSession, PiSession, Use, text
 from tests.support.claude import answer, use
@@ -62,7 +62,7 @@ class Spy(Names):
 def spying() -> Iterator[type[Spy]]:
     """Note what the names of a run are looked for in."""
     Spy.kept, Spy.added = b"", ()
-    with mock.patch.object(previews, "Names", Spy):
+    with mock.patch.object(rewrite, "Names", Spy):
         yield Spy
 
 

@@ -1,9 +1,10 @@
-"""compression.json: every key is checked, and an error names the file, the key, and what helps."""
+"""compression.json, and the policy of a program: every key is checked, and an error names it, and what helps."""
 
 from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import file
 from sessioncompress.policy.file import KEYS, keys_of
-from sessioncompress.policy.model import BALANCED, PRESETS, Limits, Placeholder, Policy, Rule, with_options
+from sessioncompress.policy.model import BALANCED, PRESETS, Limits, Placeholder, Policy, Rule, differences, with_options
 from sessioncompress.policy.sources import policy_for
 
 SECTIONS = {key: each.section for key, each in KEYS.items() if each.section}
@@ -201,11 +202,11 @@ def load(file: Path, preset: str | None = None) -> Policy:
 
 @pytest.mark.parametrize(("key", "value", "expected"), GOOD)
 def test_a_key_sets_its_field(tmp_path: Path, key: str, value: Any, expected: Any) -> None:
-    """And nothing else; other tools' sections are theirs."""
-    policy = load(policy_file(tmp_path, {key: value}))
+    """And nothing else, in a file and in a program; other tools' sections are theirs."""
     name = KEYS[key].field
-    assert getattr(policy, name) == expected
-    assert {each for each in Policy.__struct_fields__ if getattr(policy, each) != getattr(BALANCED, each)} <= {name}
+    policy = load(policy_file(tmp_path, {key: value}))
+    assert policy == Policy(**{name: value}) == replace(BALANCED, **{name: expected})
+    assert type(getattr(policy, name)) is type(expected)
 
 
 @pytest.mark.parametrize(("section", "key", "value", "expected"), GOOD_INSIDE)
@@ -257,28 +258,24 @@ def test_an_unknown_key_inside_a_section_names_the_nearest_there(tmp_path: Path)
         load(policy_file(tmp_path, {"prune": {"protect": 1}}))
 
 
-def test_where_a_log_is_written_is_not_said_in_the_journal(tmp_path: Path) -> None:
-    """It may be committed, and a log elsewhere makes no other policy; any other difference does."""
-    log = replace(BALANCED, log_file=str(tmp_path / "log"))
-    assert file.differences(log) == {}
-    pruning = replace(BALANCED, prune=replace(BALANCED.prune, enabled=True))
-    assert file.differences(pruning) == {"prune": {"enabled": True}}
-
-
 @pytest.mark.parametrize(("key", "value", "must_be"), BAD)
 def test_a_wrong_value_is_an_error_that_says_what_it_must_be(
     tmp_path: Path, key: str, value: Any, must_be: str
 ) -> None:
-    """It names the file, the key and the value."""
+    """It names the file and the key, or the field that a program gives it to."""
     file = policy_file(tmp_path, {key: value})
     with pytest.raises(UsageError) as caught:
         load(file)
     said = str(caught.value)
-    assert str(file) in said
-    assert f'"session.{key}"' in said
-    assert must_be in said
-    assert "No session was changed." in said
+    assert all(each in said for each in (str(file), f'"session.{key}"', must_be, "No session was changed."))
     assert caught.value.exit_code == 2
+    for make in (Policy, partial(replace, BALANCED)):
+        with pytest.raises(UsageError) as caught:
+            make(**{KEYS[key].field: value})
+        said = str(caught.value)
+        assert said.startswith(f"the policy's {KEYS[key].field} is ")
+        assert must_be in said
+        assert said.endswith("No session was changed. Correct the policy.")
 
 
 @pytest.mark.parametrize(("typo", "meant"), TYPOS)
@@ -367,20 +364,6 @@ def test_what_a_policy_writes_it_reads(tmp_path: Path, preset: str) -> None:
     assert set(written) == set(KEYS)
 
 
-def test_differences_are_what_is_not_the_default() -> None:
-    """The journal says with what policy a run was made."""
-    assert file.differences(BALANCED) == {}
-    assert file.differences(PRESETS["high-quality"]) == {
-        "protectTokens": None,
-        "toolResultMaxBytes": 2000,
-        "previewShare": 0.1,
-        "previewMaxBytes": 4000,
-        "stripThinking": False,
-        "prune": {"pruneMinimum": 30000, "pruneProtect": 60000},
-        "compact": {"keepTokens": 40000, "summaryTokens": 5000},
-    }
-
-
 def test_the_nearest_policy_above_a_session_counts(tmp_path: Path) -> None:
     """Beside the session, else in the nearest folder above it."""
     deep = tmp_path / "a" / "b"
@@ -392,22 +375,6 @@ def test_the_nearest_policy_above_a_session_counts(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     assert policy_for(deep / "s.jsonl", policy_file(own, {"protectTokens": 3}), None).protect_tokens == 3
-
-
-def test_a_file_of_that_name_that_is_another_tools_is_passed_over(tmp_path: Path) -> None:
-    """One without our section is theirs."""
-    (tmp_path / "a").mkdir()
-    policy_file(tmp_path, {"protectTokens": 1})
-    (tmp_path / "a" / "compression.json").write_text('{"level": 9}')
-    assert policy_for(tmp_path / "a" / "s.jsonl", None, None).protect_tokens == 1
-
-
-def test_a_preset_is_the_base_that_the_file_changes(tmp_path: Path) -> None:
-    """The file's keys win."""
-    policy_file(tmp_path, {"protectTokens": 7})
-    policy = policy_for(tmp_path / "s.jsonl", None, "low-cost")
-    assert policy.protect_tokens == 7
-    assert policy.tool_result_max_bytes == PRESETS["low-cost"].tool_result_max_bytes
 
 
 def test_options_of_the_command_line_change_what_they_name() -> None:
@@ -428,9 +395,70 @@ def test_limits_never_offer_our_own_markers_again(limit: int) -> None:
     assert policy.leaf_limit == min(max(limit, 256), 400)
 
 
-def test_the_record_of_a_run_tells_policies_apart() -> None:
-    """Also by what presets alone set."""
-    told = [file.differences(policy) for policy in (*PRESETS.values(), replace(BALANCED, at_rest=True))]
-    assert told[0] == {}
+def test_the_journal_says_what_is_not_the_default() -> None:
+    """So it tells policies apart, also by what presets alone set; a log elsewhere makes no other policy."""
+    told = [differences(policy) for policy in (*PRESETS.values(), replace(BALANCED, at_rest=True))]
     assert all(told.count(each) == 1 for each in told)
-    assert file.differences(replace(BALANCED, protect_tools=("a",))) == {"protectTools": ["a"]}
+    assert (told[0], differences(replace(BALANCED, log_file="/log"))) == ({}, {})
+    assert told[list(PRESETS).index("high-quality")] == {
+        "protectTokens": None,
+        "toolResultMaxBytes": 2000,
+        "previewShare": 0.1,
+        "previewMaxBytes": 4000,
+        "stripThinking": False,
+        "prune": {"pruneMinimum": 30000, "pruneProtect": 60000},
+        "compact": {"keepTokens": 40000, "summaryTokens": 5000},
+    }
+    assert differences(replace(BALANCED, protect_tools=("a",))) == {"protectTools": ["a"]}
+
+
+# In a program
+
+
+@pytest.mark.parametrize("name", Policy.__struct_fields__)
+def test_every_field_is_checked(name: str) -> None:
+    """No field takes what no field can be."""
+    wrong: dict[str, Any] = {name: object()}
+    with pytest.raises(UsageError, match=f"the policy's {name} is <object "):
+        Policy(**wrong)
+
+
+def test_what_compares_with_nothing_is_no_number() -> None:
+    """Nor is it part of anything."""
+    with pytest.raises(UsageError, match="idle_seconds is nan, but must be a number of seconds from 0 to"):
+        with_options(BALANCED, {"idle_seconds": float("nan")})
+    with pytest.raises(UsageError, match="preview_share is nan, but must be a share from 0 to 1"):
+        replace(BALANCED, preview_share=float("nan"))
+
+
+PREVIEWS: list[tuple[float, int, bool]] = [
+    (0, 0, False),
+    (0, 2_000, False),
+    (0.08, 0, False),
+    (0.001, 1, True),
+    (0.08, 2_000, True),
+]
+"""Share, most bytes, and whether anything of a text stays readable."""
+
+
+@pytest.mark.parametrize(("share", "most", "expected"), PREVIEWS)
+def test_either_number_at_0_means_no_previews(share: float, most: int, expected: bool) -> None:
+    assert replace(BALANCED, preview_share=share, preview_max_bytes=most).has_previews is expected
+
+
+def test_a_folder_as_programs_write_it() -> None:
+    """As a path; and what is long is shortened in an error."""
+    assert Policy(backup_dir=Path("a", "b")).backup_dir == str(Path("a", "b"))  # type: ignore[arg-type]
+    with pytest.raises(UsageError) as caught:
+        Policy(protect_tokens="x" * 5000)  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 250
+
+
+def test_a_preset_that_there_is_not(tmp_path: Path) -> None:
+    """The error is ours, and names those that there are."""
+    with pytest.raises(UsageError) as caught:
+        policy_for(tmp_path / "s.jsonl", None, "cheap")
+    said = "there is no preset 'cheap'. No session was changed. Presets are balanced, low-cost, high-quality, archive."
+    assert str(caught.value) == said
+    for name, preset in PRESETS.items():
+        assert policy_for(tmp_path / "s.jsonl", None, name) == preset

@@ -18,8 +18,7 @@ from platformdirs.unix import Unix
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import file, model, sources
 from sessioncompress.policy.file import flat, to_mapping
-from sessioncompress.policy.model import BALANCED
-from sessioncompress.policy.section import Section, must_be
+from sessioncompress.policy.model import BALANCED, Section, must_be
 from sessioncompress.policy.sources import Policies, policy_for
 
 
