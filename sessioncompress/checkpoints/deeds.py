@@ -11,7 +11,7 @@ from sessioncompress.checkpoints.quote import code, more, newest, one_line, refe
 from sessioncompress.checkpoints.shell import REVERTED, Script, alike, commands_in, grade, script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
-from sessioncompress.formats.scripts import patched
+from sessioncompress.formats.values import patched
 
 _MOST_FILES = 2_000
 _MOST_COMMANDS = 600

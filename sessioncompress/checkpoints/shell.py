@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sessioncompress.checkpoints.paths import joined
 from sessioncompress.checkpoints.quote import one_line
-from sessioncompress.formats.scripts import commands, unescaped
+from sessioncompress.formats.values import commands, unescaped
 from sessioncompress.formats.values import text as text_of
 
 _LOOKED_AT = 6_000

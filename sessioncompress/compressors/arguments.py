@@ -32,7 +32,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.model import Block, Change, JsonPath, Kind, Purpose, Replacement, Standing, Treatment
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
-from sessioncompress.formats import scripts, values
+from sessioncompress.formats import values
 from sessioncompress.policy.model import Policy
 
 _MARKER_BYTES = 165
@@ -126,7 +126,7 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
 
 def _named(text: str, room: int, commands: bool) -> list[str]:
     """Name the files of a patch, and with `commands` the first line of each that a program runs, as it writes it."""
-    changed = [path if how in ("written", "edited") else f"{how} {path}" for path, how, _ in scripts.patched(text)]
+    changed = [path if how in ("written", "edited") else f"{how} {path}" for path, how, _ in values.patched(text)]
     changed += [new if new != "/dev/null" else f"deleted {old}" for old, new in _DIFFED.findall(text)]
     names = list(dict.fromkeys(changed))
     if sum(map(len, names)) + len(BETWEEN) * len(names) > room:
@@ -137,7 +137,7 @@ def _named(text: str, room: int, commands: bool) -> list[str]:
         fitting = max(sum(size <= room for size in sizes) - 1, 0)
         more = [_MORE.format(len(short) - fitting)] if fitting < len(short) else []
         names = [" ".join(filter(None, [folder, *short[:fitting], *more]))]
-    if commands and "tools." in text and (run := scripts.commands(text, templates=True)):
+    if commands and "tools." in text and (run := values.commands(text, templates=True)):
         left = room - sum(map(len, names)) - len(BETWEEN) * (len(names) + len(run))
         longest = min(max(left // len(run), _SMALLEST_PREVIEW // 4), LINE)
         lines = [found[1].strip() for raw in run if (found := _FIRST_LINE.match(raw))]

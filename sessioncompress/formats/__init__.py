@@ -1,1 +1,1 @@
-"""Each agent in a file or a folder; table.py lists them."""
+"""Each agent, with its relatives, in a file, or in several whose names begin alike; table.py lists them."""

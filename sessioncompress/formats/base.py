@@ -7,25 +7,22 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from hashlib import sha256
 from itertools import takewhile
 from sys import intern
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.pointers import Pointers
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import values
-
-if TYPE_CHECKING:
-    from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Summary, Written
 
 Entry = dict[str, Any]
 """One line's parsed JSON object."""
@@ -110,9 +107,6 @@ class Reader(ABC):
 
     def said_call(self, name: Any, tool: Any, given: Any) -> Said:
         """Read what a call says: its tool, and what that was given."""
-        # Imported here, as in the formats, because only a checkpoint asks what was said.
-        from sessioncompress.core.checkpoint import Said, Say
-
         tool = values.text(tool)
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
         return Said(Say.CALL, tool=tool, call=values.text(name), purpose=purpose, given=values.fields(given))
@@ -261,15 +255,12 @@ class Format(ABC):
 
         Raises CannotCheckpoint where the agent sums up no branches, or this session has none.
         """
-        raise self._no_branches()
+        what = f"branch-summary does not support {self.name} sessions"
+        raise CannotCheckpoint(what, "Run 'sessioncompress compact' instead, which summarizes the old part.")
 
     def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
-        """Write the summary of the lines that are left, behind an entry, as the agent does. Raises as leaves()."""
-        raise self._no_branches()
-
-    def _no_branches(self) -> CannotCheckpoint:
-        what = f"branch-summary does not support {self.name} sessions"
-        return CannotCheckpoint(what, "Run 'sessioncompress compact' instead, which summarizes the old part.")
+        """Write the summary of the lines that are left, behind an entry, as the agent does; only where leaves() are."""
+        raise NotImplementedError
 
     def is_subagent(self, session: Written) -> bool:
         """Tell whether the session is one that another session of the agent began for a task."""
@@ -277,7 +268,7 @@ class Format(ABC):
 
     def written_at(self, entry: Mapping[str, Any]) -> int:
         """Read when an entry was written, in ms since 1970; 0 where it does not say."""
-        return 0
+        return moment(entry.get("timestamp"))
 
     def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
         """Make a session that begins with the handoff of this one, which lies at that path.
@@ -386,10 +377,7 @@ def dead(lines: Lines, live: Sequence[int]) -> set[int]:
     return gone.union(takewhile(lambda number: not keeps or lines.ids[number] != keeps, earlier))
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MINUTE = len("2026-01-31T12:34")
-_SECONDS = re.compile(r":([0-5]\d)\.(\d{3})Z", re.ASCII)
-"""What agents write behind the minute."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment(value: Any) -> int:
@@ -397,18 +385,8 @@ def moment(value: Any) -> int:
     if isinstance(value, int):
         # JavaScript counts exactly up to there.
         return int(value) if 0 <= value <= 1 << 53 else 0
-    written = values.text(value)
     try:
-        if (seconds := _SECONDS.fullmatch(written, _MINUTE)) is None:
-            found = _milliseconds(written)
-        else:
-            # Lines that follow each other are of few minutes, and datetime takes ten times as long.
-            found = _milliseconds(f"{written[:_MINUTE]}:00Z") + int(seconds[1] + seconds[2])
+        found = datetime.fromisoformat(values.text(value)).astimezone(UTC) - EPOCH
     except (ValueError, OverflowError):
         return 0
-    return max(0, found)
-
-
-@lru_cache(maxsize=64)
-def _milliseconds(written: str) -> int:
-    return (datetime.fromisoformat(written).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+    return max(0, found // timedelta(milliseconds=1))

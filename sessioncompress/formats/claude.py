@@ -7,26 +7,18 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, claude_words, values
+from sessioncompress.formats import base, claude_checkpoint, values
 from sessioncompress.formats import claude_screen as screen
 from sessioncompress.formats.base import Entry, Head, Name, line_of, moment
 
-if TYPE_CHECKING:
-    from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
-
 _THOUGHTS = ("thinking", "redacted_thinking")
-
-_THINKS = Facts(thinks=True)
-_FAILED = Facts(failed=True)
-
-_NEAR = 64
-"""So many messages before one in time are looked at for one that also stands before it in the file."""
 
 _UNCHANGED = ("File unchanged since last read", "Wasted call \u2014 file unchanged since your last Read")
 """So begins what a read of a file returns that an earlier result still shows."""
@@ -82,8 +74,6 @@ class ClaudeReader(base.Reader):
         return may or b'"queued_command"' in raw
 
     def said(self, entry: Entry) -> Iterable[Said]:
-        from sessioncompress.formats import claude_checkpoint
-
         return claude_checkpoint.said(entry, self.said_call)
 
     def _assistant(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
@@ -116,7 +106,7 @@ class ClaudeReader(base.Reader):
             blocks = thoughts + blocks
         blocks += screen.screen_blocks(entry, "", "")
         reads = characters + io + values.CALL * len(calls)
-        facts, time = _THINKS if thinks else PLAIN, _time(entry)
+        facts, time = Facts(thinks=True) if thinks else PLAIN, _time(entry)
         return line_of(
             raw,
             Role.ASSISTANT,
@@ -143,7 +133,7 @@ class ClaudeReader(base.Reader):
         blocks += values.marked_images(("message", "content"), content)
         tool, answers, io = "", "", 0
         if not results:
-            role = Role.USER if claude_words.begins_turn(entry, content) else Role.OTHER
+            role = Role.USER if claude_checkpoint.begins_turn(entry, content) else Role.OTHER
             facts = screen.facts_of(entry)
         else:
             role, failed = Role.RESULT, False
@@ -157,7 +147,7 @@ class ClaudeReader(base.Reader):
                 calls.append(made := self.answered(part.get("tool_use_id")))
                 io += _result(values.part_path(index, "content"), written, made, blocks)
             if len(calls) == 1:
-                answers, tool, facts = calls[0].id, calls[0].tool, _FAILED if failed else PLAIN
+                answers, tool, facts = calls[0].id, calls[0].tool, Facts(failed=True) if failed else PLAIN
             else:
                 facts = Facts(failed=failed, several=tuple(made.id for made in calls))
         pictures = values.pictures(blocks)
@@ -201,7 +191,8 @@ def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
             if times is None:
                 times = sorted((time, number) for number, time in enumerate(lines.times) if time)
             at = bisect_left(times, (lines.times[step], step))
-            near = (times[each][1] for each in range(at - 1, max(at - _NEAR, 0) - 1, -1))
+            # One of the 64 before it in time that also stands before it in the file.
+            near = (times[each][1] for each in range(at - 1, max(at - 64, 0) - 1, -1))
             following = next((number for number in near if number < step), None)
         step = following
     path.reverse()
@@ -279,8 +270,6 @@ _TOOLS = (
     "StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite "
     "ToolSearch WebFetch WebSearch Workflow Write "
 )
-_KEPT_TOOLS = frozenset({"askuserquestion", "exitplanmode", "todowrite"})
-"""What the user answered; the plan, which a resume writes to its file, and the list, which it shows."""
 
 _NOTES = (
     "summary custom-title ai-title last-prompt tag agent-name agent-color agent-setting pr-link mode progress "
@@ -296,7 +285,8 @@ class ClaudeCode(base.Format):
     name = "claude-code"
     reader = ClaudeReader
     tools = frozenset(_TOOLS.lower().split())
-    kept_tools = _KEPT_TOOLS
+    # What the user answered; the plan, which a resume writes to its file, and the list, which it shows.
+    kept_tools = frozenset({"askuserquestion", "exitplanmode", "todowrite"})
     listings = screen.LISTINGS
     ended = re.compile(r"\AExit code \d{1,3}$", re.MULTILINE)
     # No path holds "saved to" itself: so no part of a text is looked at for more than one of them.
@@ -349,8 +339,6 @@ class ClaudeCode(base.Format):
         return Shape(array("I", path), frozenset(_dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        from sessioncompress.formats import claude_checkpoint
-
         return claude_checkpoint.checkpoint(session, cut, summary)
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
@@ -377,16 +365,13 @@ class ClaudeCode(base.Format):
             case []:
                 return kind in _THOUGHTS if value is REMOVED else kind in screen.PICTURES
             case ["input", *_, step]:
-                kept = str(part.get("name")).lower() in _KEPT_TOOLS
+                kept = str(part.get("name")).lower() in self.kept_tools
                 return kind == "tool_use" and texts and not kept and step not in values.FILE_KEYS
             case ["content"] | ["content", int(), "text"]:
                 return kind == "tool_result" and texts
             case ["content", int()]:
                 return kind == "tool_result" and values.type_of(old) in screen.PICTURES and value is not REMOVED
         return False
-
-    def written_at(self, entry: Mapping[str, Any]) -> int:
-        return moment(entry.get("timestamp"))
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
         return screen.stand_in(path, value)

@@ -6,9 +6,10 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sessioncompress.core import marker, model
+from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 from sessioncompress.core.lines import Lines, without_taken_back
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.pointers import Pointers
@@ -17,9 +18,6 @@ from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
 from sessioncompress.formats import codex_items as items
 from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
-
-if TYPE_CHECKING:
-    from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
 
 _PAYLOAD = "payload"
 _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
@@ -33,8 +31,6 @@ _TOOLS = (
 )
 _REASONING = "reasoning"
 _EVENT, _COUNT = "event_msg", "token_count"
-_NOTHING = {"type": _COUNT, "info": None, "rate_limits": None}
-"""An event that says nothing."""
 
 _SEALED = Facts(sealed=True)
 _THINKS = Facts(thinks=True)
@@ -98,9 +94,7 @@ class RolloutReader(base.Reader):
         return line_of(raw, Role.OTHER)
 
     def said(self, entry: Entry) -> Iterable[Said]:
-        from sessioncompress.formats import codex_checkpoint
-
-        return codex_checkpoint.said(entry)
+        return items.said(entry)
 
     def _item(self, raw: bytes, item: Mapping[str, Any], ordered: bool) -> Line:
         kind = values.text(item.get("type"))
@@ -337,7 +331,11 @@ class Codex(base.Format):
     preamble = items.PREAMBLE
     ended = items.ENDED
     of_tasks = frozenset({_COUNT})
-    bare: Mapping[JsonPath, Any] = {("type",): _EVENT, (_PAYLOAD,): _NOTHING}
+    # An event that says nothing.
+    bare: Mapping[JsonPath, Any] = {
+        ("type",): _EVENT,
+        (_PAYLOAD,): {"type": _COUNT, "info": None, "rate_limits": None},
+    }
     answer_marks = (b'"token_count"', b'"turn_context"', b'"task_started"', b'"error"')
 
     def recognizes(self, head: Head) -> bool:
@@ -365,9 +363,7 @@ class Codex(base.Format):
         return model.Shape(array("I", path), frozenset(base.dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        from sessioncompress.formats import codex_checkpoint
-
-        return codex_checkpoint.checkpoint(session, cut, summary)
+        return items.checkpoint(session, cut, summary)
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out the items of the old part. Events stay: Codex lists and shows a session by them."""
@@ -410,9 +406,6 @@ class Codex(base.Format):
 
     def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
         return {"type": "input_text", "text": text}
-
-    def written_at(self, entry: Mapping[str, Any]) -> int:
-        return base.moment(entry.get("timestamp"))
 
     def answer(self, entry: Entry) -> Answer | None:
         payload = values.fields(entry.get(_PAYLOAD))

@@ -98,6 +98,10 @@ class _Header(NamedTuple):
     offset: int
     span: tuple[int, int]
 
+    @property
+    def room(self) -> int:
+        return self.span[1] - self.span[0]
+
 
 def _header(path: Path) -> _Header | None:
     """Read the header of a numbered rollout, also of one that Codex has packed; None of any other file.
@@ -337,11 +341,12 @@ class CodexPointers(Pointers):
         return found
 
     def _databases(self) -> list[Path]:
-        """Find the indexes that may know the rollout. Raises Refused where one is not this user's to change."""
-        return self._own_databases() if self._is_own else self._shown_databases()
+        """Find the indexes that may know the rollout; a home of the user's own may name others.
 
-    def _own_databases(self) -> list[Path]:
-        """Find those in a home of the user's own, which may name others."""
+        Raises Refused where one is not this user's to change.
+        """
+        if not self._is_own:
+            return self._shown_databases()
         folders, config = [self._home], {}
         with suppress(OSError, ValueError):
             config = tomllib.loads((self._home / "config.toml").read_text())
@@ -406,10 +411,10 @@ class CodexPointers(Pointers):
         Such a fork gets longer, so that its own forks come first, which may have too few then.
         """
         size = os.fstat(fd).st_size
-        waiting = [each for each in self.children() if _room(each[1]) < len(str(size))]
+        waiting = [each for each in self.children() if each[1].room < len(str(size))]
         if waiting:
             places = _places(fd, [header.number for _, header in waiting])
-            waiting = [each for each in waiting if _room(each[1]) < len(str(places.of(each[1].number)))]
+            waiting = [each for each in waiting if each[1].room < len(str(places.of(each[1].number)))]
         cramped: list[CodexPointers] = []
         seen = {self.path}
         while waiting:
@@ -418,16 +423,12 @@ class CodexPointers(Pointers):
                 seen.add(path)
                 cramped.append(CodexPointers(path, self._home, header.thread, is_own=self._is_own))
                 longest = len(str(path.stat().st_size + _DIGITS))
-                waiting += [each for each in cramped[-1].children() if _room(each[1]) < longest]
+                waiting += [each for each in cramped[-1].children() if each[1].room < longest]
         for each in reversed(cramped):
             with open_session(each.path, writing=True) as session, session.reader() as file:
                 session.pointers = each
                 if now := _header(each.path):
                     _widen(session, file, now.span)
-
-
-def _room(header: _Header) -> int:
-    return header.span[1] - header.span[0]
 
 
 def _widen(session: OpenSession, file: BinaryIO, span: tuple[int, int]) -> None:
@@ -467,8 +468,8 @@ def _point(children: Iterable[tuple[Path, _Header]], places: Places) -> None:
     for path, _ in children:
         header = _header(path)
         if header is not None and header.offset != places.of(header.number):
-            place = b"%*d" % (_room(header), places.of(header.number))
-            if len(place) > _room(header):
+            place = b"%*d" % (header.room, places.of(header.number))
+            if len(place) > header.room:
                 # It grew since room was made.
                 raise Refused("its place has no room there", where=path, state=NOT_CHANGED, remedy="Run again.")
             with disk.closing(disk.open_existing(path)) as fd:

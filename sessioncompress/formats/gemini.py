@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, gemini_checkpoint, values
+from sessioncompress.core.text import utf8
+from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Entry, Head, Name, line_of
-from sessioncompress.formats.gemini_checkpoint import LivePath, asks, snapshot_in, text_of
 
 _TOOLS = (
     "replace list_directory read_many_files glob grep_search search_file_content google_web_search web_fetch "
@@ -24,10 +26,27 @@ _HEADER_KEYS = ("sessionId", "projectHash")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 _BACK = "$rewindTo"
 
+_NOT_SAID = ("/", "?", "<session_context>", "<hook_context>", "System: Potential loop detected")
+
+_SNAPSHOT, _SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
+"""The agent's own tags around a summary, which the model reads as a message of the user."""
+
+THANKS = "Got it. Thanks for the additional context!"
+"""What the agent itself has the model answer to a summary."""
+
+ENDED = re.compile(
+    r"^Exit Code: -?\d{1,5}$(?=\n(?:Signal|Background PIDs|Process Group PGID): |\s{0,8}\Z)", re.MULTILINE
+)
+"""The line of a command's result that tells its exit status, within the last 200 characters."""
+
+_SUMMARY = "summary"
+_UPDATE = b'{"$set":{"messages":['
+_UPDATE_END = b"]}}\n"
+"""A line that sets all messages of the session anew, as the agent writes it."""
+
 _COPIED = "_response"
 """Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
 
-_THINKS = Facts(thinks=True)
 _SEVERAL = Call("", "", "", Purpose.OTHER)
 
 _Parts = list[tuple[int, Mapping[str, Any]]]
@@ -80,13 +99,48 @@ class GeminiReader(base.Reader):
             return line_of(raw, Role.OTHER, blocks, name)
         blocks += values.marked_images(("content",), entry.get("content"))
         text = text_of(entry.get("content"))
-        if snapshot_in(text) and (not self._answers or gemini_checkpoint.is_ours(name, text)):
+        if _snapshot_in(text) and (not self._answers or name == base.uuid_of(_SUMMARY, text)):
             return line_of(raw, Role.CHECKPOINT, blocks, name, reads=len(text))
-        is_turn = asks(text) if text.strip() else any(part and "text" not in part for _, part in parts)
+        is_turn = _asks(text) if text.strip() else any(part and "text" not in part for _, part in parts)
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
 
-    def said(self, entry: Entry) -> Iterable[Said]:
-        return gemini_checkpoint.said(entry, self.said_call)
+    def said(self, entry: Entry) -> Iterator[Said]:
+        """Read what was said in a message.
+
+        Results may come twice: with their calls, and in the message in which the model got them.
+        """
+        content = entry.get("content")
+        if entry.get("type") == "gemini":
+            yield from self._said(entry, values.items(content) if isinstance(content, list) else [content])
+        elif entry.get("type") == "user":
+            for _, part in values.parts(content):
+                yield from _given_back(part)
+            text = text_of(content)
+            if snapshot := _snapshot_in(text):
+                yield Said(Say.SUMMARY, snapshot)
+            elif _asks(text):
+                yield Said(Say.PROMPT, text)
+
+    def _said(self, entry: Mapping[str, Any], parts: Sequence[Any]) -> Iterator[Said]:
+        calls = [made for _, made in values.parts(entry.get("toolCalls"))]
+        names = [made.get("id") for made in calls]
+        for part in parts:
+            text = part if isinstance(part, str) else values.part_text(part)
+            thought = bool(values.fields(part).get("thought"))
+            if text and not thought and text != THANKS:
+                yield Said(Say.ANSWER, text)
+            asks = values.fields(values.fields(part).get("functionCall"))
+            if asks and asks.get("id") not in names:
+                yield self.said_call(asks.get("id"), asks.get("name"), asks.get("args"))
+        for made in calls:
+            yield self.said_call(made.get("id"), made.get("name"), made.get("args"))
+            name, result = values.text(made.get("id")), made.get("result")
+            if isinstance(result, str):
+                yield Said(Say.RESULT, result, call=name, failed=_failed(made.get("status"), result))
+            found = [each for _, part in values.parts(result) for each in _given_back(part)]
+            # After a resume each of several calls holds the results of all.
+            for each in found if len(found) == 1 else [one for one in found if one.call == name]:
+                yield each._replace(call=name, failed=_failed(made.get("status"), each.text))
 
     def _results(self, raw: bytes, message: str, results: _Parts, content: Any) -> Line:
         parts = values.parts(content)
@@ -129,7 +183,7 @@ class GeminiReader(base.Reader):
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
         # What of the thoughts stands beside the parts is not sent again.
         reads = io + len(text_of(entry.get("content")))
-        facts = _THINKS if thinks else PLAIN
+        facts = Facts(thinks=True) if thinks else PLAIN
         blocks += _thoughts_of(entry, parts, calls)
         return line_of(raw, Role.ASSISTANT, blocks, name, calls=calls.values(), io=io, reads=reads, facts=facts)
 
@@ -210,6 +264,76 @@ def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list
     return blocks
 
 
+def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
+    """Read the result in a part, if it holds one."""
+    answer = values.fields(part.get("functionResponse"))
+    if answer:
+        response = values.fields(answer.get("response"))
+        text = next((each for key in ("output", "error") if (each := values.text(response.get(key)))), "")
+        failed = True if "error" in response else _failed(None, text)
+        yield Said(Say.RESULT, text, call=values.text(answer.get("id")), failed=failed)
+
+
+def _failed(status: Any, text: str) -> bool | None:
+    """Tell whether a call failed, by what is recorded of it and by the exit status in its result."""
+    if status in ("error", "cancelled"):
+        return True
+    codes = ENDED.findall(text[-200:])
+    return not codes[-1].endswith(" 0") if codes else False if status == "success" else None
+
+
+def _asks(text: str) -> bool:
+    """True if these are words of the user: no command, and nothing that the agent puts there itself."""
+    said = text.strip()
+    return said not in ("", "Please continue.", "System: Please continue.") and not said.startswith(_NOT_SAID)
+
+
+def _snapshot_in(text: str) -> str:
+    """Read the summary that a message is, without its tags; empty where it is none."""
+    start, end = text.find(_SNAPSHOT), text.rfind(_SNAPSHOT_END)
+    # A model may think aloud first.
+    if start < 0 or end < start or not text.lstrip().startswith((_SNAPSHOT, "<scratchpad>")):
+        return ""
+    return text[start + len(_SNAPSHOT) : end].strip()
+
+
+def text_of(content: Any) -> str:
+    """Read the text of a message's content."""
+    if isinstance(content, str):
+        return content
+    texts = (part if isinstance(part, str) else values.fields(part).get("text") for part in values.items(content))
+    return "".join(map(values.text, texts))
+
+
+def _resumed(lines: Lines, numbers: Iterable[int]) -> tuple[dict[str, int], dict[str, int], set[int]]:
+    """Follow these lines as a resume does.
+
+    Return the last line of each message that it reads, in the order of their first lines; those first lines; and all
+    lines that hold messages.
+    """
+    live: dict[str, int] = {}
+    begun: dict[str, int] = {}
+    held: set[int] = set()
+    for number in numbers:
+        name = lines.ids[number]
+        # A line that sets all messages, and was not cut into them.
+        whole = lines.roles[number] is Role.CHECKPOINT and not name
+        if whole or lines.facts[number].first:
+            live.clear()
+        if back := lines.parents[number]:
+            # The message and all behind it go; where it is not there, everything, as the agent does.
+            if back not in live:
+                live.clear()
+            while live and live.popitem()[0] != back:
+                pass
+        elif whole or name:
+            held.add(number)
+            if name not in live:
+                begun[name] = number
+            live[name] = number
+    return live, begun, held
+
+
 class Gemini(base.Format):
     """Sessions of Gemini CLI."""
 
@@ -217,7 +341,7 @@ class Gemini(base.Format):
     reader = GeminiReader
     tools = frozenset({*GeminiReader.purposes, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
-    ended = gemini_checkpoint.ENDED
+    ended = ENDED
 
     def recognizes(self, head: Head) -> bool:
         if head.document is not None:
@@ -246,19 +370,29 @@ class Gemini(base.Format):
         """
         if Role.HEADER not in lines.roles:
             return Shape(range(len(lines)), frozenset())
-        path, read = LivePath(lines), set[int]()
-        for number in base.entries(lines):
-            if path.add(number):
-                read.add(number)
-        live = array("I", path.live.values())
-        return Shape(live, frozenset(read.difference(live)))
+        live, _, held = _resumed(lines, base.entries(lines))
+        return Shape(array("I", live.values()), frozenset(held.difference(live.values())))
 
     splits_turns = False
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        if Role.HEADER not in session.lines.roles:
-            return gemini_checkpoint.document(session, cut, summary)
-        return gemini_checkpoint.records(session, cut, summary)
+        """Write the line that sets the messages to the summary, before the first line of what is kept.
+
+        Where that is no line of its own, since all messages were set at once, or where lines behind it belong to
+        messages of before, the line stands at the end and repeats what is kept. In a document the summary takes the
+        place of the messages for which it stands.
+        """
+        lines, kept, messages = session.lines, list(cut.kept), _messages(session, cut, summary)
+        if Role.HEADER not in lines.roles:
+            return Checkpoint(tuple(Addition(kept[0], each) for each in messages), removed=frozenset(range(kept[0])))
+        numbers = base.entries(lines)
+        begin = _resumed(lines, numbers)[1][lines.ids[kept[0]]]
+        after, _, _ = _resumed(lines, (number for number in numbers if number >= begin))
+        if list(after.values()) == kept and session.raw(begin).endswith(b"\n"):
+            return Checkpoint((Addition(begin, _UPDATE + b",".join(messages) + _UPDATE_END),))
+        messages += [session.raw(number).strip() for number in kept]
+        addition = Addition(len(lines), _UPDATE + b",".join(messages) + _UPDATE_END)
+        return Checkpoint((addition,), repeated=frozenset(kept))
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out every message before the line that sets them all."""
@@ -287,9 +421,6 @@ class Gemini(base.Format):
 
     def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
         return {"text": text}
-
-    def written_at(self, entry: Mapping[str, Any]) -> int:
-        return base.moment(entry.get("timestamp"))
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a message of the model says of its request, or one of the agent of what failed."""
@@ -325,3 +456,14 @@ def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:
         case ["functionCall", "args", *_, step]:
             return isinstance(value, str) and step not in _FILE_KEYS and not signed
     return False
+
+
+def _messages(session: Written, cut: Cut, summary: Summary) -> list[bytes]:
+    """Write the summary, and the answer to it."""
+    # A line may be slow to find: so only the last few are asked when they were written.
+    time = base.newest_time(session, islice(reversed(cut.old), 8))
+    text = f"{_SNAPSHOT}\n{utf8(summary.text)}\n{_SNAPSHOT_END}"
+    name = base.uuid_of(_SUMMARY, text)
+    asked = {"id": name, "timestamp": time, "type": "user", "content": [{"text": text}]}
+    thanks = {"id": base.uuid_of("answer", name), "timestamp": time, "type": "gemini", "content": [{"text": THANKS}]}
+    return [values.literal(asked), values.literal(thanks)]

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any
 
+from xxhash import xxh3_64_hexdigest
+
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import Added
-from sessioncompress.formats import base, chat_checkpoint, values
+from sessioncompress.core.text import estimate, utf8
+from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _USERS_WORDS = "askuserquestion"
 _TOOLS = "edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
-_METADATA_KEYS = ("id", "createdAt", "updatedAt", "provider", "model", "cwd")
-_ROLES = ("system", "user", "assistant")
 
 SUMMARY = "[Earlier conversation - "
 """How the agent's message of the system begins that holds a summary; the rest of that line counts messages."""
-
-_PRUNED, _PRUNED_AT = "pruned", "prunedAt"
 
 
 class GenCodeReader(base.Reader):
@@ -95,7 +96,8 @@ class GenCodeReader(base.Reader):
 def is_document(document: Any) -> bool:
     """Tell whether what stands around a document's messages is the agent's."""
     metadata = values.fields(values.fields(document).get("metadata"))
-    return all(isinstance(metadata.get(key), str) for key in _METADATA_KEYS)
+    keys = ("id", "createdAt", "updatedAt", "provider", "model", "cwd")
+    return all(isinstance(metadata.get(key), str) for key in keys)
 
 
 class GenCode(base.Format):
@@ -108,7 +110,7 @@ class GenCode(base.Format):
 
     def recognizes(self, head: Head) -> bool:
         return is_document(head.document) and all(
-            values.text(entry.get("role")) in _ROLES and "content" in entry for entry in head.entries
+            entry.get("role") in ("system", "user", "assistant") and "content" in entry for entry in head.entries
         )
 
     def named(self, head: Head) -> Name:
@@ -134,13 +136,17 @@ class GenCode(base.Format):
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
         part = block.path[:-1]
-        if not entry["content"][part[-1]].keys().isdisjoint({_PRUNED, _PRUNED_AT}):
+        if not entry["content"][part[-1]].keys().isdisjoint({"pruned", "prunedAt"}):
             return None
         at = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return Cleared("[Old tool result content cleared]", {(*part, _PRUNED): True, (*part, _PRUNED_AT): at})
+        return Cleared("[Old tool result content cleared]", {(*part, "pruned"): True, (*part, "prunedAt"): at})
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        return chat_checkpoint.gencode(session, cut, summary, SUMMARY)
+        """Put a message of the system in the place of those that it sums up, and a record of it beside the messages."""
+        (stays, gone), text = parted(session, cut), utf8(summary.text)
+        message = {"role": "system", "content": f"{SUMMARY}{len(gone)} messages summarized]\n\n{text}"}
+        outer = dict(_around(session, cut, gone, summary._replace(text=text)))
+        return Checkpoint((Addition(min(cut.kept), values.literal(message)),), gone, outer, stays=stays)
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
         """Read the answers that the document notes in its head, each with the message that it ends with."""
@@ -156,3 +162,57 @@ class GenCode(base.Format):
                 usage = read(sent, made, cache.get("readTokens"), cache.get("writeTokens"), thought)
                 found[number] = Answer(model=values.text(metadata.get("model")), usage=usage)
         return found
+
+
+def parted(session: Written, cut: Cut) -> tuple[frozenset[int], frozenset[int]]:
+    """Part what is old: messages of the system that stand first stay, the summary stands for all others.
+
+    Of several summaries it stands for the last one.
+    """
+    roles, old, before = session.lines.roles, frozenset(cut.old), range(min(cut.kept))
+    first = takewhile(
+        lambda number: roles[number] is Role.OTHER and session.entry(number).get("role") in ("system", "developer"),
+        before,
+    )
+    stays = frozenset(first)
+    gone = (number for number in before if number in old or roles[number] is not Role.CHECKPOINT)
+    return stays, frozenset(gone) - stays
+
+
+def _around(session: Written, cut: Cut, gone: frozenset[int], summary: Summary) -> Iterator[tuple[JsonPath, Any]]:
+    """Find what changes around the messages: the summaries, the counts, and the numbers of messages."""
+    outer = values.fields(session.outer)
+    metadata = values.fields(outer.get("metadata"))
+    count = len(session.lines)
+    if isinstance(metadata.get("messageCount"), int):
+        yield ("metadata", "messageCount"), count - len(gone) + 1
+    if "fullMessageCount" not in outer:
+        yield ("fullMessageCount",), Added(count)
+    for place, note in enumerate(map(values.fields, values.items(metadata.get("completions")))):
+        number = note.get("afterMessageIndex")
+        if isinstance(number, int) and number >= min(gone):
+            # -1 stands for a message that left.
+            moved = -1 if number in gone else number - len(gone) + 1
+            yield ("metadata", "completions", place, "afterMessageIndex"), moved
+    record = _record(session, cut, gone, summary, values.text(metadata.get("updatedAt")))
+    if isinstance(outer.get("summaries"), list):
+        yield ("summaries",), [*outer["summaries"], record]
+    elif "summaries" not in outer:
+        yield ("summaries",), Added([record])
+
+
+def _record(session: Written, cut: Cut, gone: frozenset[int], summary: Summary, at: str) -> Mapping[str, Any]:
+    tools = Counter(call.tool for number in sorted(gone) for call in session.lines[number].calls)
+    # So many characters end the id of a summary of gencode's.
+    digits = xxh3_64_hexdigest(f"{min(cut.kept)}\n{summary.text}".encode())[:7]
+    return {
+        "id": f"sum-{base.moment(at)}-{digits}",
+        "type": "compaction",
+        "coveringMessages": [min(gone), max(gone)],
+        "content": summary.text,
+        "keyDecisions": [],
+        "filesModified": list(map(utf8, summary.changed)),
+        "toolsUsed": [{"tool": tool, "count": count, "notableUses": []} for tool, count in tools.items()],
+        "generatedAt": at,
+        "estimatedTokens": estimate(len(summary.text)),
+    }

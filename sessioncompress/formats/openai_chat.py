@@ -8,11 +8,12 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats import base, chat_checkpoint, gencode, values
-from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
+from sessioncompress.core.text import utf8
+from sessioncompress.formats import base, gencode, values
+from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head, Name, line_of
 
 _FUNCTION = "function"
 _TEXT = "text"
@@ -199,7 +200,19 @@ class Chat(base.Format):
         return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        return chat_checkpoint.chat(session, cut, SUMMARY + summary.text)
+        """Put a message of the user in the place of those that it sums up: no agent reads a summary back."""
+        if session.outer is None:
+            raise CannotCheckpoint(
+                "each of its messages is a line, and a summary would have to replace some of them",
+                "Run 'sessioncompress compress' instead, which makes it smaller.",
+            )
+        stays, gone = gencode.parted(session, cut)
+        message = values.literal({"role": "user", "content": utf8(SUMMARY + summary.text)})
+        return Checkpoint((Addition(min(cut.kept), message),), gone, stays=stays)
+
+    def written_at(self, entry: Mapping[str, Any]) -> int:
+        """Give 0: a message's time may be anything that its program noted."""
+        return 0
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a message of the model says of its request, where its program notes that."""

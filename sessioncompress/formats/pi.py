@@ -6,26 +6,21 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import orjson
 
 from sessioncompress.core import model
+from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
-from sessioncompress.core.splice import REMOVED, within
-from sessioncompress.formats import base, values
-from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
-
-if TYPE_CHECKING:
-    from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Summary, Written
-
-_LONGEST_COMPARED = 32 * 1024
-_MOST_COMPARED = 16
-"""So many results, the newest ones, are looked for in the text that follows them; each through all of it."""
+from sessioncompress.core.splice import REMOVED, Added, within
+from sessioncompress.core.text import estimate
+from sessioncompress.formats import base, pi_checkpoint, values
+from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head, Name, line_of
 
 _BLOB = "blob:sha256:"
 _BLOB_BYTES = _BLOB.encode()
-_PARENTS = ("parentSession", "branchedFrom")
-"""What the agents write in a fork's header of the session that it was forked from."""
 _INSTRUCTS = re.compile(r"(?i)advi|context|goal|handoff|inject|instruct|notice|plan|prompt|remind|rule|skill|^irc:")
 """What is in the names of extensions' words that tell the model what to do."""
 _OUTPUT: JsonPath = ("message", "output")
@@ -33,10 +28,7 @@ _STATE: JsonPath = ("data",)
 _THOUGHTS = ("thinking", "redactedThinking")
 _PARTIAL = ("partialJson", "partialArgs")
 """Keys of the raw streamed arguments, which some providers leave in a call."""
-_FIRST_TREE = 2
-"""The first version of the header whose entries name their parent."""
 
-_THINKS = Facts(thinks=True)
 _FAILED = Facts(failed=True)
 
 
@@ -50,8 +42,8 @@ class PiReader(base.Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._unanswered: deque[tuple[str, bytes]] = deque(maxlen=_MOST_COMPARED)
-        """The newest results and their digests: the text that follows may repeat them."""
+        self._unanswered: deque[tuple[str, bytes]] = deque(maxlen=16)
+        """The newest results that are not too long, and their digests: the text that follows may repeat them."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         names = values.text(entry.get("id")), values.text(entry.get("parentId"))
@@ -91,7 +83,7 @@ class PiReader(base.Reader):
         if kind == "session":
             # Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent.
             version = entry.get("version")
-            is_list = version is None or (isinstance(version, (int, float)) and version < _FIRST_TREE)
+            is_list = version is None or (isinstance(version, (int, float)) and version < 2)  # noqa: PLR2004
             return line_of(raw, Role.HEADER, facts=Facts(listed=True) if is_list else PLAIN)
         if kind == "compaction":
             index = entry.get("firstKeptEntryIndex")
@@ -133,8 +125,6 @@ class PiReader(base.Reader):
         return line_of(raw, role, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
     def said(self, entry: Entry) -> Iterator[Said]:
-        from sessioncompress.formats import pi_checkpoint
-
         return pi_checkpoint.said(entry, self.said_call)
 
     def _result(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
@@ -148,7 +138,7 @@ class PiReader(base.Reader):
             if text:
                 characters += len(text)
                 found = values.long_text(Kind.RESULT, values.part_path(index, "text"), text, tool, call)
-                if found and len(text) <= _LONGEST_COMPARED:
+                if found and len(text) <= 32 * 1024:
                     self._unanswered.append((text, found[0].digest))
                 blocks += found
             else:
@@ -214,7 +204,7 @@ class PiReader(base.Reader):
             if longest and 0 < len(said := result.strip()) <= longest and any(said in text for text in texts)
         )
         self._unanswered.clear()
-        facts = _THINKS if thoughts else PLAIN
+        facts = Facts(thinks=True) if thoughts else PLAIN
         if ties or repeats or payload is not None:
             facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
         reads = 0 if message.get("stopReason") in values.STOPS else characters + io + values.CALL * len(calls)
@@ -304,7 +294,7 @@ class FamilyFormat(base.Format):
 
     def named(self, head: Head) -> Name:
         header = _header_of(head) or {}
-        parents = (values.text(header.get(key)) for key in _PARENTS)
+        parents = (values.text(header.get(key)) for key in ("parentSession", "branchedFrom"))
         return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
 
     def shape(self, lines: Lines) -> Shape:
@@ -312,8 +302,6 @@ class FamilyFormat(base.Format):
         return super().shape(lines) if _is_list(lines) else base.tree_shape(lines)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        from sessioncompress.formats import pi_checkpoint
-
         _refuse_list(session.lines)
         live = self.shape(session.lines).live
         return pi_checkpoint.compaction(session, live, cut, summary, self.noted_beside(session, cut, summary))
@@ -327,13 +315,8 @@ class FamilyFormat(base.Format):
         return base.tree_leaves(lines)
 
     def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
-        from sessioncompress.formats import pi_checkpoint
-
         _refuse_list(session.lines)
         return pi_checkpoint.branch_summary(session, self.shape(session.lines).live, left, target, summary)
-
-    def written_at(self, entry: Mapping[str, Any]) -> int:
-        return base.moment(entry.get("timestamp"))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         message = values.fields(entry.get("message"))
@@ -425,13 +408,9 @@ class Pi(FamilyFormat):
     tools = frozenset({*PiReader.purposes, "edit", "grep", "find", "ls"})
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
-        from sessioncompress.formats import pi_checkpoint
-
         return pi_checkpoint.dropping(session, self.shape(session.lines).live, cut, made)
 
     def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
-        from sessioncompress.formats import pi_checkpoint
-
         return pi_checkpoint.handoff(session, self.shape(session.lines).live, path, text, seed)
 
 
@@ -451,17 +430,105 @@ class OpenClawReader(PiReader):
     )
 
 
-_OPENCLAW_TOOLS = "edit grep find ls web_search web_fetch session_status browser"
-
-
 class OpenClaw(FamilyFormat):
     """Sessions of OpenClaw up to about 2026.3: pi version 3 with entries and tool names of its own."""
 
     name = "openclaw"
     reader = OpenClawReader
-    tools = frozenset({*OpenClawReader.purposes, *_OPENCLAW_TOOLS.split()})
+    tools = frozenset(
+        {*OpenClawReader.purposes, "edit", "grep", "find", "ls", "web_search", "web_fetch", "session_status", "browser"}
+    )
 
     def recognizes(self, head: Head) -> bool:
         kinds = [values.text(entry.get("customType")) for entry in head.entries]
         own = any(kind.startswith("openclaw") or kind == "model-snapshot" for kind in kinds)
         return own and super().recognizes(head)
+
+
+_ARGUMENTS: JsonPath = ("data", "args")
+_PRUNED: JsonPath = ("message", "prunedAt")
+_PRESERVED, _ARCHIVE = "preserveData", "snapcompact"
+_OWN_ENTRIES = (
+    "title title_change session_init model_usage service_tier_change ttsr_injection mode_change credential_pin "
+    "reset_boundary"
+)
+
+
+class OhMyPiReader(PiReader):
+    """Reads oh-my-pi's entries."""
+
+    purposes: Mapping[str, Purpose] = {**PiReader.purposes, "eval": Purpose.COMMAND, "task": Purpose.AGENT}
+
+    def entry_blocks(self, entry: Entry) -> list[Block]:
+        """Find, too, the copy of arguments that explains crashes, and what a compaction keeps beside its text."""
+        if entry.get("type") == "compaction":
+            kept = values.fields(entry.get(_PRESERVED)).items()
+            found = [((_PRESERVED, a, b), each) for a, held in kept for b, each in values.fields(held).items()]
+            return [block for path, each in found for block in values.whole(Kind.MIRROR, path, each, "", "")]
+        if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
+            return super().entry_blocks(entry)
+        call = values.text(entry["data"].get("toolCallId"))
+        # Without its tool, of which it is no state.
+        return values.whole(Kind.MIRROR, _ARGUMENTS, entry["data"]["args"], "", call)
+
+
+class OhMyPi(FamilyFormat):
+    """Sessions of oh-my-pi."""
+
+    name = "oh-my-pi"
+    reader = OhMyPiReader
+    tools = frozenset({*OhMyPiReader.purposes, "edit", "grep", "glob", "find", "ls", "web_search", "fetch", "task"})
+    links = re.compile(r"artifact://\d+|blob:sha256:[0-9a-f]{64}")
+
+    def recognizes(self, head: Head) -> bool:
+        own = any(
+            entry.get("type") in _OWN_ENTRIES.split()
+            or (entry.get("type") == "model_change" and "model" in entry)
+            or _is_start(entry)
+            for entry in head.entries
+        )
+        return own and super().recognizes(head)
+
+    def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
+        """Let the arguments of a start be emptied, never dropped."""
+        if path == _PRUNED:
+            return isinstance(value, Added) and _may_be_pruned(entry)
+        if path[:1] == (_PRESERVED,):
+            return entry.get("type") == "compaction" and value is REMOVED
+        return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
+
+    def noted_beside(self, session: Written, cut: Cut, summary: Summary) -> Mapping[str, Any]:
+        """Carry on what the model reads of an earlier compaction beside its text: pictures of what was said."""
+        before = values.fields(session.entry(cut.old[0]).get(_PRESERVED))
+        if before.get("openaiRemoteCompaction"):
+            what = "its last compaction is one that only the provider can read, and no summary carries that on"
+            raise CannotCheckpoint(what, "Compact it with oh-my-pi, or run 'sessioncompress compress' instead.")
+        archive = values.fields(before.get(_ARCHIVE))
+        if text := values.text(archive.get("text")):
+            # The agent's next compaction makes its pictures of this, where lines end so, and then reads no summary.
+            archive = {**archive, "text": "\u2588".join((text, *summary.text.splitlines()))}
+        kept = ({_ARCHIVE: archive} if archive else {}) | orjson.loads(summary.preserved or "{}")
+        noted = {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
+        return noted | {_PRESERVED: kept} if kept else noted
+
+    def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
+        live = self.shape(session.lines).live
+        return pi_checkpoint.handoff(session, live, path, text, seed, attribution="agent")
+
+    def stand_in(self, path: JsonPath, value: Any) -> Any:
+        return {} if path == _ARGUMENTS else super().stand_in(path, value)
+
+    def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
+        """Give the agent's words, and when it said them; None where it has done so before."""
+        if not _may_be_pruned(entry):
+            return None
+        return Cleared(f"[Output truncated - {estimate(len(text))} tokens]", {_PRUNED: now})
+
+
+def _is_start(entry: Entry) -> bool:
+    return entry.get("customType") == "tool_execution_start" and isinstance(entry.get("data"), dict)
+
+
+def _may_be_pruned(entry: Entry) -> bool:
+    message = values.fields(entry.get("message"))
+    return message.get("role") == "toolResult" and _PRUNED[-1] not in message

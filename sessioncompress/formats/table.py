@@ -98,7 +98,7 @@ TABLE = (
     _Row(
         "oh-my-pi",
         ("omp",),
-        "ohmypi.OhMyPi",
+        "pi.OhMyPi",
         ("type", "session"),
         _Said("oh-my-pi", "18.2.3"),
         # It heeds the variable of pi too, and what it writes there is found there. `agent` is left out under

@@ -1,12 +1,14 @@
-"""What the adapters take from parsed values of any type, and the blocks they make of them."""
+"""What the formats take from parsed values and from the texts of calls, and the blocks that they make of them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import islice
+from shlex import join
 from typing import Any, NoReturn
 
 import orjson
@@ -27,21 +29,7 @@ PICTURE = 6400
 a result; for a large image, or a page. The first two were measured on recorded usage: both together 45 to 75 tokens,
 whoever the vendor; the third is Anthropic's count, 1,600 tokens."""
 
-_SMALLEST_PICTURE = 1032
-"""Characters: 258 tokens, for which Gemini and OpenAI, but for a few, take the smallest image."""
-
-_LONGEST_SIDE = 1568
-_PIXELS = 187.5
-"""Pixels. An image with a longer side is made smaller; so many pixels of it are read as one character."""
-
-_MEASURED = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
-"""The beginnings of images whose size is read: PNG, JPEG, GIF, WebP."""
-
-_HEAD = 88_000
-_PAGES = 1 << 24
-"""Characters of base64: of an image's first bytes, which tell its size, and of a PDF's, in which pages are counted."""
 _PAGE = re.compile(rb"/Type ?/Page\b")
-_MOST_PAGES = 600  # no vendor reads more of one document
 
 FILE_KEYS = ("path", "file_path", "filePath")
 PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
@@ -156,13 +144,17 @@ def picture(part: Any) -> int:
         return len(found.content)
     with suppress(ValueError, TypeError, struct.error):
         if found.media == "application/pdf":
-            return PICTURE * min(max(len(_PAGE.findall(b64decode(found.data[:_PAGES]))), 1), _MOST_PAGES)
-        head = b64decode(found.data[:_HEAD])
-        if head.startswith(_MEASURED):
+            # No vendor reads more than 600 pages of one document. They are counted in its first 12 MB.
+            return PICTURE * min(max(len(_PAGE.findall(b64decode(found.data[: 1 << 24]))), 1), 600)
+        head = b64decode(found.data[:88_000])
+        # PNG, JPEG, GIF, WebP
+        if head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")):
             width, height = imagesize.get(BytesIO(head))
-            shrunk = min(1, _LONGEST_SIDE / max(width, height, 1))
+            # An image with a side of more than 1,568 pixels is made smaller; 187.5 pixels are read as one character.
+            shrunk = min(1, 1568 / max(width, height, 1))
             if min(width, height) > 0:
-                return min(max(int(width * height * shrunk**2 / _PIXELS), _SMALLEST_PICTURE), PICTURE)
+                # For the smallest image Gemini and OpenAI, but for a few, take 258 tokens.
+                return min(max(int(width * height * shrunk**2 / 187.5), 4 * 258), PICTURE)
     return PICTURE
 
 
@@ -228,14 +220,63 @@ def bulk_of(value: Any) -> int:
     """Count the characters of all strings of SMALLEST_BLOCK characters or more, at any depth."""
     if isinstance(value, str):
         return len(value) if len(value) >= SMALLEST_BLOCK else 0
-    count = 0
-    for child in value.values() if isinstance(value, dict) else items(value):
-        if isinstance(child, str):
-            if len(child) >= SMALLEST_BLOCK:
-                count += len(child)
-        elif isinstance(child, (dict, list)):
-            count += bulk_of(child)
-    return count
+    return sum(map(bulk_of, value.values() if isinstance(value, dict) else items(value)))
+
+
+_LOOKED_AT = 24_000
+"""Characters of a program in which commands are looked for."""
+_MOST = 20
+_LITERAL = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`"
+_WORDS = re.compile(_LITERAL + r"|[\"'`].*", re.DOTALL)
+_RUN = re.compile(
+    rf"\b(?:cmd|command)[\"']?\s{{0,8}}[:=]\s{{0,8}}(\[(?:\s{{0,8}}(?:{_LITERAL})\s{{0,8}},?)*+|{_LITERAL})", re.DOTALL
+)
+_SHELL, _FLAG = re.compile(r"(?:[\w/]{1,40}/)?(?:ba|z|da|k|fi)?sh"), re.compile(r"-\w{0,3}c")
+"""The first two words of a list where the third one is what a shell runs."""
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
+_BEGINS = re.compile(r"(?:^[ \t]{0,16}|[\"'`]|\\n)\*\*\* Begin Patch", re.MULTILINE)
+_HEADER = re.compile(
+    r"^(?:[ \t]{0,16}[\"'`])?\*\*\* (?:(Add|Update|Delete) File|Move to): ([^\n]{1,400}?)(?:[\"'`],?)?$", re.MULTILINE
+)
+"""A heading in a patch, or in a literal that is a line of one."""
+_HOW = {"Add": "written", "Update": "edited", "Delete": "deleted"}
+
+
+def commands(program: str, *, templates: bool = False) -> list[str]:
+    """Find the commands in a program that calls tools, as its literals write them; those of a list of words as one.
+
+    With `templates`, also those of which parts are put in when it runs.
+    """
+    found: list[str] = []
+    for each in islice(_RUN.finditer(program[:_LOOKED_AT]), _MOST):
+        literals = _WORDS.findall(each[1])
+        if not templates and any(word.startswith("`") and "$" in word for word in literals):
+            continue
+        words = [word[1:-1] for word in literals]
+        is_script = len(words) > 2 and _SHELL.fullmatch(words[0]) and _FLAG.fullmatch(words[1])  # noqa: PLR2004
+        found.append(words[2] if is_script else join(words) if len(words) > 1 else "".join(words))
+    return [command for command in found if command]
+
+
+def unescaped(literal: str) -> str:
+    """Read what a string literal of a program says."""
+    return _ESCAPED.sub(lambda each: _MEANT.get(each[1], each[1]), literal)
+
+
+def patched(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the files of a patch, what becomes of each, and its part of the patch."""
+    end = 0
+    while begins := _BEGINS.search(text, end):
+        # In a literal of a program line ends are escaped.
+        start, line_end = begins.end(), "\\n" if text.startswith("\\n", begins.end()) else "\n"
+        end = text.find(f"{line_end}*** End Patch", start)
+        end = len(text) if end < 0 else end
+        patch = unescaped(text[start:end]) if line_end != "\n" else text[start:end]
+        headers = list(_HEADER.finditer(patch))
+        ends = [*(header.start() for header in headers[1:]), len(patch)]
+        for header, part_end in zip(headers, ends, strict=False):
+            yield header[2].strip(), _HOW.get(header[1], "moved here"), patch[header.end() : part_end]
 
 
 _LONGEST_NUMBER = 15
@@ -304,15 +345,14 @@ def entry_of(raw: bytes, linking: Iterable[str]) -> dict[str, Any] | None:
         return entry
     try:
         value = json.loads(
-            shallow(raw).decode(errors="replace"), parse_int=_number, parse_float=lambda _: 0, parse_constant=_refuse
+            shallow(raw).decode(errors="replace"),
+            parse_int=lambda written: int(written) if len(written) <= _LONGEST_NUMBER else 0,
+            parse_float=lambda _: 0,
+            parse_constant=_refuse,
         )
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _number(written: str) -> int:
-    return int(written) if len(written) <= _LONGEST_NUMBER else 0
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -19,7 +19,7 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format
-from sessioncompress.formats.scripts import unescaped
+from sessioncompress.formats.values import unescaped
 from sessioncompress.operations import packed
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces

@@ -11,7 +11,7 @@ from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
 from sessioncompress.core.model import Role
-from sessioncompress.formats.gemini_checkpoint import THANKS
+from sessioncompress.formats.gemini import THANKS
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.policy.model import BALANCED, Compact, CutRule, Policy
 from tests.agents.bodies import Body, Kind, Part, messages

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.checkpoints import shell
-from sessioncompress.formats import scripts
+from sessioncompress.formats import values
 
 _PATCH = "*** Begin Patch\n*** Add File: a/new.py\n+x = 1\n*** Update File: b.py\n*** Move to: c.py\n@@\n-y\n+z\n"
 _PATCH += "*** Delete File: d.py\n*** End Patch"
@@ -97,7 +97,7 @@ def test_a_command_is_run_in_a_folder() -> None:
 )
 def test_a_patch_names_its_files(text: str) -> None:
     """With what becomes of each, and its lines."""
-    found = list(scripts.patched(text))
+    found = list(values.patched(text))
     assert [each[:2] for each in found] == [
         ("a/new.py", "written"),
         ("b.py", "edited"),
@@ -105,7 +105,7 @@ def test_a_patch_names_its_files(text: str) -> None:
         ("d.py", "deleted"),
     ]
     assert found[0][2] == "\n+x = 1\n"
-    assert list(scripts.patched("*** Update File: b.py")) == []
+    assert list(values.patched("*** Update File: b.py")) == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.core.splice import literal
-from sessioncompress.formats import scripts
+from sessioncompress.formats import values
 from sessioncompress.policy.model import Policy
 from tests.support import texts
 from tests.support.build import GeminiSession, PiSession
@@ -270,7 +270,7 @@ def test_a_patch_in_a_patch_is_text() -> None:
     """Its files are none, and what is behind it stays as it is written."""
     inner = '+TEXT = "*** Begin Patch\\n*** Update File: fake.txt\\n"\n'
     patch = f"*** Begin Patch\n*** Add File: a.py\n{inner}*** Update File: src\\new.py\n@@\n-a\n+b\n*** End Patch"
-    assert [name for name, *_ in scripts.patched(patch)] == ["a.py", "src\\new.py"]
+    assert [name for name, *_ in values.patched(patch)] == ["a.py", "src\\new.py"]
 
 
 LISTS = [
@@ -285,14 +285,14 @@ LISTS = [
 @pytest.mark.parametrize(("words", "command"), LISTS)
 def test_a_list_of_words_is_one_command(words: str, command: str) -> None:
     """Each word stays one, but of a shell the script counts."""
-    assert scripts.commands(f"tools.shell({{command: [], cmd: [name], command: {words}}})") == [command]
+    assert values.commands(f"tools.shell({{command: [], cmd: [name], command: {words}}})") == [command]
 
 
 @pytest.mark.parametrize("end", ["\r\n", " \n"])
 def test_a_patch_with_other_line_ends_is_no_literal(end: str) -> None:
     """What looks like an escape in it is a path of Windows."""
     patch = f"*** Begin Patch{end}*** Update File: C:\\new\\test.py{end}{HUNK}"
-    assert [name for name, *_ in scripts.patched(patch)] == ["C:\\new\\test.py"]
+    assert [name for name, *_ in values.patched(patch)] == ["C:\\new\\test.py"]
 
 
 def test_a_command_that_is_cut_says_so() -> None:

@@ -68,7 +68,6 @@ def test_others_have_neither(name: str) -> None:
     form, written = form_of(data), written_of(data)
     for refused in (
         lambda: form.leaves(written.lines),
-        lambda: form.branch_summary(written, [], 0, SUMMARY),
         lambda: form.handoff(written, "session.jsonl", "Words.", "Seed"),
     ):
         with pytest.raises(CannotCheckpoint, match=f"{form.name} session"):

@@ -13,7 +13,7 @@ from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.codex import RolloutReader
-from sessioncompress.formats.codex_checkpoint import framed
+from sessioncompress.formats.codex_items import framed
 from sessioncompress.formats.table import format_named
 from tests.support import texts
 from tests.support.checkpoints import SUMMARY, checkpointed, written_of

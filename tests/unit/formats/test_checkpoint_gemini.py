@@ -9,7 +9,7 @@ import pytest
 
 from sessioncompress.core.checkpoint import Cut
 from sessioncompress.core.model import Role
-from sessioncompress.formats.gemini_checkpoint import THANKS
+from sessioncompress.formats.gemini import THANKS
 from tests.support.checkpoints import SUMMARY, Cutting, checkpointed, written_of
 from tests.support.documents import GeminiDocument
 from tests.support.records import GeminiRecords

@@ -11,7 +11,7 @@ import pytest
 from sessioncompress.core.marker import INDEX
 from sessioncompress.core.model import Kind, Role
 from sessioncompress.core.splice import REMOVED, Added
-from sessioncompress.formats.ohmypi import OhMyPi
+from sessioncompress.formats.pi import OhMyPi
 from sessioncompress.pipeline.reading import read_line
 from tests.support.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
 from tests.support.runs import EAGER, after, compress, entries, old, result_texts, split, survey_of, turn, write

@@ -10,8 +10,7 @@ import pytest
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose, Role
 from sessioncompress.formats.base import Reader
-from sessioncompress.formats.gemini import GeminiReader
-from sessioncompress.formats.gemini_checkpoint import THANKS
+from sessioncompress.formats.gemini import THANKS, GeminiReader
 from sessioncompress.formats.gencode import GenCodeReader
 from sessioncompress.formats.openai_chat import SUMMARY, ChatReader
 from sessioncompress.formats.opencode import OpenCodeReader

@@ -8,8 +8,7 @@ import pytest
 
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose
-from sessioncompress.formats.ohmypi import OhMyPiReader
-from sessioncompress.formats.pi import OpenClawReader, PiReader
+from sessioncompress.formats.pi import OhMyPiReader, OpenClawReader, PiReader
 
 CALL: dict[str, Any] = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "a.py"}}
 TEXT: dict[str, Any] = {"type": "text", "text": "Done."}

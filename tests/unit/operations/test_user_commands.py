@@ -17,7 +17,7 @@ from sessioncompress.checkpoints.notes import Title
 from sessioncompress.checkpoints.prose import STRUCK
 from sessioncompress.core.checkpoint import Cut, Summary
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.formats.ohmypi import OhMyPi
+from sessioncompress.formats.pi import OhMyPi
 from sessioncompress.operations import user_commands
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.restore import restore_session
