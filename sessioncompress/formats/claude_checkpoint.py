@@ -15,12 +15,6 @@ from sessioncompress.core.text import json_safe, utf8
 from sessioncompress.formats import values
 from sessioncompress.formats.base import CannotCheckpoint, moment, uuid_of
 
-_PERSONS = frozenset({"human", "sdk", "unknown", ""})
-"""The origins of a turn that a person began, or a program in a person's place. 2.1.332 knows six others."""
-
-_BEFORE_WORDS = ("system-reminder", "ide_opened_file", "ide_selection")
-"""The tags of what the agent puts before the user's words, in the same text."""
-
 _NOT_WORDS = (
     *("<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification", "<user-prompt-submit-hook>"),
     *("<agent-message", "<teammate-message", "<cross-session-message", "<ci-monitor-event", "<new-diagnostics>"),
@@ -51,9 +45,10 @@ _DRAFT, _SUMMARY = "Analysis:\n", "Summary:\n"
 
 def _is_persons(holder: Mapping[str, Any]) -> bool:
     """True if a person wrote what the holder says, a line or an attachment. Most say nothing about it: then one did."""
+    # A person began the turn, or a program in a person's place. 2.1.332 knows six other origins.
     return (
         values.fields(holder.get("origin")).get("kind", "human") == "human"
-        and values.text(holder.get("turnOrigin")) in _PERSONS
+        and values.text(holder.get("turnOrigin")) in ("human", "sdk", "unknown", "")
         and holder.get("promptSource") != "system"
     )
 
@@ -70,12 +65,12 @@ def begins_turn(entry: Mapping[str, Any], content: Any) -> bool:
 
 
 def _without_notes(text: str) -> str:
-    """Take off what the agent put before the user's words."""
-    start = 0
+    """Take off what the agent put before the user's words, in the same text."""
+    tags, start = ("system-reminder", "ide_opened_file", "ide_selection"), 0
     while True:
         while start < len(text) and text[start].isspace():
             start += 1
-        tag = next((tag for tag in _BEFORE_WORDS if text.startswith(f"<{tag}>", start)), None)
+        tag = next((tag for tag in tags if text.startswith(f"<{tag}>", start)), None)
         if tag is None:
             # White space before words alone is the user's own.
             return text[start:] if start and text[:start].strip() else text
@@ -167,10 +162,6 @@ _OF_SESSION = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBran
 """What each line says of the session that it stands in."""
 
 _LESS = "Keep less: use a smaller number with --keep-tokens."
-_MORE = "Keep more: use a larger number with --keep-tokens."
-
-_ENTRIES = frozenset({"user", "assistant", "attachment", "system"})
-"""The lines that the agent loads as entries. Over all others that hang between them it passes."""
 
 
 def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
@@ -195,7 +186,8 @@ def checkpoint(session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         at = values.text(session.entry(newest).get("timestamp"))
     if max(map(times.__getitem__, cut.kept)) < moment(at):
         # So end sessions that a command of the agent's own ended, such as /exit.
-        raise CannotCheckpoint("a message that would go is newer than all that would stay", _MORE)
+        what = "a message that would go is newer than all that would stay"
+        raise CannotCheckpoint(what, "Keep more: use a larger number with --keep-tokens.")
     of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
     seed = "\n".join((*chain, summary.text))
     boundary, anchor = uuid_of("boundary", seed), uuid_of("summary", seed)
@@ -259,9 +251,10 @@ def _chain(session: Written, kept: Sequence[int]) -> list[str]:
     if walked[-1] != kept[0] or any(ids[name] > 1 or utf8(name) != name for name in map(lines.ids.__getitem__, walked)):
         what = "its messages are not all linked up to the first one that would stay"
         raise CannotCheckpoint(what, "Resume it once with Claude Code, which repairs that, and run again.")
-    loaded = (
-        number
+    # These the agent loads as entries. Over all others that hang between them it passes.
+    loaded = ("user", "assistant", "attachment", "system")
+    return [
+        lines.ids[number]
         for number in reversed(walked)
-        if lines.roles[number] is not Role.OTHER or values.text(session.entry(number).get("type")) in _ENTRIES
-    )
-    return [lines.ids[number] for number in loaded]
+        if lines.roles[number] is not Role.OTHER or session.entry(number).get("type") in loaded
+    ]

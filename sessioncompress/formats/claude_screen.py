@@ -24,14 +24,8 @@ _RESULT = "toolUseResult"
 _PROGRESS = "data"
 """What a tool said while it was at work, in a line of the type `progress`."""
 
-_EMPTIED = frozenset({"structuredPatch", "filenames", "normalizedMessages"})
-"""Lists of many short values; an empty one is as good to the screen."""
-
 _NULLED = "originalFile"
 """The agent itself writes null here where a file is long."""
-
-_READ_CONTENT = frozenset({(_RESULT, "file", "content"), (_RESULT, "file", "base64")})
-"""What a read returned. The screen says how many lines, pages or bytes that were."""
 
 _PLACES = frozenset(
     {"filePath", "file_path", "path", "filename", "persistedOutputPath", "rawOutputPath", "outputFile", "cwd", "url"}
@@ -107,11 +101,15 @@ def _is_unseen(entry: Entry, path: JsonPath) -> bool:
     if path == (_RESULT, "content"):
         # The screen shows the content of a new file, and of one that was there before the difference.
         return values.fields(entry.get(_RESULT)).get("type") == "update"
-    return path[-1] == _NULLED or path in _READ_CONTENT or (path[0] == _PROGRESS and entry.get("type") == "progress")
+    # Of what a read returned it says how many lines, pages or bytes that were.
+    was_read = path in ((_RESULT, "file", "content"), (_RESULT, "file", "base64"))
+    return path[-1] == _NULLED or was_read or (path[0] == _PROGRESS and entry.get("type") == "progress")
 
 
 def _is_emptied(path: JsonPath) -> bool:
-    return path[-1] in _EMPTIED or path == (_PROGRESS, "message", "message", "content")
+    # Lists of many short values; an empty one is as good to the screen.
+    lists = ("structuredPatch", "filenames", "normalizedMessages")
+    return path[-1] in lists or path == (_PROGRESS, "message", "message", "content")
 
 
 def _add_copies(value: Any, path: JsonPath, tool: str, call: str, found: list[Block]) -> None:

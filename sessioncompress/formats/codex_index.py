@@ -17,7 +17,6 @@ from sessioncompress.errors import NOT_CHANGED, InUse, Refused
 from sessioncompress.formats import values
 
 _BUSY_SECONDS: Final = 5.0
-_MOST_SECONDS: Final = 60.0
 _MOST_TURNS: Final = 1 << 17
 _CHANGES: Final = re.compile(r"\bUPDATE\b", re.IGNORECASE)
 """What in a trigger says that a change of a place would do more."""
@@ -31,7 +30,6 @@ _PLACES: Final = (
 )
 """Table, the column of a line's number, that of a place, and 1 where that is behind the line. Versions have not all."""
 _GET: Final = "SELECT rowid, %s, %s FROM %s WHERE thread_id = ?"
-_DROP: Final = "DELETE FROM thread_items WHERE thread_id = ? AND rollout_ordinal > ?"
 _SET: Final = "UPDATE %s SET %s = ? WHERE rowid = ?"
 
 
@@ -81,7 +79,7 @@ class Rows:
             self._database = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
             self._database.text_factory = partial(str, encoding="utf-8", errors="replace")
             # Another's index may ask SQLite for work without end.
-            deadline = time.monotonic() + _MOST_SECONDS
+            deadline = time.monotonic() + 60
             self._database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, jsonl.LINE_CAP)
         try:
@@ -123,7 +121,8 @@ class Rows:
                     found.append((_SET % (_STATE, _NEXT), (number, row)))
                     if known > places.last + 1 and ("thread_items", "rollout_ordinal") in self._columns:
                         # As of a checkpoint that was taken out: Codex will give their numbers to other lines.
-                        found.append((_DROP, (self._rollout, places.last)))
+                        drop = "DELETE FROM thread_items WHERE thread_id = ? AND rollout_ordinal > ?"
+                        found.append((drop, (self._rollout, places.last)))
                 if places.of(number) != place:
                     found.append((_SET % (table, column), (places.of(number), row)))
         return found

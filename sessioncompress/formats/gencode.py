@@ -18,8 +18,7 @@ from sessioncompress.core.text import estimate, utf8
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
-_USERS_WORDS = "askuserquestion"
-_TOOLS = "edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
+_TOOLS = "askuserquestion edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
 
 SUMMARY = "[Earlier conversation - "
 """How the agent's message of the system begins that holds a summary; the rest of that line counts messages."""
@@ -105,8 +104,8 @@ class GenCode(base.Format):
 
     name = "gencode"
     reader = GenCodeReader
-    tools = frozenset({*GenCodeReader.purposes, _USERS_WORDS, *_TOOLS.split()})
-    kept_tools = frozenset({_USERS_WORDS})
+    tools = frozenset({*GenCodeReader.purposes, *_TOOLS.split()})
+    kept_tools = frozenset({"askuserquestion"})
 
     def recognizes(self, head: Head) -> bool:
         return is_document(head.document) and all(

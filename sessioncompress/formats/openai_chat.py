@@ -15,8 +15,6 @@ from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, gencode, values
 from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head, Name, line_of
 
-_FUNCTION = "function"
-_TEXT = "text"
 _ATTACHED = frozenset({"image_url", "file", "input_audio"})
 SUMMARY = "[Continuing from compressed context.]\n\n"
 """How the message of the user begins in which we put a summary: the form has none for it."""
@@ -54,7 +52,7 @@ class ChatReader(base.Reader):
                 tool = made.tool or intern(values.text(entry.get("name")))
                 blocks = values.long_text(Kind.RESULT, ("content",), values.text(content), tool, made.id)
                 for index, part in values.parts(content):
-                    if part.get("type") == _TEXT:
+                    if part.get("type") == "text":
                         text = values.text(part.get("text"))
                         blocks += values.long_text(Kind.RESULT, ("content", index, "text"), text, tool, made.id)
                 blocks += _pictures(content, tool, made.id)
@@ -82,7 +80,7 @@ class ChatReader(base.Reader):
                 if text:
                     yield Said(Say.ANSWER, text)
                 for part in map(values.fields, values.items(entry.get("tool_calls"))):
-                    function = values.fields(part.get(_FUNCTION))
+                    function = values.fields(part.get("function"))
                     given = values.given(values.text(function.get("arguments")))
                     yield self.said_call(part.get("id"), function.get("name"), given)
             case "tool":
@@ -95,14 +93,14 @@ class ChatReader(base.Reader):
         calls: list[Call] = []
         io = 0
         for index, part in enumerate(map(values.fields, values.items(entry.get("tool_calls")))):
-            function = values.fields(part.get(_FUNCTION))
+            function = values.fields(part.get("function"))
             written = values.text(function.get("arguments"))
             # What is no JSON is one long text.
             given = values.given(written)
             made = self.call(part.get("id"), function.get("name"), given)
             calls.append(made)
             io += len(written)
-            path: JsonPath = ("tool_calls", index, _FUNCTION, "arguments")
+            path: JsonPath = ("tool_calls", index, "function", "arguments")
             parsed = values.literal(given)
             whole = len(values.literal(written)) if parsed else 0
             if whole >= values.SMALLEST_BLOCK:
@@ -142,12 +140,10 @@ _KEYS = frozenset(
 )
 """What a message may hold: OpenAI's keys, those of providers that think aloud, and what programs note beside them."""
 
-_PARTS = _ATTACHED | {_TEXT, "refusal"}
+_PARTS = _ATTACHED | {"text", "refusal"}
 CLEARED = re.compile(r"\[Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?\]")
 """What lists of chats say of a result that is gone."""
 _EXIT = re.compile(r"\bexit[ _]?(?:ed with )?(?:code|status)\W{0,4}?(-?\d{1,5})\b", re.IGNORECASE)
-_EXIT_WITHIN = 200
-"""Characters at either end of a result in which a command's exit code may stand."""
 
 
 class Chat(base.Format):
@@ -180,7 +176,7 @@ class Chat(base.Format):
             case ("content",):
                 return entry["role"] == "tool" and isinstance(value, str) and isinstance(entry["content"], str)
             case ("content", int(index), "text"):
-                is_text = values.type_of(entry["content"][index]) == _TEXT
+                is_text = values.type_of(entry["content"][index]) == "text"
                 return entry["role"] == "tool" and isinstance(value, str) and is_text
             case ("content", int(index)):
                 return isinstance(value, dict) and values.type_of(entry["content"][index]) in _ATTACHED
@@ -188,7 +184,7 @@ class Chat(base.Format):
                 return isinstance(value, str) and step not in (*values.FILE_KEYS, "cwd", "workdir")
             case ("tool_calls", int(index), "function", "arguments"):
                 # They stay a string of JSON where they are one.
-                now = entry["tool_calls"][index][_FUNCTION]["arguments"]
+                now = entry["tool_calls"][index]["function"]["arguments"]
                 return isinstance(value, str) and values.given(now) is now
         return False
 
@@ -228,7 +224,7 @@ class Chat(base.Format):
 
 def _exit_code(text: str) -> str:
     """Find a command's exit code in its result: it stands at the end, or else above all; empty where it does not."""
-    found = _EXIT.findall(text[-_EXIT_WITHIN:])[-1:] or _EXIT.findall(text[:_EXIT_WITHIN])[:1]
+    found = _EXIT.findall(text[-200:])[-1:] or _EXIT.findall(text[:200])[:1]
     return str(found[0]) if found else ""
 
 
@@ -246,6 +242,6 @@ def _is_message(entry: Entry) -> bool:
         return isinstance(entry.get("tool_call_id"), str) and not calls
     if role != "assistant":
         return not calls and content is not None
-    functions = [values.fields(values.fields(call).get(_FUNCTION)) for call in values.items(calls)]
+    functions = [values.fields(values.fields(call).get("function")) for call in values.items(calls)]
     strings = all(isinstance(each.get("arguments"), str) for each in functions)
     return calls is None or (isinstance(calls, list) and strings)

@@ -40,7 +40,6 @@ _ID = re.compile(r"msg_([0-9a-f]{12})[0-9A-Za-z]*+")
 """Such ids rise with the time, and the agent sorts by them."""
 
 _AGAIN = "Export the session again with 'opencode export SESSION > FILE', and run again."
-_LETTERS = digits + ascii_letters
 
 _Part = tuple[int, Mapping[str, Any]]
 
@@ -283,7 +282,8 @@ class OpenCode(base.Format):
         if not lines.ids[first] or list(lines.ids).count(lines.ids[first]) > 1:
             raise CannotCheckpoint("the first message that would stay has no id of its own in the export", _AGAIN)
         whose = values.text(asked.get("sessionID")) or values.text(answered.get("sessionID"))
-        at, time = _newest_id(lines.ids), _time(session)
+        last = values.fields(values.fields(session.entry(len(lines) - 1).get("info")).get("time"))
+        at, time = _newest_id(lines.ids), max(map(base.moment, (last.get("created"), last.get("completed"))))
         seed = "\n".join((lines.ids[first], summary.text))
         user, assistant = (_new_id("msg", at + after, seed) for after in (1, 2))
         asks = {"role": "user", "model": asked.get("model"), "agent": asked.get("agent"), "time": {"created": time + 1}}
@@ -407,12 +407,6 @@ def _parent(session: Written, number: int) -> str:
     return values.text(values.fields(session.entry(number).get("info")).get("parentID"))
 
 
-def _time(session: Written) -> int:
-    """Find when the last message was written."""
-    time = values.fields(values.fields(session.entry(len(session.lines) - 1).get("info")).get("time"))
-    return max(base.moment(time.get("created")), base.moment(time.get("completed")))
-
-
 def _newest_id(ids: Sequence[str]) -> int:
     """Read the time in the newest id. Raises CannotCheckpoint where none can follow it."""
     newest = _ID.fullmatch(max(ids, default=""))
@@ -423,9 +417,9 @@ def _newest_id(ids: Sequence[str]) -> int:
 
 def _new_id(kind: str, at: int, seed: str) -> str:
     number = xxh3_128_intdigest(f"{kind}\n{at}\n{seed}".encode(errors="backslashreplace"))
-    letters = []
+    alphabet, letters = digits + ascii_letters, []
     # So many characters behind its time keep an id apart from others.
     for _ in range(14):
-        number, letter = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[letter])
+        number, letter = divmod(number, len(alphabet))
+        letters.append(alphabet[letter])
     return f"{kind}_{at:012x}{''.join(letters)}"

@@ -7,7 +7,7 @@ hangs on the entry to which the conversation went back, and a handoff begins a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,6 @@ _SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummar
 """The entries, and in some versions the messages, that are summaries."""
 
 _ID_DIGITS = 8
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _HANDOFF = "<handoff-context>\n{}\n</handoff-context>\n\nThe above is a handoff document from a previous session."
 """How oh-my-pi frames the document; it shows what stands between the tags."""
@@ -176,7 +175,7 @@ def handoff(session: Written, live: Sequence[int], path: str, text: str, seed: s
     headers = (number for number, role in enumerate(session.lines.roles) if role is Role.HEADER)
     source = session.entry(next(headers, 0))
     at = base.moment(base.newest_time(session, reversed(live)))
-    written = (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    written = (base.EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     digits = xxh3_128_hexdigest(f"{values.text(source.get('id'))}\n{seed}".encode(errors="backslashreplace"))
     name = str(UUID(f"{at:012x}7{digits[:3]}8{digits[3:18]}"))
     # All of the family read this version.

@@ -223,9 +223,6 @@ def bulk_of(value: Any) -> int:
     return sum(map(bulk_of, value.values() if isinstance(value, dict) else items(value)))
 
 
-_LOOKED_AT = 24_000
-"""Characters of a program in which commands are looked for."""
-_MOST = 20
 _LITERAL = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`"
 _WORDS = re.compile(_LITERAL + r"|[\"'`].*", re.DOTALL)
 _RUN = re.compile(
@@ -234,13 +231,11 @@ _RUN = re.compile(
 _SHELL, _FLAG = re.compile(r"(?:[\w/]{1,40}/)?(?:ba|z|da|k|fi)?sh"), re.compile(r"-\w{0,3}c")
 """The first two words of a list where the third one is what a shell runs."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
 _BEGINS = re.compile(r"(?:^[ \t]{0,16}|[\"'`]|\\n)\*\*\* Begin Patch", re.MULTILINE)
 _HEADER = re.compile(
     r"^(?:[ \t]{0,16}[\"'`])?\*\*\* (?:(Add|Update|Delete) File|Move to): ([^\n]{1,400}?)(?:[\"'`],?)?$", re.MULTILINE
 )
 """A heading in a patch, or in a literal that is a line of one."""
-_HOW = {"Add": "written", "Update": "edited", "Delete": "deleted"}
 
 
 def commands(program: str, *, templates: bool = False) -> list[str]:
@@ -249,7 +244,7 @@ def commands(program: str, *, templates: bool = False) -> list[str]:
     With `templates`, also those of which parts are put in when it runs.
     """
     found: list[str] = []
-    for each in islice(_RUN.finditer(program[:_LOOKED_AT]), _MOST):
+    for each in islice(_RUN.finditer(program[:24_000]), 20):
         literals = _WORDS.findall(each[1])
         if not templates and any(word.startswith("`") and "$" in word for word in literals):
             continue
@@ -261,12 +256,13 @@ def commands(program: str, *, templates: bool = False) -> list[str]:
 
 def unescaped(literal: str) -> str:
     """Read what a string literal of a program says."""
-    return _ESCAPED.sub(lambda each: _MEANT.get(each[1], each[1]), literal)
+    meant = {"n": "\n", "t": "\t", "r": "\r"}
+    return _ESCAPED.sub(lambda each: meant.get(each[1], each[1]), literal)
 
 
 def patched(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the files of a patch, what becomes of each, and its part of the patch."""
-    end = 0
+    end, becomes = 0, {"Add": "written", "Update": "edited", "Delete": "deleted"}
     while begins := _BEGINS.search(text, end):
         # In a literal of a program line ends are escaped.
         start, line_end = begins.end(), "\\n" if text.startswith("\\n", begins.end()) else "\n"
@@ -276,10 +272,8 @@ def patched(text: str) -> Iterator[tuple[str, str, str]]:
         headers = list(_HEADER.finditer(patch))
         ends = [*(header.start() for header in headers[1:]), len(patch)]
         for header, part_end in zip(headers, ends, strict=False):
-            yield header[2].strip(), _HOW.get(header[1], "moved here"), patch[header.end() : part_end]
+            yield header[2].strip(), becomes.get(header[1], "moved here"), patch[header.end() : part_end]
 
-
-_LONGEST_NUMBER = 15
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 _LONGEST_STRING = 4096
@@ -346,7 +340,7 @@ def entry_of(raw: bytes, linking: Iterable[str]) -> dict[str, Any] | None:
     try:
         value = json.loads(
             shallow(raw).decode(errors="replace"),
-            parse_int=lambda written: int(written) if len(written) <= _LONGEST_NUMBER else 0,
+            parse_int=lambda written: int(written) if len(written) <= 15 else 0,  # noqa: PLR2004
             parse_float=lambda _: 0,
             parse_constant=_refuse,
         )
