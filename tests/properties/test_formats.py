@@ -155,6 +155,7 @@ def test_odd_types_in_every_field(form: str) -> None:
                 values.at(changed, path[:-1])[path[-1]] = odd
                 raw = json.dumps(changed).encode() + b"\n"
                 read_line(raw, made.reader())
+                assert all(isinstance(said.text, str) for said in made.reader().said(changed))
                 made.answer(changed)
                 made.named(Head((changed,)))
                 made.recognizes(Head((changed, entry)))

@@ -18,7 +18,7 @@ from sessioncompress.formats.claude import ClaudeReader
 from tests.support import texts
 from tests.support.checkpoints import SUMMARY, Cutting, checkpointed
 from tests.support.claude import ClaudeSession, Use
-from tests.support.runs import entries, rewritten, split, survey_of
+from tests.support.runs import entries, split, survey_of
 
 CONTINUED = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -32,164 +32,116 @@ GO_ON_OLDER = (
     "Please continue the conversation from where we left it off without asking the user any further questions."
 )
 
-PROMPTS: list[tuple[str, str]] = [
+
+def user(content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "user", "message": {"content": content}, **more}
+
+
+def assistant(content: Any, model: str = "claude", **more: Any) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"model": model, "content": content}, **more}
+
+
+def attached(kind: str, prompt: str, **more: Any) -> dict[str, Any]:
+    return {"type": "attachment", "attachment": {"type": kind, "prompt": prompt, **more}}
+
+
+def summary(text: str) -> dict[str, Any]:
+    return user(text, isCompactSummary=True)
+
+
+def part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def command(name: str, given: str) -> str:
+    named = f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>"
+    return f"{named}\n<command-args>{given}</command-args>"
+
+
+PRINTED = "<bash-stdout></bash-stdout><bash-stderr>done\n</bash-stderr>"
+RAN = Said(Say.CALL, tool="Bash", call="u1", purpose=Purpose.COMMAND, given={"command": "git push"})
+READ = Said(Say.CALL, tool="Read", call="t1", purpose=Purpose.READ, given={"file_path": "/a"})
+CALLS = [
+    {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/a"}},
+    {"type": "tool_use", "id": "t2", "name": "TodoWrite", "input": None},
+]
+RESULTS = [
+    {"type": "tool_result", "tool_use_id": "t1", "content": "Exit code 1", "is_error": True},
+    {"type": "tool_result", "tool_use_id": "t2", "content": [part("ok")]},
+    part("[Request interrupted by user for tool use]"),
+]
+FAILED = [Said(Say.RESULT, "Exit code 1", call="t1", failed=True), Said(Say.RESULT, "ok", call="t2", failed=False)]
+WAS = [Said(Say.SUMMARY, "It was so.")]
+
+NOT_SAID: list[tuple[str, dict[str, Any]]] = [
+    ("an empty prompt", user(" ")),
+    ("a reminder", user("<system-reminder>\nnew\n</system-reminder>")),
+    ("a reminder without an end", user("<system-reminder>\nFix it.")),
+    ("a command of the agent", user("<command-name>/clear</command-name>")),
+    ("a command without a name", user("<command-message>clear</command-message>")),
+    ("what it prints", user("<local-command-stdout>Bye!</local-command-stdout>")),
+    ("an interruption", user("[Request interrupted by user for tool use]")),
+    ("a notification", user("<task-notification>\n</task-notification>\nRead.")),
+    ("another origin", user("Done.", origin={"kind": "task-notification"})),
+    ("a meta line", user("Base directory for this skill: /", isMeta=True)),
+    ("a subagent's prompt", user("Look.", isSidechain=True)),
+    ("a subagent's answer", assistant("Found.", isSidechain=True)),
+    ("thinking", assistant([{"type": "thinking", "thinking": "Hm."}])),
+    ("an error", assistant("API Error: 500", isApiErrorMessage=True)),
+    ("the agent's own", assistant("No response requested.", "<synthetic>")),
+    ("a summary of nothing", summary(CONTINUED)),
+    ("a note", {"type": "system", "subtype": "local_command", "content": "<command-name>/exit</command-name>"}),
+    ("a reminder attached", attached("todo_reminder", "Go.")),
+    ("a message of an agent", attached("queued_command", "Go.", origin={"kind": "peer"})),
+]
+
+PROMPTS: list[tuple[Any, str]] = [
     ("Fix it.", "Fix it."),
     ("  two\n\nlines ", "  two\n\nlines "),
     ("<div>why?</div>", "<div>why?</div>"),
     ("<system-reminder>\nnew\n</system-reminder>\nFix it.", "Fix it."),
     ("<ide_opened_file>a</ide_opened_file><ide_selection>b</ide_selection>\nFix it.", "Fix it."),
-    ("<command-message>review</command-message>\n<command-name>/review</command-name>", "/review"),
-    (
-        "<command-message>a:b</command-message>\n<command-name>/a:b</command-name>\n<command-args>this one</command-args>",
-        "/a:b this one",
-    ),
+    (command("review", ""), "/review"),
+    (command("a:b", "this one"), "/a:b this one"),
     ("<command-name>/compact</command-name>\n  <command-args>keep names</command-args>", "/compact keep names"),
+    ([part("a"), {"type": "image"}, part("b")], "a\nb"),
 ]
 """A user's text, and what it says."""
 
-NOT_SAID: list[tuple[str, dict[str, Any]]] = [
-    ("an empty prompt", {"type": "user", "message": {"content": " "}}),
-    ("a reminder", {"type": "user", "message": {"content": "<system-reminder>\nnew\n</system-reminder>"}}),
-    ("a reminder without an end", {"type": "user", "message": {"content": "<system-reminder>\nFix it."}}),
-    ("a command of the agent", {"type": "user", "message": {"content": "<command-name>/clear</command-name>"}}),
-    ("a command without a name", {"type": "user", "message": {"content": "<command-message>clear</command-message>"}}),
-    ("what it prints", {"type": "user", "message": {"content": "<local-command-stdout>Bye!</local-command-stdout>"}}),
-    ("an interruption", {"type": "user", "message": {"content": "[Request interrupted by user for tool use]"}}),
-    ("a notification", {"type": "user", "message": {"content": "<task-notification>\n</task-notification>\nRead."}}),
-    ("another origin", {"type": "user", "message": {"content": "Done."}, "origin": {"kind": "task-notification"}}),
-    ("a meta line", {"type": "user", "isMeta": True, "message": {"content": "Base directory for this skill: /"}}),
-    ("a subagent's prompt", {"type": "user", "isSidechain": True, "message": {"content": "Look."}}),
-    ("a subagent's answer", {"type": "assistant", "isSidechain": True, "message": {"content": "Found."}}),
-    ("thinking", {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "Hm."}]}}),
-    ("an error", {"type": "assistant", "isApiErrorMessage": True, "message": {"content": "API Error: 500"}}),
-    (
-        "the agent's own",
-        {"type": "assistant", "message": {"model": "<synthetic>", "content": "No response requested."}},
-    ),
-    ("a summary of nothing", {"type": "user", "isCompactSummary": True, "message": {"content": CONTINUED}}),
-    ("a note", {"type": "system", "subtype": "local_command", "content": "<command-name>/exit</command-name>"}),
-    ("a reminder attached", {"type": "attachment", "attachment": {"type": "todo_reminder", "prompt": "Go."}}),
-    (
-        "a message of an agent",
-        {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "Go.", "origin": {"kind": "peer"}}},
-    ),
-]
-
-OTHERS: list[tuple[str, dict[str, Any], list[Said]]] = [
-    (
-        "a prompt with a picture",
-        {
-            "type": "user",
-            "message": {"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]},
-        },
-        [Said(Say.PROMPT, "a\nb")],
-    ),
-    (
-        "a prompt that waited",
-        {
-            "type": "attachment",
-            "attachment": {"type": "queued_command", "prompt": "And that.", "commandMode": "prompt"},
-        },
-        [Said(Say.PROMPT, "And that.")],
-    ),
-    (
-        "a command of the user's",
-        {"type": "user", "uuid": "u1", "message": {"content": "<bash-input>git push</bash-input>"}},
-        [Said(Say.CALL, tool="Bash", call="u1", purpose=Purpose.COMMAND, given={"command": "git push"})],
-    ),
-    (
-        "what it printed",
-        {
-            "type": "user",
-            "parentUuid": "u1",
-            "message": {"content": "<bash-stdout></bash-stdout><bash-stderr>done\n</bash-stderr>"},
-        },
-        [Said(Say.RESULT, "done", call="u1")],
-    ),
+SAID: list[tuple[str, dict[str, Any], list[Said]]] = [
+    *((name, entry, []) for name, entry in NOT_SAID),
+    *((f"prompt {text}", user(text), [Said(Say.PROMPT, words)]) for text, words in PROMPTS),
+    ("a prompt that waited", attached("queued_command", "And.", commandMode="prompt"), [Said(Say.PROMPT, "And.")]),
+    ("a command of the user's", user("<bash-input>git push</bash-input>", uuid="u1"), [RAN]),
+    ("what it printed", user(PRINTED, parentUuid="u1"), [Said(Say.RESULT, "done", call="u1")]),
     (
         "an answer with calls",
-        {
-            "type": "assistant",
-            "message": {
-                "content": [
-                    {"type": "text", "text": "I look."},
-                    {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/a"}},
-                    {"type": "tool_use", "id": "t2", "name": "TodoWrite", "input": None},
-                ]
-            },
-        },
-        [
-            Said(Say.ANSWER, "I look."),
-            Said(Say.CALL, tool="Read", call="t1", purpose=Purpose.READ, given={"file_path": "/a"}),
-            Said(Say.CALL, tool="TodoWrite", call="t2"),
-        ],
+        assistant([part("I look."), *CALLS]),
+        [Said(Say.ANSWER, "I look."), READ, Said(Say.CALL, tool="TodoWrite", call="t2")],
     ),
+    ("an answer in one text", assistant("Done."), [Said(Say.ANSWER, "Done.")]),
+    ("results", user(RESULTS), FAILED),
+    ("a summary of ours", summary(f"{CONTINUED}It was so.\n\nRecent messages are preserved verbatim."), WAS),
+    ("the agent's", summary(f"{CONTINUED}Summary:\nIt was so.\n\n{READ_ON}\n{GO_ON}"), WAS),
     (
-        "an answer in one text",
-        {"type": "assistant", "message": {"content": "Done."}},
-        [Said(Say.ANSWER, "Done.")],
+        "an older agent's, with its notes",
+        summary(f"{CONTINUED}Analysis:\nLet me see.\n\nSummary:\nIt was so.\n\n{READ_ON}\n{GO_ON_OLDER}"),
+        WAS,
     ),
-    (
-        "results",
-        {
-            "type": "user",
-            "message": {
-                "content": [
-                    {"type": "tool_result", "tool_use_id": "t1", "content": "Exit code 1", "is_error": True},
-                    {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "ok"}]},
-                    {"type": "text", "text": "[Request interrupted by user for tool use]"},
-                ]
-            },
-        },
-        [Said(Say.RESULT, "Exit code 1", call="t1", failed=True), Said(Say.RESULT, "ok", call="t2", failed=False)],
-    ),
+    ("notes alone", summary(f"{CONTINUED}Analysis:\nIt was so."), [Said(Say.SUMMARY, "Analysis:\nIt was so.")]),
+    ("a summary without a frame", summary("It was so."), WAS),
+    ("a quoted order", summary(f"{CONTINUED}So.\n> {GO_ON}"), [Said(Say.SUMMARY, f"So.\n> {GO_ON}")]),
 ]
-
-SUMMARIES: list[tuple[str, str]] = [
-    (f"{CONTINUED}It was so.\n\nRecent messages are preserved verbatim.", "It was so."),
-    (f"{CONTINUED}Summary:\n1. It was so.\n\n{READ_ON}\n{GO_ON}", "1. It was so."),
-    (f"{CONTINUED}Analysis:\nLet me see.\n\nSummary:\nIt was so.\n\n{READ_ON}\n{GO_ON_OLDER}", "It was so."),
-    (f"{CONTINUED}Analysis:\nIt was so.", "Analysis:\nIt was so."),
-    ("It was so.", "It was so."),
-    (f"{CONTINUED}It was so.\n> {GO_ON}", f"It was so.\n> {GO_ON}"),
-]
-"""The text of a line with a summary, and the summary."""
 
 
 def said(entry: dict[str, Any]) -> list[Said]:
     return list(ClaudeReader().said(entry))
 
 
-@pytest.mark.parametrize(("text", "words"), PROMPTS)
-def test_a_prompt_is_the_users_own_words(text: str, words: str) -> None:
-    assert said({"type": "user", "message": {"content": text}}) == [Said(Say.PROMPT, words)]
-
-
-@pytest.mark.parametrize(("name", "entry"), NOT_SAID, ids=[name for name, _ in NOT_SAID])
-def test_what_the_agent_puts_in_itself_is_not_said(name: str, entry: dict[str, Any]) -> None:
-    assert said(entry) == []
-
-
-@pytest.mark.parametrize(("name", "entry", "found"), OTHERS, ids=[name for name, *_ in OTHERS])
-def test_what_was_said_is_read(name: str, entry: dict[str, Any], found: list[Said]) -> None:
+@pytest.mark.parametrize(("entry", "found"), [case[1:] for case in SAID], ids=[case[0] for case in SAID])
+def test_what_was_said_is_read(entry: dict[str, Any], found: list[Said]) -> None:
+    """What the agent puts in itself is not said."""
     assert said(entry) == found
-
-
-@pytest.mark.parametrize(("text", "summary"), SUMMARIES)
-def test_a_summary_comes_without_its_frame(text: str, summary: str) -> None:
-    entry = {"type": "user", "isCompactSummary": True, "message": {"content": text}}
-    assert said(entry) == [Said(Say.SUMMARY, summary)]
-
-
-@pytest.mark.parametrize("kind", ["user", "assistant", "attachment", "system", None, 3])
-@pytest.mark.parametrize("odd", [None, 3, "", [], {}, [None, 3, [], {"type": []}, {"type": "text", "text": 1}]])
-def test_odd_values_say_nothing(kind: Any, odd: Any) -> None:
-    for entry in ({"message": odd}, {"message": {"content": odd}}, {"attachment": odd, "origin": odd}):
-        assert said({"type": kind, **entry}) == []
-    assert said({"type": kind, "message": {"content": [{"type": "tool_result", "content": odd}]}}) in (
-        [],
-        [Said(Say.RESULT, failed=False)],
-    )
 
 
 LONG = texts.log_lines(random.Random(1), 60)
@@ -268,15 +220,6 @@ def test_the_lines() -> None:
     assert UUID(boundary["uuid"]).version == UUID(summary["uuid"]).version == 4
 
 
-def test_it_is_always_the_same() -> None:
-    made = session()
-    one, two = cut_at(made, "And?"), cut_at(made, "And?")
-    other = cut_at(made, "That too.")
-    assert one.after == two.after
-    ids = [json.loads(addition.line)["uuid"] for done in (one, other) for addition in done.checkpoint.added]
-    assert len(set(ids)) == 4
-
-
 def read_as(data: bytes) -> tuple[list[int], frozenset[int]]:
     """Return what the model reads, and what is dead."""
     found = survey_of(data)
@@ -326,19 +269,6 @@ def test_a_first_line_whose_parent_is_missing_does_not_hang_on_it() -> None:
     assert read_as(cut_at(made, "And?").after) == ([2, 3, 4, 5], frozenset({0, 1}))
 
 
-def test_one_on_top_of_another() -> None:
-    made = session()
-    made.turn(3)
-    first = cut_at(made, "And?").after
-    number = line_with(first, "part 1")
-    done = checkpointed(first, first=number)
-    found, dead = read_as(done.after)
-    assert found == list(range(number, len(split(done.after))))
-    assert dead == frozenset(range(number))
-    old = entries(first)
-    assert [old[each]["type"] for each in done.cut.old[:2]] == ["system", "user"]
-
-
 def test_one_of_the_agents_on_top() -> None:
     """The last compaction counts, wherever what it keeps stands."""
     made = session()
@@ -348,37 +278,6 @@ def test_one_of_the_agents_on_top() -> None:
     end = len(made.lines())
     made.compact("It was so.", kept)
     assert read_as(made.bytes()) == ([end, *range(first, end), end + 1], frozenset(range(first)))
-
-
-def test_what_it_stands_for_is_compressed_as_dead() -> None:
-    made = session()
-    before, after = rewritten(made.bytes()), rewritten(cut_at(made, "And?").after)
-    result = line_with(made.bytes(), "tool_result")
-    assert len(after[result].raw) < len(before[result].raw)
-
-
-REFUSED: list[tuple[str, Callable[[], Cutting], str]] = [
-    (
-        "a subagent",
-        lambda: cut_at(session(agent="a1"), "And?"),
-        "it is the session of a subagent",
-    ),
-    (
-        "lines without their parents",
-        lambda: cut_at(without_parent(), "And?"),
-        "its messages are not all linked up to the first one that would stay",
-    ),
-    (
-        "a compaction behind what is kept",
-        lambda: cut_at(compacted_late(), "And?"),
-        "Claude Code compacted it after the first message that would stay",
-    ),
-    (
-        "a newer line before what is kept",
-        lambda: cut_at(ended_by_command(), "<command-name>"),
-        "a message that would go is newer than all that would stay",
-    ),
-]
 
 
 def ended_by_command() -> ClaudeSession:
@@ -402,10 +301,18 @@ def compacted_late() -> ClaudeSession:
     return made
 
 
-@pytest.mark.parametrize(("name", "cut", "why"), REFUSED, ids=[name for name, *_ in REFUSED])
-def test_what_can_have_none(name: str, cut: Callable[[], Cutting], why: str) -> None:
+REFUSED: list[tuple[Callable[[], ClaudeSession], str, str]] = [
+    (lambda: session(agent="a1"), "And?", "it is the session of a subagent"),
+    (without_parent, "And?", "its messages are not all linked up to the first one that would stay"),
+    (compacted_late, "And?", "Claude Code compacted it after the first message that would stay"),
+    (ended_by_command, "<command-name>", "a message that would go is newer than all that would stay"),
+]
+
+
+@pytest.mark.parametrize(("make", "text", "why"), REFUSED, ids=[case[2] for case in REFUSED])
+def test_what_can_have_none(make: Callable[[], ClaudeSession], text: str, why: str) -> None:
     with pytest.raises(CannotCheckpoint) as raised:
-        cut()
+        cut_at(make(), text)
     assert raised.value.what == why
     assert raised.value.remedy
 

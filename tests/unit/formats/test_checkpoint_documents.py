@@ -13,35 +13,9 @@ from sessioncompress.formats.openai_chat import SUMMARY as OPENING
 from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.checkpoints import SUMMARY, checkpointed
 from tests.support.documents import OpenCodeExport
-from tests.support.runs import fixture, survey_of, units
+from tests.support.runs import survey_of
 
-FIXTURES = ("opencode.json", "gencode.json", "chat.json")
 LONG = "a line of output\n" * 60
-
-
-@pytest.mark.parametrize("name", FIXTURES)
-def test_what_is_read_of_it(name: str) -> None:
-    """It is live and once there, what is old is dead or gone, and what is kept is live, to the byte."""
-    data = fixture(name)
-    made = checkpointed(data)
-    survey = survey_of(made.after)
-    before, after = units(data), units(made.after)
-    live = [after[number] for number in survey.shape.live if number not in survey.shape.dead]
-    kept = [before[number] for number in made.cut.kept if number not in made.checkpoint.removed]
-    assert [raw for raw in live if raw in kept] == kept
-    roles = [survey.lines[number].role for number in survey.shape.live if number not in survey.shape.dead]
-    assert roles.count(Role.CHECKPOINT) == 1
-    old = {before[number] for number in made.cut.old if survey_of(data).lines[number].role is not Role.OTHER}
-    assert old.isdisjoint(live)
-    assert checkpointed(data).after == made.after
-
-
-@pytest.mark.parametrize("name", FIXTURES)
-def test_another_one_takes_its_place(name: str) -> None:
-    made = checkpointed(checkpointed(fixture(name)).after)
-    survey = survey_of(made.after)
-    live = [number for number in survey.shape.live if number not in survey.shape.dead]
-    assert [survey.lines[number].role for number in live].count(Role.CHECKPOINT) == 1
 
 
 # OpenCode
@@ -223,9 +197,3 @@ def test_what_is_said_later_is_no_summary(pasted: str) -> None:
     assert Role.CHECKPOINT not in survey_of(made.document()).lines.roles
     other = asked().message("user", pasted).message("system", pasted)
     assert Role.CHECKPOINT not in survey_of(other.bytes()).lines.roles
-
-
-def test_half_a_character_is_escaped() -> None:
-    half = SUMMARY._replace(text="Half \ud83d.", changed=("\ud83d",))
-    for data in (chat().document(), asked().bytes(), export().bytes()):
-        assert b"Half \\\\ud83d." in checkpointed(data, summary=half).after

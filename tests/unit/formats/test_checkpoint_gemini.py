@@ -94,21 +94,6 @@ def test_a_document_keeps_its_spacing() -> None:
     assert made.after.endswith(b"},\n    " + kept_bytes)
 
 
-@pytest.mark.parametrize("name", ["gemini.json", "gemini.jsonl"])
-def test_what_is_read_of_it(name: str) -> None:
-    """The summary is a checkpoint, live and first; the same is written again."""
-    data = fixture(name)
-    made = checkpointed(data)
-    survey = survey_of(made.after)
-    roles = [survey.lines[number].role for number in survey.shape.live]
-    assert roles[0] is Role.CHECKPOINT
-    assert roles.count(Role.CHECKPOINT) == 1
-    assert checkpointed(data).after == made.after
-    # And once more, on top.
-    again = survey_of(checkpointed(made.after).after)
-    assert [again.lines[number].role for number in again.shape.live].count(Role.CHECKPOINT) == 1
-
-
 @pytest.mark.parametrize("kind", [GeminiDocument, GeminiRecords])
 def test_what_a_user_pastes_is_no_checkpoint(kind: type[GeminiDocument]) -> None:
     made = kind().user("Look.").answer("Silent.").user(TEXT).answer("I see.")
@@ -131,8 +116,3 @@ def test_the_agent_s_own_is_a_checkpoint_too() -> None:
     survey = survey_of(made.resume().bytes())
     roles = [survey.lines[number].role for number in survey.shape.live]
     assert roles == [Role.CHECKPOINT, Role.ASSISTANT, Role.USER, Role.ASSISTANT]
-
-
-def test_half_a_character_is_escaped() -> None:
-    made = checkpointed(asked().bytes(), summary=SUMMARY._replace(text="Half \ud83d."))
-    assert read(made.after)[0]["content"][0]["text"] == "<state_snapshot>\nHalf \\ud83d.\n</state_snapshot>"

@@ -1,4 +1,4 @@
-"""The compaction that is written into sessions of pi and its relatives."""
+"""What was said in sessions of pi and its relatives; the compactions, summaries of branches and handoffs that are written."""
 
 from __future__ import annotations
 
@@ -7,27 +7,96 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.checkpoint import Cut, Summary
-from sessioncompress.core.model import Role
-from sessioncompress.formats.base import CannotCheckpoint
+from sessioncompress.core.checkpoint import Cut, Said, Say, Summary
+from sessioncompress.core.model import Purpose
+from sessioncompress.formats.base import CannotCheckpoint, tree_leaves, tree_shape
+from sessioncompress.formats.pi import OhMyPiReader, OpenClawReader, PiReader
+from tests.support.branched import branched
 from tests.support.build import OmpAnthropicSession, OmpSession
 from tests.support.checkpoints import SUMMARY, checkpointed, cut_of, written_of
-from tests.support.runs import fixture, form_of, survey_of
+from tests.support.runs import fixture, form_of, split, survey_of
 from tests.support.session import PiSession
+
+# What was said
+
+CALL: dict[str, Any] = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "a.py"}}
+TEXT: dict[str, Any] = {"type": "text", "text": "Done."}
+FILES = "<read-files>\na.py\n</read-files>\n\n<modified-files>\nb.py\n</modified-files>"
+
+
+def message(role: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "message", "id": "e1", "message": {"role": role, **fields}}
+
+
+def result(failed: bool | None, text: str = "Done.") -> Said:
+    return Said(Say.RESULT, text, call="c1", failed=failed)
+
+
+READ = Said(Say.CALL, tool="read", call="c1", purpose=Purpose.READ, given={"path": "a.py"})
+RUN = Said(Say.CALL, tool="bash", call="e1", purpose=Purpose.COMMAND, given={"command": "make"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (message("user", content="Go on."), [Said(Say.PROMPT, "Go on.")]),
+        (message("user", content=[TEXT, {"type": "image", "data": "aa"}, TEXT]), [Said(Say.PROMPT, "Done.\nDone.")]),
+        (message("developer", content="Be brief."), []),
+        (message("custom", content="Put in."), []),
+        ({"type": "custom_message", "content": "Put in."}, []),
+        ({"type": "custom", "customType": "tool_execution_start", "data": {"args": {"path": "a"}}}, []),
+        (message("assistant", content=[TEXT, {"type": "thinking", "thinking": "Hm."}, CALL], stopReason="toolUse"),
+         [Said(Say.ANSWER, "Done."), READ]),
+        (message("assistant", content=[TEXT, CALL], stopReason="error"), []),
+        (message("assistant", content=[TEXT, CALL], stopReason="aborted"), []),
+        (message("toolResult", toolCallId="c1", content=[TEXT], isError=False), [result(failed=False)]),
+        (message("toolResult", toolCallId="c1", content=[TEXT], isError=True), [result(failed=True)]),
+        (message("toolResult", toolCallId="c1", content=[TEXT]), [result(None)]),
+        (message("toolResult", toolCallId="c1", content=[TEXT], isError=False, details={"exitCode": 2}),
+         [result(failed=True)]),
+        (message("toolResult", toolCallId="c1", content=[TEXT], isError=False, details={"status": "failed"}),
+         [result(failed=True)]),
+        (message("bashExecution", command="make", output="ok", exitCode=0),
+         [RUN, Said(Say.RESULT, "ok", call="e1", failed=False)]),
+        (message("bashExecution", command="make", output="no", exitCode=2),
+         [RUN, Said(Say.RESULT, "no", call="e1", failed=True)]),
+        (message("bashExecution", command="make", output="", cancelled=True),
+         [RUN, Said(Say.RESULT, "", call="e1", failed=True)]),
+        (message("bashExecution", command="make", output="ok"), [RUN, Said(Say.RESULT, "ok", call="e1")]),
+        (message("bashExecution", command="make", output="ok", exitCode=0, excludeFromContext=True), []),
+        ({"type": "compaction", "summary": f"It was so.\n\n{FILES}"}, [Said(Say.SUMMARY, "It was so.")]),
+        ({"type": "compaction", "summary": "So.\n\n<files>\n# src/\na.py (RW)\n</files>"}, [Said(Say.SUMMARY, "So.")]),
+        ({"type": "compaction", "summary": f"{FILES}\n\nIt was so."}, [Said(Say.SUMMARY, f"{FILES}\n\nIt was so.")]),
+        ({"type": "branch_summary", "summary": "Left."}, [Said(Say.SUMMARY, "Left.")]),
+        (message("compactionSummary", summary="It was so."), [Said(Say.SUMMARY, "It was so.")]),
+        ({"type": "context_edit", "targetId": "e0", "replacement": None}, []),
+        ({"type": "context_edit", "targetId": "e0", "replacement": {"content": [TEXT]}}, []),
+        ({"type": "context_edit", "targetId": "e0", "replacement": {"content": "Go."}}, [Said(Say.PROMPT, "Go.")]),
+        ({"type": "session", "id": "s"}, []),
+    ],
+)  # fmt: skip
+def test_what_is_said(entry: Any, said: list[Said]) -> None:
+    assert list(PiReader().said(entry)) == said
+
+
+@pytest.mark.parametrize(
+    ("reader", "tool", "purpose"),
+    [
+        (PiReader, "Bash", Purpose.COMMAND),
+        (OpenClawReader, "exec", Purpose.COMMAND),
+        (OpenClawReader, "bash", Purpose.OTHER),
+        (OhMyPiReader, "task", Purpose.AGENT),
+    ],
+)
+def test_what_a_tool_is_for(reader: type[PiReader], tool: str, purpose: Purpose) -> None:
+    entry = message("assistant", content=[{**CALL, "name": tool}])
+    assert [said.purpose for said in reader().said(entry)] == [purpose]
+
+
+# Compactions
 
 LISTS = (
     "\n\n<read-files>\nsrc/tides.py\n</read-files>\n\n<modified-files>\nsrc/levels.py\nsrc/report.py\n</modified-files>"
-)
-FIXTURES = (
-    "pi-anthropic",
-    "pi-responses",
-    "pi-compacted",
-    "pi-gemini",
-    "pi-1x",
-    "pi-v2",
-    "openclaw",
-    "omp",
-    "omp-gemini",
 )
 
 
@@ -100,26 +169,6 @@ def test_what_only_a_provider_reads_is_no_summary_s() -> None:
         made(snapped(openaiRemoteCompaction={"provider": "openai", "replacementHistory": [{}]}))
 
 
-@pytest.mark.parametrize("name", FIXTURES)
-def test_what_is_read_of_it(name: str) -> None:
-    """It is live, what is old is dead, what is kept is live, and every byte that was there is there."""
-    data = fixture(f"{name}.jsonl")
-    found = checkpointed(data)
-    assert found.after.startswith(data)
-    survey = survey_of(found.after)
-    lines, shape = survey.lines, survey.shape
-    assert lines[shape.live[-1]].role is Role.CHECKPOINT
-    assert shape.dead.issuperset(found.cut.old)
-    assert shape.dead.isdisjoint(found.cut.kept)
-    assert set(found.cut.kept) <= set(shape.live)
-
-
-@pytest.mark.parametrize("name", FIXTURES)
-def test_the_same_is_written_again(name: str) -> None:
-    data = fixture(f"{name}.jsonl")
-    assert checkpointed(data).after == checkpointed(data).after
-
-
 def test_two_checkpoints_have_two_ids() -> None:
     """Also where all else is the same: the digest's beginning may be taken."""
     data = session().bytes()
@@ -176,11 +225,6 @@ def test_an_entry_without_a_time_gives_none(time: Any) -> None:
     assert made(own)["timestamp"] == before
 
 
-def test_half_a_character_is_escaped() -> None:
-    entry = made(session(), Summary("Half \ud83d."))
-    assert entry["summary"] == "Half \\ud83d."
-
-
 def test_what_the_system_said_is_merged() -> None:
     """Pi reads no message of the system that stands before a compaction; it does not look behind the last one."""
     own = PiSession().opening()
@@ -203,3 +247,87 @@ def test_what_the_system_said_is_merged() -> None:
         "sections": {"a": "3"},
         "toolsAdded": [{**tool, "new": True}],
     }
+
+
+# Summaries of branches, and handoffs
+
+MADE = branched()
+
+
+def entry(data: bytes, target: str, summary: Summary = SUMMARY) -> Any:
+    """Write the summary of a branch that is left for an entry, and return its entry."""
+    written, form = written_of(data), form_of(data)
+    number = written.lines.ids.index(target)
+    live = survey_of(data).shape.live
+    there = set(tree_shape(written.lines, number).live)
+    made = form.branch_summary(written, [each for each in live if each not in there], number, summary)
+    (one,) = made.added
+    assert one.before == len(written.lines)
+    return json.loads(one.line)
+
+
+def test_the_entry_of_a_branch() -> None:
+    own = entry(MADE.data, MADE.first)
+    last = json.loads(split(MADE.data)[-1])
+    files = {"readFiles": ["src/tides.py"], "modifiedFiles": ["src/levels.py", "src/report.py"]}
+    assert list(own) == ["type", "id", "parentId", "timestamp", "fromId", "summary", "details"]
+    assert own["timestamp"] == last["timestamp"]
+    assert (own["parentId"], own["fromId"], own["details"]) == (MADE.first, MADE.first, files)
+    assert own["summary"] == (
+        "The user explored a different conversation branch before returning here.\n"
+        "Summary of that exploration:\n\n"
+        "The levels were published, and then the forecasts.\n\n"
+        "<read-files>\nsrc/tides.py\n</read-files>\n\n"
+        "<modified-files>\nsrc/levels.py\nsrc/report.py\n</modified-files>"
+    )
+
+
+@pytest.mark.parametrize("name", ["pi-anthropic", "pi-compacted", "pi-1x", "pi-v2", "openclaw", "omp"])
+def test_the_id_is_new_and_the_same_again(name: str) -> None:
+    data = fixture(f"{name}.jsonl")
+    lines = written_of(data).lines
+    target = lines.ids[survey_of(data).shape.live[-4]]
+    own = entry(data, target)
+    assert len(own["id"]) == 8
+    assert own["id"] not in lines.ids
+    assert own == entry(data, target)
+    assert own["id"] != entry(data, target, SUMMARY._replace(text="Other words."))["id"]
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini"])
+def test_others_have_neither(name: str) -> None:
+    data = fixture(f"{name}.jsonl")
+    form, written = form_of(data), written_of(data)
+    for refused in (
+        lambda: form.leaves(written.lines),
+        lambda: form.handoff(written, "session.jsonl", "Words.", "Seed"),
+    ):
+        with pytest.raises(CannotCheckpoint, match=f"{form.name} session"):
+            refused()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"id": "x", "timestamp": "", "cwd": "/caf\u00e9"},
+        {"version": 9, "id": "", "timestamp": "never", "cwd": ""},
+    ],
+)
+def test_a_handoff_of_an_odd_header(header: dict[str, Any]) -> None:
+    """Where no entry says when it was written, the session is dated 1970."""
+    message = {"type": "message", "id": "a", "parentId": None, "timestamp": 7, "message": {"role": "user"}}
+    data = b"".join(json.dumps(each).encode() + b"\n" for each in ({"type": "session", **header}, message))
+    made = form_of(data).handoff(written_of(data), "session.jsonl", "Words.\n", "Seed")
+    assert made.name.startswith("1970-01-01T00-00-00-000Z_00000000-0000-7")
+    first, second = map(json.loads, split(made.content))
+    assert (first["version"], second["parentId"]) == (3, None)
+    assert second["content"].startswith("<handoff-context>\nWords.\n</handoff-context>\n\n")
+
+
+def test_leaves_of_odd_trees() -> None:
+    """A parent of nowhere, an entry that is its own parent, and an id twice, of which the last counts."""
+    made = PiSession()
+    for name, parent in (("a", None), ("b", "a"), ("c", "nowhere"), ("d", "d"), ("b", "c")):
+        made.raw(json.dumps({"type": "label", "id": name, "parentId": parent, "timestamp": ""}).encode() + b"\n")
+    assert tree_leaves(survey_of(made.bytes()).lines) == [5]
+    assert list(tree_shape(survey_of(made.bytes()).lines, 4).live) == [4]

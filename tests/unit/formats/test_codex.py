@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -24,17 +23,16 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import PRESETS, Policy
+from sessioncompress.policy.model import Policy
 from tests.support import texts
 from tests.support.blocks import stringify
-from tests.support.rollout import STATES, Rollout, address, lost_its_seal, parted, picture, skeleton
+from tests.support.rollout import STATES, Rollout, address, picture, skeleton
 from tests.support.runs import (
     EAGER,
     GREEDY,
     compress,
     entries,
     fixture,
-    paths,
     rewritten,
     split,
     survey_of,
@@ -132,8 +130,7 @@ def test_left_alone(change: Change, policy: Policy) -> None:
 
 def test_the_last_turn_stays_from_its_prompt_on() -> None:
     """The prompt's item stands before the event that counts the turn: its image stays as well."""
-    made = Rollout()
-    made.user("Before.").end("Yes.")
+    made = Rollout().user("Before.").end("Yes.")
     made.user("Look.", [address(40)])
     made.run("ls", LONG)
     made.end("Done.")
@@ -290,8 +287,7 @@ def test_parts_of_an_output_change_one_by_one() -> None:
 
 def test_the_image_of_an_old_prompt_becomes_a_text() -> None:
     """And its copy in the event goes; what was asked stays in both."""
-    made = Rollout()
-    made.user("Look.", [address(40)]).end("Yes.")
+    made = Rollout().user("Look.", [address(40)]).end("Yes.")
     made.user("Thanks.").end("You're welcome.")
     new = after(made.bytes(), EAGER)
     first = payloads(new, "user_message")[0]
@@ -525,8 +521,7 @@ def test_what_a_compaction_repeats_for_the_guardian_goes(tmp_path: Path) -> None
 
 def test_what_a_checkpoint_replaced_is_dead() -> None:
     """Outputs and arguments before it become the reference alone, and so do long texts of the checkpoint before it."""
-    made = Rollout()
-    made.user("Go.")
+    made = Rollout().user("Go.")
     made.run("tail x", LONG)
     made.message("user", [part(OTHER)])
     made.end("Done.").compact()
@@ -563,8 +558,7 @@ def test_a_checkpoint_without_a_history_ends_nothing() -> None:
 
 def test_turns_that_were_taken_back_are_old_and_end_nothing() -> None:
     """A checkpoint in them is none of the live path."""
-    made = Rollout()
-    made.user("One.").end("1")
+    made = Rollout().user("One.").end("1")
     made.user("Two.")
     made.run("tail x", LONG)
     made.end("2").compact()
@@ -591,8 +585,7 @@ def test_as_many_turns_as_it_says_are_taken_back(back: int, turns: int) -> None:
 
 def test_a_turn_is_taken_back_with_all_that_was_said_in_it() -> None:
     """Of its user messages only the first began it; a checkpoint behind that one is gone too."""
-    made = Rollout()
-    made.user("One.").end("1")
+    made = Rollout().user("One.").end("1")
     made.user("Two.").compact()
     made.event("user_message", message="And three.", images=[])
     made.end("3").back(1)
@@ -616,31 +609,6 @@ def test_without_events_prompts_begin_the_turns() -> None:
         Standing.PROTECTED,
         Standing.PROTECTED,
     ]
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("ordinals", [False, True], ids=["plain", "ordinals"])
-def test_every_line_stays_what_it_was(preset: str, ordinals: bool) -> None:
-    """Times, ordinals, types, ids and pairs, for each line in its place."""
-    made = Rollout(ordinals=ordinals)
-    for number in range(6):
-        made.user(f"Turn {number}.")
-        made.run("ls", LONG + str(number))
-        made.patch(f"a{number}.py", None, OTHER)
-        made.end("Done.")
-    data = made.bytes()
-    new = after(data, replace(PRESETS[preset], size_threshold_kb=0, min_saved_kb=0))
-    assert len(new) < len(data) * 0.8
-    for before, now in zip(entries(data), entries(new), strict=True):
-        assert list(before) == list(now)
-        if lost_its_seal(now):
-            assert skeleton(before, str) == skeleton(now, str)
-            continue
-        assert {**before, "payload": 0} == {**now, "payload": 0}
-        assert [key for key in before["payload"] if key != "id"] == [key for key in now["payload"] if key != "id"]
-        for key in ("type", "call_id", "name", "role", "status"):
-            assert before["payload"].get(key) == now["payload"].get(key)
-    assert parted(entries(data), entries(new)) == []
 
 
 @pytest.mark.parametrize("name", ["codex.jsonl", "codex-older.jsonl"])
@@ -729,39 +697,6 @@ def test_other_lines_have_a_role_and_no_blocks(entry: dict[str, Any], role: Role
     assert (found.role, found.blocks) == (role, ())
 
 
-ODD: list[Any] = [None, True, 7, 1.5, "", LONG, [], [1], ["x"], [[LONG]], {}, {"a": 1}, {"text": LONG}, {"type": 7}]
-SAMPLES: list[dict[str, Any]] = [
-    line("response_item", CALL),
-    line("response_item", OUTPUT),
-    line("response_item", {"type": "local_shell_call", "call_id": "c", "action": {"command": [LONG]}}),
-    line("response_item", {"type": "message", "role": "user", "content": [picture(address())]}),
-    line("compacted", {"replacement_history": [{"type": "message", "role": "user", "content": [part(LONG)]}]}),
-    line("event_msg", {"type": "patch_apply_end", "stdout": LONG, "changes": {"a": {"type": "add", "content": LONG}}}),
-    line(
-        "event_msg",
-        {"type": "mcp_tool_call_end", "invocation": {"arguments": {}}, "result": {"Ok": {"content": [LONG]}}},
-    ),
-    line("event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
-]
-
-
-@pytest.mark.parametrize("odd", ODD, ids=lambda value: json.dumps(value)[:20])
-@pytest.mark.parametrize("entry", SAMPLES, ids=lambda entry: str(entry["payload"].get("type", "compacted")))
-def test_any_type_in_any_field_is_read(entry: dict[str, Any], odd: Any) -> None:
-    """Without an error: what is not as it should be is only not replaced; sizes are those of the JSON."""
-    for path in paths(entry)[1:]:
-        changed = json.loads(json.dumps(entry))
-        holder = changed
-        for step in path[:-1]:
-            holder = holder[step]
-        holder[path[-1]] = odd
-        for block in read(changed).blocks:
-            value: Any = changed
-            for step in block.path:
-                value = value[step]
-            assert block.size == len(orjson.dumps(value))
-
-
 EVENT = line(
     "event_msg", {"type": "patch_apply_end", "call_id": "c", "stdout": LONG, "changes": {"a": {"content": LONG}}}
 )
@@ -844,16 +779,10 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY], ids=[case[0] for case in MAY])
-def test_may_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
-    """What compressors propose."""
-    assert Codex().may_change(entry, path, value)
-
-
-@pytest.mark.parametrize(("entry", "path", "value"), [case[1:] for case in MAY_NOT], ids=[case[0] for case in MAY_NOT])
-def test_may_not_change(entry: dict[str, Any], path: JsonPath, value: Any) -> None:
-    """All that keeps a rollout resumable."""
-    assert not Codex().may_change(entry, path, value)
+@pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: case[0])
+def test_what_may_change(case: Any) -> None:
+    """Only what is named."""
+    assert Codex().may_change(*case[1:]) is (case in MAY)
 
 
 def test_whose_a_rollout_is() -> None:
@@ -879,8 +808,7 @@ def test_what_codex_itself_says_begins_no_turn() -> None:
 @pytest.mark.parametrize("at_rest", [False, True])
 def test_a_call_that_prints_a_skill_stays_with_its_result(at_rest: bool) -> None:
     """It alone says so: the next run would take the result for any other."""
-    made = Rollout()
-    made.user("Go.")
+    made = Rollout().user("Go.")
     script = "".join(f'tools.exec_command({{cmd:"cat /x/{name}"}});\n' for name in ("SKILL.md", *"abcdefghi" * 9))
     made.custom("exec", script, LONG)
     made.end("Yes.")

@@ -177,52 +177,40 @@ def _no_database(home: Home) -> Iterator[None]:
     yield
 
 
-_REFUSED: dict[str, tuple[Callable[[Home], Iterator[None]], type[Refused], str]] = {
-    "the index is locked": (_taken, InUse, "another program keeps Codex's index locked"),
-    "Codex starts a thread": (
-        lambda home: _locked(home.path / _LOCKS / ".coordination.lock"),
-        InUse,
-        "another Codex is",
-    ),
+_LOCKS = "thread-writer-locks"
+_Change = Callable[[Home], Iterator[None]]
+
+
+def _changes(before: str) -> _Change:
+    return _asked(f"CREATE TRIGGER x {before} ON thread_turns BEGIN DELETE FROM thread_items; END")
+
+
+_IN_USE: dict[str, tuple[_Change, str]] = {
+    "the index is locked": (_taken, "another program keeps Codex's index locked"),
+    "Codex starts a thread": (lambda home: _locked(home.path / _LOCKS / ".coordination.lock"), "another Codex is"),
     "Codex has it loaded": (
         lambda home: _locked(home.path / _LOCKS / f"{header(home.parent)['id']}.lock"),
-        InUse,
         "a running Codex has it loaded",
     ),
-    "one of ours is at work on a fork": (lambda home: _locked_as_it_is(home.fork), InUse, "another sessioncompress is"),
-    "a place that we do not know": (_asked("ALTER TABLE thread_items ADD COLUMN item_byte_offset"), Refused, "kind"),
-    "a place is missing": (_asked(f"ALTER TABLE {_STATE} DROP COLUMN next_rollout_ordinal"), Refused, "kind"),
-    "a change starts another": (
-        _asked("CREATE TRIGGER x AFTER UPDATE ON thread_turns BEGIN DELETE FROM thread_items; END"),
-        Refused,
-        "kind",
-    ),
-    "a change starts another, after a note": (
-        _asked("CREATE TRIGGER x AFTER/**/UPDATE/**/ON thread_turns BEGIN DELETE FROM thread_items; END"),
-        Refused,
-        "kind",
-    ),
-    "a fork has another name": (lambda home: _named_twice(home.fork), Refused, "has other hard links"),
-    "names that are no text": (_without_text, Refused, "Codex's index cannot be changed"),
-    "no database": (_no_database, Refused, "file is not a database"),
-    "a link in a home that the path shows": (_linked, Refused, "is a link, or another user's"),
-    "elsewhere, says a home that the path shows": (_of_another_folder, Refused, "names another folder for it"),
-    "writes to the index go elsewhere": (
-        _beside_it("-wal", lambda elsewhere, path: path.symlink_to(elsewhere)),
-        Refused,
-        "is a link",
-    ),
-    "the index has another name": (
-        _beside_it("-wal", lambda elsewhere, path: path.hardlink_to(elsewhere)),
-        Refused,
-        "link",
-    ),
-    "a journal of no Codex": (_beside_it("-journal", _copied), Refused, "is not Codex's"),
-    "a copy of it in the archive": (_twice, Refused, "Codex's index has places of it, or of"),
-    "a fork that Codex has packed": (_packed_by_codex, Refused, "Codex has packed"),
-    "a fork of a later Codex": (_written_by_a_later_one, Refused, "that we do not know"),
+    "one of ours is at work on a fork": (lambda home: _locked_as_it_is(home.fork), "another sessioncompress is"),
 }
-_LOCKS = "thread-writer-locks"
+_REFUSED: dict[str, tuple[_Change, str]] = {
+    "a place that we do not know": (_asked("ALTER TABLE thread_items ADD COLUMN item_byte_offset"), "kind"),
+    "a place is missing": (_asked(f"ALTER TABLE {_STATE} DROP COLUMN next_rollout_ordinal"), "kind"),
+    "a change starts another": (_changes("AFTER UPDATE"), "kind"),
+    "a change starts another, after a note": (_changes("AFTER/**/UPDATE/**/"), "kind"),
+    "a fork has another name": (lambda home: _named_twice(home.fork), "has other hard links"),
+    "names that are no text": (_without_text, "Codex's index cannot be changed"),
+    "no database": (_no_database, "file is not a database"),
+    "a link in a home that the path shows": (_linked, "is a link, or another user's"),
+    "elsewhere, says a home that the path shows": (_of_another_folder, "names another folder for it"),
+    "writes to the index go elsewhere": (_beside_it("-wal", lambda there, path: path.symlink_to(there)), "is a link"),
+    "the index has another name": (_beside_it("-wal", lambda there, path: path.hardlink_to(there)), "link"),
+    "a journal of no Codex": (_beside_it("-journal", _copied), "is not Codex's"),
+    "a copy of it in the archive": (_twice, "Codex's index has places of it, or of"),
+    "a fork that Codex has packed": (_packed_by_codex, "Codex has packed"),
+    "a fork of a later Codex": (_written_by_a_later_one, "that we do not know"),
+}
 
 
 def _locked_as_it_is(path: Path) -> Iterator[None]:
@@ -231,11 +219,12 @@ def _locked_as_it_is(path: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", _REFUSED)
+@pytest.mark.parametrize("name", [*_IN_USE, *_REFUSED])
 def test_where_not_all_can_follow_nothing_changes(name: str, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codex_places, "_SECONDS", 0.05)
     monkeypatch.setattr(codex_index, "_BUSY_SECONDS", 0.05)
-    prepare, kind, what = _REFUSED[name]
+    prepare, what = (_IN_USE | _REFUSED)[name]
+    kind = InUse if name in _IN_USE else Refused
     with contextmanager(prepare)(home):
         before = home.bytes()
         with pytest.raises(kind, match=what) as refused:

@@ -56,8 +56,7 @@ STAYS: list[tuple[str, Change]] = [
 @pytest.mark.parametrize("change", [case[1] for case in STAYS], ids=[case[0] for case in STAYS])
 def test_stays(change: Change) -> None:
     """With all its ids; the answer behind this response is another one, whose reasoning goes."""
-    made = Rollout()
-    made.user("Go.")
+    made = Rollout().user("Go.")
     change(made)
     size = len(made.lines())
     made.user("And?").end("Done.")
@@ -124,30 +123,14 @@ def test_it_comes_back(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
-def test_the_latest_stays() -> None:
-    """As everywhere: the newest reasoning, with all of its response."""
-    made = Rollout()
-    made.user("Go.").end("Done.")
-    made.user("Thanks.")
-    made.item("message", role="assistant", content=[part("You're welcome.")])
-    assert after(made.bytes()) == made.bytes()
-
-
 def test_a_response_that_is_protected_in_part_stays() -> None:
     """What is recent is not touched, so nothing of its response is."""
-    made = Rollout()
-    made.user("Go.").think().say("First.")
+    made = Rollout().user("Go.").think().say("First.")
     made.user("Next.").end("Done.")
     lines = survey_of(made.bytes()).lines
     responses = [name for name in lines.responses if name]
     assert len(set(responses)) == 2
     assert after(made.bytes(), replace(EAGER, turn_threshold_before_compress=2)) == made.bytes()
-
-
-def test_thinking_may_be_kept() -> None:
-    """By the policy."""
-    data = old(lambda made: made.run("ls", "a\n"))
-    assert after(data, replace(EAGER, strip_thinking=False)) == data
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -33,6 +33,7 @@ from tests.support.build import (
     PiSession,
 )
 from tests.support.chats import GenCodeSession
+from tests.support.documents import OpenCodeExport
 from tests.support.records import GeminiRecords
 from tests.support.rollout import Rollout
 from tests.support.runs import FIXTURES, head_of_file
@@ -210,6 +211,42 @@ def test_documents() -> None:
         assert of_file(json.dumps(each).encode()) == "openai-chat"
         assert of_file(json.dumps(each, indent=1).encode()) == "openai-chat"
     assert of_file(GenCodeSession().message("user", "hello").bytes()) == "gencode"
+
+
+OF_GENCODE = GenCodeSession().outer
+OF_OPENCODE = OpenCodeExport().outer
+EXPORTED = OpenCodeExport().user("hello").messages
+OF_GEMINI = {**GEMINI, "messages": []}
+DOCUMENTS: list[tuple[str, Any, list[Any], str | None]] = [
+    ("gencode in lines", None, [ASKED], None),
+    ("gencode without a model", {"metadata": {**OF_GENCODE["metadata"], "model": 7}}, [ASKED], None),
+    ("metadata that is a list", {"metadata": []}, [ASKED], None),
+    ("other roles", OF_GENCODE, [{"role": "tool", "content": "x"}], None),
+    ("a role that is none", OF_GENCODE, [{"role": [], "content": "x"}], None),
+    ("a placeholder, not content", OF_GENCODE, [{"role": "user"}], None),
+    ("OpenCode in lines", None, EXPORTED, None),
+    ("OpenCode without a project", {"info": {"id": "x", "directory": "/tmp"}}, EXPORTED, None),
+    ("OpenCode with other messages", OF_OPENCODE, [ASKED], None),
+    ("Gemini CLI in lines", None, [PROMPT], None),
+    ("another document with Gemini CLI's messages", {"info": {}, "messages": []}, [PROMPT], None),
+    ("Gemini CLI with other messages", OF_GEMINI, [ASKED], None),
+    ("a list of OpenCode's messages", [], EXPORTED, None),
+    ("a list of Gemini CLI's messages", [], [PROMPT], None),
+    ("gencode", OF_GENCODE, [ASKED, SAID], "gencode"),
+    ("gencode without messages", OF_GENCODE, [], "gencode"),
+    ("OpenCode", OF_OPENCODE, EXPORTED, "opencode"),
+    ("OpenCode without messages", OF_OPENCODE, [], "opencode"),
+    ("Gemini CLI", OF_GEMINI, [PROMPT], "gemini"),
+    ("Gemini CLI without messages", OF_GEMINI, [], "gemini"),
+]
+
+
+@pytest.mark.parametrize(
+    ("outer", "messages", "name"), [case[1:] for case in DOCUMENTS], ids=[case[0] for case in DOCUMENTS]
+)
+def test_documents_by_what_they_hold(outer: Any, messages: list[Any], name: str | None) -> None:
+    form = detect(head_of(lines(*messages), outer))
+    assert (form and form.name) == name
 
 
 @pytest.mark.parametrize("name", ALL)

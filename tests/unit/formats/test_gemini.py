@@ -1,4 +1,4 @@
-"""Gemini CLI's documents: what is a turn, a block, what stays, and that the document around the messages does too."""
+"""Gemini CLI's records and documents: what a resume reads, what may change, and that it reads the same afterwards."""
 
 from __future__ import annotations
 
@@ -9,30 +9,137 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.model import Kind, Line, Role
-from sessioncompress.formats.gemini import Gemini
-from sessioncompress.formats.table import detect, head_of
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind, Line, Role, Standing
+from sessioncompress.core.splice import REMOVED
+from sessioncompress.formats.gemini import Gemini, GeminiReader
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.reading import read_line
-from sessioncompress.pipeline.summary import Status
 from tests.support import texts
-from tests.support.runs import EAGER
+from tests.support.records import GeminiRecords
+from tests.support.runs import EAGER, compress, restore, split, survey_of, units, view_of
 
 LONG = "a line of output\n" * 60
-OUTER = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z", "lastUpdated": "2026"}
-ODD: list[Any] = [None, True, 7, 1.5, "", LONG, [], [1], [None], [[LONG]], {}, {"a": LONG}, {"text": 7}]
 
 
-def read(message: Any) -> Line:
-    """Read one message."""
-    return read_line(json.dumps(message).encode(), Gemini().reader(), ended=False)
+def resumed(data: bytes) -> list[dict[str, Any]]:
+    """Return the messages that the agent has after it loaded these records, in its order."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in split(data):
+        record = json.loads(line)
+        if "$rewindTo" in record:
+            names = list(found)
+            for name in names[names.index(record["$rewindTo"]) if record["$rewindTo"] in found else 0 :]:
+                del found[name]
+        elif "id" in record:
+            found[record["id"]] = record
+        elif "messages" in record.get("$set", {}):
+            found = {message["id"]: message for message in record["$set"]["messages"]}
+    return list(found.values())
+
+
+def live(made: GeminiRecords) -> list[dict[str, Any]]:
+    """Return the messages on the live path."""
+    return [json.loads(units(made.bytes())[number]) for number in survey_of(made.bytes()).shape.live]
+
+
+def asked() -> GeminiRecords:
+    """Return a session with two turns, the first with a call."""
+    made = GeminiRecords().user("Look.")
+    made.steps("I look.", made.used("run_shell_command", {"command": "cat a.log"}, LONG, LONG), thought="Hm. " * 90)
+    return made.answer("Silent.").user("And now?").answer("Still.")
+
+
+PATHS: dict[str, GeminiRecords] = {
+    "nothing said": GeminiRecords(),
+    "messages that are written again": asked(),
+    "back to a message": asked().back(4).user("Once more.").answer("Yes."),
+    "back to what is not there": asked().record({"$rewindTo": "x"}).user("Once more."),
+    "resumed": asked().resume().user("Once more."),
+    "resumed, with more set behind the messages": asked().resume(summary="x").user("Once more."),
+    "resumed twice": asked().resume().user("Once more.").resume(),
+    "resumed and gone back into what was set": asked().resume().back(2).user("Once more."),
+    "resumed, and a message of it written again": asked().resume().again(content="New.").user("More."),
+    "set to nothing": asked().record({"$set": {"messages": []}}).user("Once more."),
+    "a header that comes again": asked().record({**asked().outer, "lastUpdated": "2027"}).user("Once more."),
+}
+
+
+@pytest.mark.parametrize("made", PATHS.values(), ids=PATHS)
+def test_the_live_path_is_what_a_resume_reads(made: GeminiRecords) -> None:
+    """In its order; every other message is dead."""
+    shape = survey_of(made.bytes()).shape
+    whole = [message for message in live(made) if "$set" not in message]
+    assert whole == resumed(made.bytes())
+    messages = {number for number, raw in enumerate(units(made.bytes())) if "id" in json.loads(raw)}
+    assert shape.dead == messages - set(shape.live)
+
+
+NOT_CUT: dict[str, bytes] = {
+    "spaces": b'{"$set": {"messages": [{"id":"1","timestamp":"","type":"user","content":"x"}]}}\n',
+    "messages twice": b'{"$set":{"messages":[{"id":"1"}],"messages":[{"id":"2"}]}}\n',
+    "no end": b'{"$set":{"messages":[{"id":"1","timestamp":"","type":"user","content":"x"}]}}',
+    "a message that is none": b'{"$set":{"messages":[{"id":"1"},7]}}\n',
+    "nothing": b'{"$set":{"messages":[]}}\n',
+}
+
+
+@pytest.mark.parametrize("last", NOT_CUT.values(), ids=NOT_CUT)
+def test_a_line_that_is_not_cut_stays_whole(last: bytes) -> None:
+    """It takes the place of all before it all the same, and nothing in it changes."""
+    data = asked().bytes() + last
+    found = survey_of(data)
+    assert list(found.shape.live) == [len(found.lines) - 1]
+    assert not found.lines[-1].blocks
+
+
+def test_turns_are_counted_in_what_was_set() -> None:
+    """And so what is recent there stays, and what is old does not."""
+    made = asked().resume()
+    view = view_of(made.bytes())
+    standing = {
+        json.loads(units(made.bytes())[number])["id"]: view.standing[number] for number in view.survey.shape.live
+    }
+    assert list(standing.values()) == [Standing.OLD] * 4 + [Standing.PROTECTED] * 2
+
+
+def test_a_last_line_without_lf_behind_what_was_set_never_changes() -> None:
+    """It may still be being written, other than a message in a line that has its end."""
+    made = asked().resume()
+    made.steps("", made.used("glob", {}, LONG))
+    found = survey_of(b"".join(made.lines()[:-1])[:-1])
+    assert found.lines[-1].facts.sealed
+    assert not any(line.facts.sealed for line in found.lines[:-1])
+
+
+def read(message: Any, reader: GeminiReader | None = None) -> Line:
+    """Read one record."""
+    return read_line(json.dumps(message).encode(), reader or GeminiReader(), ended=False)
 
 
 def message(kind: str, content: Any = "text", **fields: Any) -> dict[str, Any]:
     """Return a message."""
     return {"id": f"{kind}-1", "timestamp": "2026-01-01T00:00:00.000Z", "type": kind, "content": content, **fields}
+
+
+def call(**more: Any) -> dict[str, Any]:
+    """Return a part that calls a tool."""
+    return {
+        "functionCall": {"id": "write-7", "name": "write_file", "args": {"file_path": "a", "content": LONG}},
+        **more,
+    }
+
+
+def result(name: str = "write-7", **response: Any) -> dict[str, Any]:
+    """Return a part with what came back."""
+    return {"functionResponse": {"id": name, "name": "glob", "response": response}}
+
+
+MADE = {"id": "write-7", "name": "write_file", "args": {"file_path": "a", "content": LONG}}
+THOUGHT = {"text": LONG, "thought": True}
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo" * 50}}
+UNNAMED = {"functionCall": {"name": "write_file", "args": {"content": LONG}}}
 
 
 def used(name: str, arguments: Any, output: Any, **fields: Any) -> dict[str, Any]:
@@ -48,39 +155,16 @@ def held(output: Any, *pictures: Any, **fields: Any) -> dict[str, Any]:
     return message("gemini", toolCalls=[call])
 
 
-PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 400}}
 OUTPUT = ("toolCalls", 0, "result", 0, "functionResponse", "response", "output")
-TURNS = {
-    "a prompt": (message("user", "Do it."), Role.USER),
-    "a prompt in parts": (message("user", [{"text": "Do "}, {"text": "it."}]), Role.USER),
-    "a command": (message("user", "/chat save x"), Role.OTHER),
-    "a question for help": (message("user", "?"), Role.OTHER),
-    "what the agent put there": (message("user", "<session_context>\n..."), Role.OTHER),
-    "what makes the model go on": (message("user", "System: Please continue."), Role.OTHER),
-    "a prompt that only begins alike": (message("user", "System: it is slow."), Role.USER),
-    "a prompt with more": (message("user", "Please continue. Then mend b.py."), Role.USER),
-    "a hook": (message("user", [{"text": "<hook_context>x"}]), Role.OTHER),
-    "nothing": (message("user", ""), Role.OTHER),
-    "an answer": (message("gemini"), Role.ASSISTANT),
-    "a note": (message("info"), Role.OTHER),
-    "an error": (message("error"), Role.OTHER),
-}
-
-
-@pytest.mark.parametrize(("entry", "role"), TURNS.values(), ids=TURNS)
-def test_turns(entry: Any, role: Role) -> None:
-    """What the user said is a turn; commands, and what the agent adds itself, are none."""
-    assert read(entry).role is role
-
 
 BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
-    "text": (message("gemini", LONG), []),
-    "a prompt": (message("user", LONG), []),
+    "a text": (message("gemini", LONG), []),
+    "a prompt in one text": (message("user", LONG), []),
     "short ones": (message("gemini", toolCalls=[used("glob", {"pattern": "*"}, "short", resultDisplay="short")]), []),
     "a skill that was read": (message("gemini", toolCalls=[used("read_file", {"file_path": "a/SKILL.md"}, LONG)]), []),
     "no result yet": (message("gemini", toolCalls=[{"id": "1", "name": "glob", "args": {}, "result": None}]), []),
     "only thoughts": (message("gemini", "", thoughts=[{"subject": "x", "description": LONG}]), []),
-    "a result": (
+    "a result with its call": (
         message("gemini", toolCalls=[used("glob", {}, LONG)]),
         [(Kind.RESULT, ("toolCalls", 0, "result", 0, "functionResponse", "response", "output"))],
     ),
@@ -99,6 +183,44 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
         message("gemini", "Now.", thoughts=[{"subject": "x", "description": LONG}]),
         [(Kind.THINKING, ("thoughts",))],
     ),
+    "text parts": (message("gemini", [{"text": LONG}]), []),
+    "a prompt in parts": (message("user", [{"text": LONG}]), []),
+    "what the user typed": (message("user", [{"text": "x"}], displayContent=[{"text": LONG}]), []),
+    "a call that is signed": (message("gemini", [call(thoughtSignature="x")]), []),
+    "a call without an id, and its copy": (message("gemini", [UNNAMED], toolCalls=[MADE]), []),
+    "only a thought": (message("gemini", [THOUGHT]), []),
+    "a thought that is signed": (message("gemini", [{**THOUGHT, "thoughtSignature": "x"}, {"text": "Now."}]), []),
+    "a thought by which the parts are known": (message("gemini", [THOUGHT], toolCalls=[{**MADE, "args": {}}]), []),
+    "a picture that is signed": (message("user", [{**PICTURE, "thoughtSignature": "x"}]), []),
+    "a way back": ({"$rewindTo": LONG}, []),
+    "an update": ({"$set": {"summary": LONG}}, []),
+    "a thought before a text": (message("gemini", [THOUGHT, {"text": "Now."}]), [(Kind.THINKING, ("content", 0))]),
+    "a thought before a call": (
+        message("gemini", [THOUGHT, call()]),
+        [(Kind.ARGUMENT, ("content", 1, "functionCall", "args")), (Kind.THINKING, ("content", 0))],
+    ),
+    "a call, and its copy": (
+        message("gemini", [call()], toolCalls=[MADE]),
+        [(Kind.ARGUMENT, ("toolCalls", 0, "args")), (Kind.ARGUMENT, ("content", 0, "functionCall", "args"))],
+    ),
+    "a result": (
+        message("user", [result(output=LONG)]),
+        [(Kind.RESULT, ("content", 0, "functionResponse", "response", "output"))],
+    ),
+    "an error, and a picture": (
+        message("user", [result(error=LONG), PICTURE]),
+        [(Kind.RESULT, ("content", 0, "functionResponse", "response", "error")), (Kind.IMAGE, ("content", 1))],
+    ),
+    "a result that is a text": (
+        message("gemini", "", toolCalls=[{**MADE, "args": {}, "result": LONG}]),
+        [(Kind.RESULT, ("toolCalls", 0, "result"))],
+    ),
+    "a picture beside a result": (
+        message("gemini", "", toolCalls=[{**MADE, "args": {}, "result": [result(output="ok"), PICTURE]}]),
+        [(Kind.IMAGE, ("toolCalls", 0, "result", 1))],
+    ),
+    "a picture that a tool made": (message("info", [PICTURE]), [(Kind.IMAGE, ("content", 0))]),
+    "a picture in a prompt": (message("user", [{"text": "x"}, PICTURE]), [(Kind.IMAGE, ("content", 1))]),
 }
 
 
@@ -106,6 +228,161 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
 def test_blocks(entry: Any, blocks: Any) -> None:
     """What is left alone comes first."""
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
+
+
+ROLES = {
+    "a prompt": (message("user", "Do it."), Role.USER),
+    "a prompt in parts": (message("user", [{"text": "Do "}, {"text": "it."}]), Role.USER),
+    "a command": (message("user", "/chat save x"), Role.OTHER),
+    "a question for help": (message("user", "?"), Role.OTHER),
+    "what the agent put there": (message("user", "<session_context>\n..."), Role.OTHER),
+    "what makes the model go on": (message("user", "System: Please continue."), Role.OTHER),
+    "a prompt that only begins alike": (message("user", "System: it is slow."), Role.USER),
+    "a prompt with more": (message("user", "Please continue. Then mend b.py."), Role.USER),
+    "a hook": (message("user", [{"text": "<hook_context>x"}]), Role.OTHER),
+    "nothing": (message("user", ""), Role.OTHER),
+    "an answer": (message("gemini"), Role.ASSISTANT),
+    "a note": (message("info"), Role.OTHER),
+    "an error": (message("error"), Role.OTHER),
+    "the header": ({"sessionId": "x", "projectHash": "y", "startTime": "z"}, Role.HEADER),
+    "an update": ({"$set": {"lastUpdated": "x"}}, Role.OTHER),
+    "all messages": ({"$set": {"messages": []}}, Role.CHECKPOINT),
+    "a way back": ({"$rewindTo": "x"}, Role.OTHER),
+    "what the model gets": (message("user", [result(output="x")]), Role.RESULT),
+    "a prompt in plain texts": (message("user", ["Do ", "it."]), Role.USER),
+    "nothing in parts": (message("user", [{}, None]), Role.OTHER),
+    "a command behind a space": (message("user", [{"text": " /stats"}]), Role.OTHER),
+    "a picture alone": (message("user", [PICTURE]), Role.USER),
+}
+
+
+@pytest.mark.parametrize(("entry", "role"), ROLES.values(), ids=ROLES)
+def test_roles(entry: Any, role: Role) -> None:
+    """What the user said is a turn; results, commands, and what the agent adds itself, are none."""
+    assert read(entry).role is role
+
+
+def test_a_result_knows_its_call() -> None:
+    """By the call's id; what stands with the call already is not counted once more."""
+    reader = GeminiReader()
+    skill = {"id": "r-1", "name": "read_file", "args": {"file_path": "a/SKILL.md"}}
+    read(message("gemini", [], toolCalls=[{**MADE, "result": [result(output=LONG)]}, skill]), reader)
+    again = read(message("user", [result(output=LONG)]), reader)
+    assert (again.answers, again.io, again.blocks[0].tool) == ("write-7", 0, "write_file")
+    assert read(message("user", [result("r-1", output=LONG)]), reader).blocks == ()
+    both = read(message("user", [result(output=LONG), result("r-1", output=LONG)]), reader)
+    assert (both.answers, both.facts.several, len(both.blocks)) == ("", ("write-7", "r-1"), 1)
+
+
+def test_a_resume_copies_results_under_another_id() -> None:
+    """And of several calls of one message it gives all results to each: a text is that of the call that it names."""
+    parts = [{"functionResponse": {"id": name, "name": name, "response": {"output": LONG}}} for name in ("c1", "c2")]
+    calls: list[dict[str, Any]] = [{"id": name, "name": name, "args": {}, "result": parts} for name in ("c1", "c2")]
+    answer = read({"id": "m", "timestamp": "t", "type": "gemini", "content": "", "toolCalls": calls})
+    assert [block.call for block in answer.blocks] == ["c1", "c2", "c1", "c2"]
+    copy = read({"id": "m_response", "timestamp": "t", "type": "user", "content": parts})
+    assert (copy.facts.copy_of, [block.call for block in copy.blocks]) == ("m", ["c1", "c2"])
+    assert read({"id": "m", "timestamp": "t", "type": "user", "content": parts}).facts.copy_of == ""
+
+
+ANSWER = message("gemini", [THOUGHT, call(), {**THOUGHT, "thoughtSignature": "x"}, call(thoughtSignature="x")])
+GIVEN = message("user", [result(output=LONG), {"text": "x"}, PICTURE])
+RESULT = ("functionResponse", "response", "output")
+MAY: list[tuple[Any, tuple[str | int, ...], Any]] = [
+    (ANSWER, ("content", 0), REMOVED),
+    (ANSWER, ("content", 1, "functionCall", "args", "content"), "x"),
+    (GIVEN, ("content", 0, *RESULT), "x"),
+    (GIVEN, ("content", 2), {"text": "x"}),
+    (message("gemini", "", toolCalls=[{"result": "x"}]), ("toolCalls", 0, "result"), "y"),
+]
+MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
+    (ANSWER, ("content", 0, "text"), "x"),
+    (ANSWER, ("content", 1), REMOVED),
+    (ANSWER, ("content", 1, "functionCall", "args"), {}),
+    (ANSWER, ("content", 1, "functionCall", "args", "file_path"), "x"),
+    (ANSWER, ("content", 1, "functionCall", "id"), "x"),
+    (ANSWER, ("content", 2), REMOVED),
+    (ANSWER, ("content", 3, "functionCall", "args", "content"), "x"),
+    (ANSWER, ("content",), []),
+    (GIVEN, ("content", 0), REMOVED),
+    (GIVEN, ("content", 0, *RESULT), {}),
+    (GIVEN, ("content", 1), {"text": "x"}),
+    (GIVEN, ("content", 1, "text"), "x"),
+    (GIVEN, ("content", 2), REMOVED),
+    (message("gemini", "", toolCalls=[{"result": [{}]}]), ("toolCalls", 0, "result"), "y"),
+    (message("gemini", "", toolCalls=[{"result": None}]), ("toolCalls", 0, "result"), "y"),
+    ({"$rewindTo": "x"}, ("$rewindTo",), "y"),
+]
+
+
+@pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: f"{case[1]} {case[2]}")
+def test_what_may_change(case: Any) -> None:
+    """Only what compressors propose."""
+    assert Gemini().may_change(*case) is (case in MAY)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after another run"])
+def test_what_a_resume_reads_comes_back_too(tmp_path: Path, again: bool) -> None:
+    """The agent set all messages anew, as they were rewritten: a copy of each, without the LF of its line."""
+    path = tmp_path / "session.jsonl"
+    made = asked().user("More.").answer("Yes.").user("Once more.").answer("Yes.")
+    data, was = made.bytes(), resumed(made.bytes())
+    path.write_bytes(data)
+    compress(path)
+    made.records, made.messages = split(path.read_bytes()), resumed(path.read_bytes())
+    assert made.messages != was
+    made.record({"$set": {"messages": made.messages}}).user("And now?")
+    made.steps("", made.used("run_shell_command", {"command": "cat b.log"}, LONG * 9, LONG * 9))
+    path.write_bytes(made.answer("Done.").user("Good.").answer("Yes.").user("So long.").bytes())
+    if again:
+        compress(path)
+    restore(path)
+    assert path.read_bytes().startswith(data)
+    assert resumed(path.read_bytes())[: len(was)] == was
+
+
+def test_what_is_dead_is_named_only(tmp_path: Path) -> None:
+    """Records that others took the place of, and those before all messages were set."""
+    made = asked()
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(made.resume().user("More.").answer("Yes.").bytes())
+    compress(path)
+    dead = [json.loads(line) for line in split(path.read_bytes())[:12]]
+    outputs = [
+        part["functionResponse"]["response"]["output"]
+        for each in dead
+        for made_call in each.get("toolCalls", ())
+        for part in made_call["result"] or ()
+    ]
+    assert outputs
+    assert all(marker.is_one(text) for text in outputs)
+
+
+def test_a_session_that_is_resumed_after_each_run_stays_small(tmp_path: Path) -> None:
+    """Each resume writes all messages again: those that were old before keep their previews, and the others get one."""
+    path = tmp_path / "session.jsonl"
+    made = GeminiRecords()
+    for number in range(5):
+        output = texts.log_lines(random.Random(number), 120)
+        made.user(f"Part {number}.")
+        made.steps("", made.used("run_shell_command", {"command": f"cat {number}.log"}, output, output))
+        made.answer("Done.")
+        before = path.read_bytes() if path.exists() else b""
+        path.write_bytes(before + b"".join(made.lines()[len(split(before)) :]))
+        if number:
+            compress(path)
+        # The agent goes on with what it read.
+        made.messages = resumed(path.read_bytes())
+        made.records = split(path.read_bytes())
+        made.resume()
+    last = json.loads(made.lines()[-1])["$set"]["messages"]
+    sizes = [len(json.dumps(each)) for each in last if each.get("toolCalls")]
+    assert max(sizes[:-1]) < 3_000 < sizes[-1]
+
+
+# Documents
+
+OUTER = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z", "lastUpdated": "2026"}
 
 
 def left_of(call: dict[str, Any], folder: Path) -> str:
@@ -144,19 +421,6 @@ def test_an_error_is_known() -> None:
     assert [read(message("user", [each])).facts.failed for each in parts] == [True, False]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_odd_types_in_every_field(odd: Any) -> None:
-    """They are read, whatever they are."""
-    whole = message("gemini", toolCalls=[used("glob", {"a": LONG}, LONG, resultDisplay=LONG)], thoughts=[{"a": LONG}])
-    for key in whole:
-        read({**whole, key: odd})
-    for key in whole["toolCalls"][0]:
-        read({**whole, "toolCalls": [{**whole["toolCalls"][0], key: odd}, odd]})
-    read(
-        {**whole, "toolCalls": [{"result": [{"functionResponse": {"response": odd}}, {"functionResponse": odd}, odd]}]}
-    )
-
-
 def document(indent: Any) -> bytes:
     """Return a session of six turns, each with much output."""
     messages = []
@@ -167,30 +431,6 @@ def document(indent: Any) -> bytes:
         messages.append({**message("user", f"Look at part {number}."), "id": f"u{number}"})
         messages.append({**message("gemini", "I look.", thoughts=thoughts, toolCalls=[call]), "id": f"g{number}"})
     return json.dumps({**OUTER, "messages": messages, "summary": "ü"}, indent=indent, ensure_ascii=False).encode()
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_document_end_to_end(tmp_path: Path, indent: Any) -> None:
-    """Its messages are rewritten in their own formatting, and come back; a second run changes nothing."""
-    path = tmp_path / "session-2026-01-01T00-00-x.json"
-    data = document(indent)
-    path.write_bytes(data)
-    stats = compress_session(path, EAGER)
-    assert stats.status is Status.COMPRESSED
-    assert stats.compressed_size < len(data) / 2
-    old, new = json.loads(data), json.loads(path.read_bytes())
-    assert path.read_bytes() == json.dumps(new, indent=indent, ensure_ascii=False).encode()
-    assert {**old, "messages": 0} == {**new, "messages": 0}
-    for was, now in zip(old["messages"], new["messages"], strict=True):
-        assert {key: was[key] for key in ("id", "timestamp", "type", "content")}.items() <= now.items()
-        for call, other in zip(was.get("toolCalls", []), now.get("toolCalls", []), strict=True):
-            assert call["args"] == other["args"]
-            assert call["result"][0]["functionResponse"]["name"] == other["result"][0]["functionResponse"]["name"]
-    assert old["messages"][-2:] == new["messages"][-2:]
-    verify_session(path)
-    assert compress_session(path, EAGER).status is Status.UNCHANGED
-    restore_session(path)
-    assert path.read_bytes() == data
 
 
 def test_messages_that_the_agent_added_stay(tmp_path: Path) -> None:
@@ -205,20 +445,3 @@ def test_messages_that_the_agent_added_stay(tmp_path: Path) -> None:
     restore_session(path)
     old = json.loads(document(2))
     assert json.loads(path.read_bytes()) == {**old, "lastUpdated": "2027", "messages": [*old["messages"], added]}
-
-
-DETECTED: dict[str, tuple[Any, list[Any], bool]] = {
-    "lines": (None, [message("user")], False),
-    "a list": ([], [message("user")], False),
-    "another document": ({"info": {}, "messages": []}, [message("user")], False),
-    "other messages": ({**OUTER, "messages": []}, [{"role": "user", "content": "x"}], False),
-    "a session": ({**OUTER, "messages": []}, [message("user"), message("gemini")], True),
-    "a session without messages": ({**OUTER, "messages": []}, [], True),
-}
-
-
-@pytest.mark.parametrize(("outer", "messages", "is_one"), DETECTED.values(), ids=DETECTED)
-def test_detection(outer: Any, messages: list[Any], is_one: bool) -> None:
-    """By what the document holds."""
-    form = detect(head_of([json.dumps(each).encode() for each in messages], outer))
-    assert (form is not None and form.name == "gemini") is is_one

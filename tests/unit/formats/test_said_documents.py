@@ -22,7 +22,6 @@ SNAPSHOT = "<state_snapshot>\nIt was so.\n</state_snapshot>"
 WAS = [Said(Say.SUMMARY, "It was so.")]
 GIVEN_BACK: dict[str, Any] = {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "x = 1"}}}
 ASKS: dict[str, Any] = {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "a.py"}}}
-ODD: tuple[Any, ...] = (None, 7, True, [], {}, "text", [7, None, "x"], {"content": 7})
 
 
 def answered(text: str = "x = 1", failed: bool | None = None) -> Said:
@@ -163,17 +162,3 @@ def test_a_summary_is_a_checkpoint_before_which_nothing_is_dead(reader: type[Rea
     line = read_line(json.dumps(entry).encode(), reader(), ended=False)
     assert line.role is Role.CHECKPOINT
     assert line.reads > 0
-
-
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("reader", [GeminiReader, OpenCodeReader, GenCodeReader, ChatReader])
-def test_odd_values_are_not_said(reader: type[Reader], odd: Any) -> None:
-    for role in ("user", "assistant", "gemini", "system", "tool", odd):
-        part = {"type": "tool", "state": odd, "text": odd, "functionCall": odd, "functionResponse": odd, "callID": odd}
-        calls = [{"id": odd, "function": odd, "args": odd, "result": odd, "status": odd}, odd]
-        for content in (odd, [part, odd], [{**part, "type": "tool_use"}], [{**part, "type": "tool_result"}]):
-            own = {"content": content, "toolCalls": calls, "tool_calls": calls}
-            entry = {"role": role, "type": role, "info": {"role": role, "error": odd}, "parts": content, **own}
-            assert all(isinstance(said.text, str) for said in reader().said(entry))
-    for entry in ({"info": odd, "parts": odd}, {"role": odd}, {"type": odd}):
-        assert list(reader().said(entry)) == []

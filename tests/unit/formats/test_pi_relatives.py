@@ -1,4 +1,4 @@
-"""oh-my-pi: title slot, starts of calls, payloads that are sent again."""
+"""oh-my-pi: title slot, starts of calls, payloads that are sent again; OpenClaw: its own tools and clocks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,26 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.marker import INDEX
-from sessioncompress.core.model import Kind, Role
+from sessioncompress.core.model import Kind, Purpose, Role
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats.pi import OhMyPi
 from sessioncompress.pipeline.reading import read_line
-from tests.support.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, blob, image, text
-from tests.support.runs import EAGER, after, compress, entries, old, result_texts, split, survey_of, turn, write
+from tests.support.build import OmpAnthropicSession, OmpGeminiSession, OmpSession, OpenClawSession, blob, image, text
+from tests.support.runs import (
+    EAGER,
+    after,
+    compress,
+    entries,
+    old,
+    restore,
+    result_texts,
+    split,
+    survey_of,
+    turn,
+    write,
+)
+
+# oh-my-pi
 
 LONG = "a line of output\n" * 120
 START: dict[str, Any] = {
@@ -223,3 +237,67 @@ def test_the_system_prompt_stays(tmp_path: Path) -> None:
     assert [
         entry for entry in entries(path.read_bytes()) if entry["type"] in ("session_init", "model_change", "title")
     ] == before
+
+
+# OpenClaw
+
+
+@pytest.mark.parametrize(
+    ("tool", "purpose"),
+    [
+        ("exec", Purpose.COMMAND),
+        ("process", Purpose.COMMAND),
+        ("read", Purpose.READ),
+        ("write", Purpose.WRITE),
+        ("edit", Purpose.OTHER),
+    ],
+)
+def test_what_its_tools_are_for(tool: str, purpose: Purpose) -> None:
+    """`bash` is called exec there."""
+    made = OpenClawSession().opening()
+    made.assistant(made.call(tool, {"path": "a"}))
+    assert survey_of(made).lines[-1].calls[0].purpose is purpose
+
+
+def test_the_output_once_more_is_a_mirror() -> None:
+    """`details.aggregated`."""
+    made = OpenClawSession().opening()
+    made.run("make", LONG)
+    assert [block.kind for block in survey_of(made).lines[-1].blocks] == [Kind.RESULT, Kind.MIRROR]
+
+
+def test_a_failed_command_keeps_its_report(tmp_path: Path) -> None:
+    """By the status at its end, which OpenClaw puts in brackets."""
+    made = OpenClawSession().opening()
+    made.user("Go.")
+    made.run("make", LONG * 3 + "error: no tide\n" + LONG * 3, 2)
+    made.end_turn("It failed.")
+    path = write(tmp_path, turn(made))
+    compress(path)
+    assert b"error: no tide" in path.read_bytes()
+    kept = [entry for entry in entries(path.read_bytes()) if entry["type"] == "custom"]
+    assert kept == [entry for entry in entries(made.bytes()) if entry["type"] == "custom"]
+    restore(path)
+    assert path.read_bytes() == made.bytes()
+
+
+CLOCKS = [
+    "[OpenClaw heartbeat poll]",
+    "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly.",
+    "[cron:f37c dream] Go on.",
+    "System: [12:00] Done.",
+    "System: [12:00] One.\nSystem: \nSystem: [12:01] Two.\n\nRead HEARTBEAT.md if it exists (workspace context).",
+]
+
+
+@pytest.mark.parametrize("said", CLOCKS)
+def test_what_a_clock_asks_begins_no_turn(said: str) -> None:
+    made = OpenClawSession().opening()
+    made.user(said)
+    assert survey_of(made).lines[-1].role is Role.OTHER
+    made.user("System: [12:00] The model was changed.\n\nWhat is the tide?")
+    assert survey_of(made).lines[-1].role is Role.USER
+    made.user("System: Ubuntu. Why does pip fail?")
+    assert survey_of(made).lines[-1].role is Role.USER
+    made.user(f"What does {said} say?")
+    assert survey_of(made).lines[-1].role is Role.USER
