@@ -342,6 +342,7 @@ class Gemini(base.Format):
     tools = frozenset({*GeminiReader.purposes, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
     ended = ENDED
+    splits_turns = False
 
     def recognizes(self, head: Head) -> bool:
         if head.document is not None:
@@ -372,8 +373,6 @@ class Gemini(base.Format):
             return Shape(range(len(lines)), frozenset())
         live, _, held = _resumed(lines, base.entries(lines))
         return Shape(array("I", live.values()), frozenset(held.difference(live.values())))
-
-    splits_turns = False
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         """Write the line that sets the messages to the summary, before the first line of what is kept.
