@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from hashlib import sha256
 from io import BytesIO
 from itertools import groupby, takewhile
+from operator import itemgetter
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryFile, gettempdir
@@ -95,44 +96,6 @@ class Leaving:
 
 class _NotAsLeft(Exception):
     """The session is not as it was when lines left it, but for what was added at its end."""
-
-
-def _put_back(
-    lines: Iterator[bytes], record: CheckpointRecord, originals: OriginalsReader, is_ours: Callable[[bytes, str], bool]
-) -> Iterator[bytes]:
-    """Yield the lines of a session with those that left it for a checkpoint, and without ours.
-
-    `is_ours` tells whether a line is that of ours with a SHA-256. Raises _NotAsLeft where one does not stand where it
-    did; Unreadable.
-    """
-    last = b""
-    for dropped in record.dropped:
-        kept, end = BytesIO(originals.line(dropped.place, dropped.sha256)), 0
-        for after, ours, size in dropped.runs:
-            passed = 0
-            while passed < after:
-                if not (raw := next(lines, b"")):
-                    raise _NotAsLeft
-                yield raw
-                passed += raw.endswith(b"\n")
-            if ours and not is_ours(next(lines, b""), ours):
-                raise _NotAsLeft
-            end += size
-            while kept.tell() < end:
-                raw = kept.readline(end - kept.tell())
-                if last:
-                    raise _NotAsLeft
-                if raw.endswith(b"\n"):
-                    yield raw
-                else:
-                    last = raw
-    following = next(lines, b"")
-    if last:
-        # It was the session's last one; what was added after it has a line of its own.
-        yield last + b"\n" * bool(following)
-    if following:
-        yield following
-    yield from lines
 
 
 class Names:
@@ -284,7 +247,8 @@ class Before:
             elif record.dropped:
                 # The same summary may have been written without dropping lines, and a backup has that one.
                 plain = record._replace(dropped=())
-                if self._are_there([*self.taken, plain]) and self._has(record, _most):
+                # Another program may have changed or deleted some of them.
+                if self._are_there([*self.taken, plain]) and 2 * self._share_there(record) > 1:
                     self.taken.append(plain)
         taken = {each.lines for each in self.taken}
         gone = [each for each in known if each.lines not in taken]
@@ -297,7 +261,7 @@ class Before:
             foreign = foreign or (_HEAD in raw and not names & ours)
         is_older = False
         for each in known if gone else ():
-            stands = each.lines in taken or (bool(each.dropped) and self._has(each, any))
+            stands = each.lines in taken or (bool(each.dropped) and self._share_there(each) > 0)
             # Without any of the lines that left for it, the session is no older state either; one that is from before
             # an older checkpoint, or still has that, may not have had them yet.
             is_lost = bool(each.dropped) and not (stands or is_older)
@@ -324,14 +288,14 @@ class Before:
         older = takewhile(lambda each: each.lines not in mine, self._journal.checkpoints)
         return Counter(line for each in older if not each.ended for line in each.lines if line in own)
 
-    def _has(self, record: CheckpointRecord, enough: Callable[[Iterable[bool]], bool]) -> bool:
-        """Return true if enough of the lines that left for a checkpoint are in the session, in any form."""
+    def _share_there(self, record: CheckpointRecord) -> float:
+        """Return the share of the lines that left for a checkpoint that are in the session, in any form."""
         with OriginalsReader(self._originals) as reader:
             texts = [reader.line(each.place, each.sha256) for each in record.dropped]
         left = {line for each in texts for line in BytesIO(each)}
         names = {name: line for line in left for name in self._names.of(line)}
         found = {names[name] for raw in self._over(self.taken) for name in self._names.of(raw) & names.keys()}
-        return enough(line in found for line in set(names.values()))
+        return len(found) / max(len(set(names.values())), 1)
 
     def _are_there(self, records: Iterable[CheckpointRecord]) -> bool:
         """Return true if these checkpoints are in the session, the first one as the newest."""
@@ -353,8 +317,10 @@ class Before:
         with ExitStack() as opened:
             reader = opened.enter_context(OriginalsReader(self._originals))
             file: BinaryIO = opened.enter_context(self._session.reader())
-            lines = _lines_in(file, self._session.size)
-            for number, group in enumerate(self._groups(records)):
+            lines: Iterator[bytes] = map(itemgetter(1), jsonl.pieces(file, self._session.size))
+            # One pass takes out those for which no line left, where all are known to be there.
+            groups = groupby(records, lambda each: each.lines if each.dropped or self._others else None)
+            for number, group in enumerate(list(each) for _, each in groups):
                 if number and not number % _AT_ONCE:
                     # A session may have any number of them, and a generator that reads a thousand others cannot run.
                     with failing(gettempdir()):
@@ -363,32 +329,51 @@ class Before:
                     file.close()
                     file, size = held, held.tell()
                     file.seek(0)
-                    lines = _lines_in(file, size)
+                    lines = map(itemgetter(1), jsonl.pieces(file, size))
                 hanging = _Hanging(self._form, self._journal, reader, self._rehung)
                 if group[0].dropped:
                     lines = self._with_dropped(lines, group[0], reader, hanging)
                 else:
                     lines = self._without(lines, group, hanging, [] if there is None else there)
+                lines = map(hanging.rehung, lines)
             yield from lines
-
-    def _groups(self, records: Iterable[CheckpointRecord]) -> Iterator[Sequence[CheckpointRecord]]:
-        """Group those that one pass takes out: no line left for them, and all are known to be there."""
-        for _, group in groupby(records, lambda each: each.lines if each.dropped or self._others else None):
-            yield list(group)
 
     def _with_dropped(
         self, lines: Iterator[bytes], record: CheckpointRecord, reader: OriginalsReader, hanging: _Hanging
     ) -> Iterator[bytes]:
-        ours = frozenset(record.lines)
-
-        def is_ours(raw: bytes, digest: str) -> bool:
-            if digest not in self._names.of(raw):
-                return False
-            if digest in ours:
-                hanging.note(raw)
-            return True
-
-        return map(hanging.rehung, _put_back(lines, record, reader, is_ours))
+        """Yield the lines with those that left for a checkpoint, and without ours. Raises _NotAsLeft, Unreadable."""
+        added, last = frozenset(record.lines), b""
+        for dropped in record.dropped:
+            kept, end = BytesIO(reader.line(dropped.place, dropped.sha256)), 0
+            for after, ours, size in dropped.runs:
+                passed = 0
+                while passed < after:
+                    if not (raw := next(lines, b"")):
+                        raise _NotAsLeft
+                    yield raw
+                    passed += raw.endswith(b"\n")
+                if ours:
+                    raw = next(lines, b"")
+                    if ours not in self._names.of(raw):
+                        raise _NotAsLeft
+                    if ours in added:
+                        hanging.note(raw)
+                end += size
+                while kept.tell() < end:
+                    raw = kept.readline(end - kept.tell())
+                    if last:
+                        raise _NotAsLeft
+                    if raw.endswith(b"\n"):
+                        yield raw
+                    else:
+                        last = raw
+        following = next(lines, b"")
+        if last:
+            # It was the session's last one; what was added after it has a line of its own.
+            yield last + b"\n" * bool(following)
+        if following:
+            yield following
+        yield from lines
 
     def _without(
         self, lines: Iterator[bytes], group: Sequence[CheckpointRecord], hanging: _Hanging, there: list[bool]
@@ -408,10 +393,10 @@ class Before:
             # The first ones of equal lines are those of older checkpoints.
             others.subtract(ours)
             if before:
-                yield hanging.rehung(before)
+                yield before
             before, ends = raw, False
         if before:
-            yield hanging.rehung(before.removesuffix(b"\n") if ends and unended else before)
+            yield before.removesuffix(b"\n") if ends and unended else before
         there.append(found == wanted)
 
 
@@ -531,16 +516,6 @@ def refuse_if_compacted(session: OpenSession, store: Store, journal: Journal, fo
             remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "
             "--backup-dir. Without it the session can still be resumed.",
         )
-
-
-def _most(there: Iterable[bool]) -> bool:
-    """Tell whether more than half are there: another program may have changed or deleted some."""
-    found = list(there)
-    return sum(found) * 2 > len(found)
-
-
-def _lines_in(file: BinaryIO, size: int) -> Iterator[bytes]:
-    return (raw for _, raw, _ in jsonl.pieces(file, size))
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[Piece]:

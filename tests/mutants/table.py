@@ -686,8 +686,8 @@ MUTANTS = (
     Mutant(
         "what hangs on a checkpoint stays there",
         "operations/checkpoints.py",
-        "                yield hanging.rehung(before)\n            before, ends = raw, False",
-        "                yield before\n            before, ends = raw, False",
+        "                lines = map(hanging.rehung, lines)\n",
+        "",
         _COMPACT,
     ),
     Mutant(
