@@ -25,7 +25,6 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk, objects
 from sessioncompress.store import journal as journals
-from sessioncompress.store.copies import private_folder
 from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, plain_in
 from sessioncompress.store.objects import MB, NOTHING, Object
 from sessioncompress.store.places import LARGEST, refuse_unless_file
@@ -109,7 +108,7 @@ def temporary(url: str) -> Iterator[Path]:
     Raises FileFailed where it cannot be written.
     """
     try:
-        with private_folder() as made:
+        with disk.private_folder() as made:
             # Packs lock the folder that they are of, so that is another one.
             folder = made / "at"
             disk.make_folder(folder)

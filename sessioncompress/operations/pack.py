@@ -28,7 +28,6 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store import journal as journals
-from sessioncompress.store.copies import private_folder
 from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
@@ -271,7 +270,7 @@ def _goes_on(pack: Pack, entry: Entry, path: Path) -> bool:
     from sessioncompress.operations.restore import restore_session
 
     there = False
-    with suppress(Damaged, Refused), private_folder() as folder:
+    with suppress(Damaged, Refused), disk.private_folder() as folder:
         packed, now = folder / "packed", folder / "now"
         with pack.reader() as reader:
             first = unpacking.copy_out(entry, reader, packed)

@@ -20,8 +20,7 @@ from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import ListedSession, Selection, Session, printed, project_of, sessions
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found, Remote, folders, is_folder
-from sessioncompress.store import packing, recover_packs, unpacking
-from sessioncompress.store.copies import private_folder
+from sessioncompress.store import disk, packing, recover_packs, unpacking
 from sessioncompress.store.layout import ARCHIVE, is_archive
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import INDEX, Entry, PackReader, State, in_order
@@ -356,7 +355,7 @@ def each_packed(
 
 
 def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
-    with private_folder() as folder:
+    with disk.private_folder() as folder:
         try:
             with failing(folder, ""):
                 return work(pack.place(entry), unpacking.copy_out(entry, reader, folder))

@@ -25,7 +25,6 @@ from sessioncompress.errors import (
     failed,
 )
 from sessioncompress.store import disk, objects
-from sessioncompress.store.copies import private_folder
 from sessioncompress.store.folder import make_ours, tidy
 from sessioncompress.store.git import known
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, store_in
@@ -358,7 +357,7 @@ class Bucket:
         if size > LARGEST:
             what = f"it has more than {LARGEST // MB:,} MB, more than any session in an object store may have"
             raise Refused(what, where=self.shown(session), state=IN_PACK, remedy="Unpack a local copy of the pack.")
-        with private_folder() as folder:
+        with disk.private_folder() as folder:
             yield folder
 
     def put(self, draft: Path, path: Path, member: Member) -> None:
