@@ -221,7 +221,7 @@ class Opened:
         draft.record = record.encode()
         records = [*(each.encode() for each in dropped), draft.record]
         journal = self.store.journal
-        return draft.sink.commit(sealed(records, readable(run, journal), journal, self._journal.size)).size
+        return draft.sink.commit(sealed(records, readable(run, journal), journal, self._journal.size))
 
     def _ends_without_lf(self, made: Checkpoint) -> bool:
         """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""

@@ -183,7 +183,7 @@ class Restoring:
             )
             written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
             records = sealed(written, readable(run, journal), journal, self.journal.size)
-            size = sink.commit(records if self.journal.runs else []).size
+            size = sink.commit(records if self.journal.runs else [])
         else:
             size = sink.measure().size
         store = reading.size_of_store(self.store)

@@ -289,8 +289,8 @@ class Run:
         )
         if isinstance(sink, DryRun):
             return stats
-        committed = sink.commit(sealed(applied.encoded(), run, self._store.journal, self._journal.size))
-        return replace(stats, compressed_size=committed.size, run=run.id)
+        size = sink.commit(sealed(applied.encoded(), run, self._store.journal, self._journal.size))
+        return replace(stats, compressed_size=size, run=run.id)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""

@@ -128,13 +128,6 @@ class Finished(NamedTuple):
     digest: str = ""
 
 
-class Committed(NamedTuple):
-    """The session's bytes, and how many of them others appended meanwhile."""
-
-    size: int
-    appended: int
-
-
 class Rewrite:
     """A new file for an open session, with the originals that it needs; leaves no trace unless committed.
 
@@ -183,16 +176,17 @@ class Rewrite:
         """Read the finished new file."""
         return disk.reader(self._draft.fd, start, self._draft.size)
 
-    def commit(self, journal: Iterable[bytes]) -> Committed:
+    def commit(self, journal: Iterable[bytes]) -> int:
         """Make the backup certain, then put the new file in the session's place: steps 6 to 9 of the protocol.
 
+        Return the session's bytes, with those that others appended meanwhile.
         `journal` yields what is appended to the journal: nothing if it is empty. Raises InUse if the session was
         changed other than by appending, or someone keeps writing to it: it is then as they left it. Damaged if the
         originals or the journal do not read back as written.
         """
         if not self._finished:
             raise RuntimeError("finish() comes before commit()")
-        session, size = self._session, self._draft.size
+        session = self._session
 
         # Commit the backup: the originals are certain before the journal names them, and its last record commits them.
         self._originals.sync()
@@ -219,8 +213,7 @@ class Rewrite:
 
         # Carry over what still came to the old file.
         drain(session, old, links)
-        now = os.fstat(session.fd).st_size
-        return Committed(now, now - size)
+        return os.fstat(session.fd).st_size
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Take everything back, unless the new file has reached the session's path: then its originals stay."""

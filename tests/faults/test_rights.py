@@ -1,6 +1,6 @@
 """Owner's rights: what an owner set stays, and what an owner forbade is not done.
 
-Each kind of metadata alone is in tests/unit/store/test_metadata.py.
+Each kind of metadata alone is in tests/unit/store/test_disk.py.
 """
 
 from __future__ import annotations

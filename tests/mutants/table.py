@@ -31,7 +31,7 @@ _LOCK = ("tests/unit/store/test_lock.py",)
 _SWAP = ("tests/attacks/test_rewritten_at_the_swap.py",)
 _PLANTED = ("tests/attacks/test_planted_files.py",)
 _NAMES_BESIDE = ("tests/attacks/test_planted_names.py",)
-_PUT = ("tests/unit/store/test_put.py",)
+_PUT = ("tests/unit/store/test_disk.py",)
 _SOURCES = ("tests/unit/policy/test_sources.py",)
 _FOLDER = ("tests/unit/store/test_folder.py",)
 _TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
@@ -49,7 +49,7 @@ _FORGET = ("tests/cli/test_forget_choices.py",)
 _OTHER_BRANCH = ("tests/attacks/test_forget_on_another_branch.py",)
 _UNDO = ("tests/unit/operations/test_undo.py",)
 _RECORDS = ("tests/unit/store/test_records.py",)
-_METADATA = ("tests/unit/store/test_metadata.py",)
+_METADATA = ("tests/unit/store/test_disk.py",)
 _NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record",)
 _DEEP = ("tests/attacks/test_deep_values.py",)
 _MARKER = ("tests/unit/core/test_marker.py",)
@@ -201,7 +201,7 @@ MUTANTS = (
         "store/damage.py",
         "if not belongs:",
         "if False:",
-        ("tests/unit/store/test_intact.py",),
+        ("tests/unit/store/test_damage.py",),
     ),
     # What is flushed.
     Mutant(

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,15 @@ import pytest
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store import lock
-from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import Held
-from tests.unit.store.test_holders import linux
+from tests.unit.store.test_lock import linux
 from tests.unit.store.tools import (
     APPENDED,
     MTIME,
     OLD,
     compress,
     disk,
-    everything,
+    in_a_child,
     left_over,
     make_session,
     restore,
@@ -64,16 +64,13 @@ def at_swaps(*actions: Callable[[], object]) -> Callable[[int, str, tuple[Any, .
     return before
 
 
-def after_swap(action: Callable[[], object]) -> Callable[[int, str, tuple[Any, ...]], None]:
-    """Make a `before` that does something at the first call after the first swap."""
-    swapped: list[bool] = []
+def at_and_after(at: Callable[[], object], after: Callable[[], object]) -> Callable[..., None]:
+    """Make a `before` that does something before the first swap, and something else at the first call after it."""
+    left = [at, after]
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if swapped == [True]:
-            swapped.append(True)
-            action()
-        if name == swap() and not swapped:
-            swapped.append(True)
+        if len(left) == 1 or (name == swap() and len(left) == 2):
+            left.pop(0)()
 
     return before
 
@@ -84,14 +81,31 @@ def append(path: Path, line: bytes) -> None:
         file.write(line)
 
 
+BY_DESCRIPTOR = """
+import sys, time
+with open(sys.argv[1], "ab", buffering=0) as file:
+    print(flush=True)
+    for number in range(int(sys.argv[2])):
+        file.write(b'{"fd":%d}\\n' % number)
+        time.sleep(0.0002)
+"""
+
+
+@contextmanager
+def appending(path: Path, count: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Let another process append numbered lines during a block."""
+    command = [sys.executable, "-c", BY_DESCRIPTOR, str(path), str(count)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        yield process
+        assert process.wait() == 0
+
+
 def test_an_append_at_the_moment_of_the_swap(tmp_path: Path) -> None:
     """A line that reached the old file only after the last look at it is in the new one; nothing else remains."""
     path = make_session(tmp_path)
     with disk(at_swaps(lambda: append(path, APPENDED))):
-        done = compress(path)
-    assert done is not None
+        assert compress(path) == len(NEW + APPENDED)
     assert path.read_bytes() == NEW + APPENDED
-    assert (done.size, done.appended) == (len(NEW + APPENDED), len(APPENDED))
     assert path.stat().st_mtime_ns > MTIME
     assert left_over(tmp_path) == []
 
@@ -108,14 +122,7 @@ def test_a_writer_that_opened_before_and_writes_after_the_swap(tmp_path: Path) -
     def slowly() -> None:
         opened.append(os.open(path, os.O_WRONLY | os.O_APPEND))
 
-    swapping = at_swaps(slowly)
-    late = after_swap(write)
-
-    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        late(number, name, arguments)
-        swapping(number, name, arguments)
-
-    with disk(before):
+    with disk(at_and_after(slowly, write)):
         compress(path)
     assert path.read_bytes() == NEW + APPENDED
     assert left_over(tmp_path) == []
@@ -124,14 +131,7 @@ def test_a_writer_that_opened_before_and_writes_after_the_swap(tmp_path: Path) -
 def test_both_files_grew(tmp_path: Path) -> None:
     """What reached the old file comes before what reached the new one: pi takes the last line for the leaf."""
     path = make_session(tmp_path)
-    swapping = at_swaps(lambda: append(path, APPENDED))
-    late = after_swap(lambda: append(path, LATER))
-
-    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        late(number, name, arguments)
-        swapping(number, name, arguments)
-
-    with disk(before):
+    with disk(at_and_after(lambda: append(path, APPENDED), lambda: append(path, LATER))):
         compress(path)
     assert path.read_bytes() == NEW + APPENDED + LATER
     assert left_over(tmp_path) == []
@@ -164,19 +164,15 @@ def test_a_writer_that_keeps_the_file_open(tmp_path: Path, monkeypatch: pytest.M
     path = make_session(tmp_path)
     held: list[int] = []
     inode = path.stat().st_ino
-    swapping = at_swaps(lambda: held.append(os.open(path, os.O_WRONLY | os.O_APPEND)))
 
     def after() -> None:
         append(path, LATER)
         os.write(held[0], APPENDED)
 
-    late = after_swap(after)
+    def at() -> None:
+        held.append(os.open(path, os.O_WRONLY | os.O_APPEND))
 
-    def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        late(number, name, arguments)
-        swapping(number, name, arguments)
-
-    with disk(before), pytest.raises(InUse, match=rf"process {os.getpid()}.*not changed"):
+    with disk(at_and_after(at, after)), pytest.raises(InUse, match=rf"process {os.getpid()}.*not changed"):
         compress(path)
     os.write(held[0], b"more\n")
     assert path.stat().st_ino == inode
@@ -231,7 +227,7 @@ def test_a_link_after_the_agent_put_its_own_file_there(tmp_path: Path) -> None:
 def test_an_unseen_writer_that_keeps_writing(tmp_path: Path) -> None:
     """If the old file keeps growing it is put back, though nobody tells who writes to it."""
     path = make_session(tmp_path)
-    with appending(BY_DESCRIPTOR, path, 4000) as process:
+    with appending(path, 4000) as process:
         assert process.stdout is not None
         process.stdout.readline()
         inode = path.stat().st_ino
@@ -242,123 +238,38 @@ def test_an_unseen_writer_that_keeps_writing(tmp_path: Path) -> None:
     assert path.read_bytes() == NEW + b"".join(b'{"fd":%d}\n' % number for number in range(4000))
 
 
-def test_errors_while_draining(tmp_path: Path) -> None:
-    """A disk that fills up after the swap loses no line: it waits in the link for the next run."""
+@pytest.mark.parametrize("killed", [False, True], ids=["full disk", "kill"])
+def test_harm_while_draining(tmp_path: Path, killed: bool) -> None:
+    """A run that fails or dies while lines reach the old file loses none of them; the next one brings each once."""
     path = make_session(tmp_path)
-    with disk(at_swaps(lambda: append(path, APPENDED))) as seam:
+    appends = [lambda path, line=line: append(path, line) for line in (APPENDED, LATER)]
+    with disk(at_swaps(*(partial(each, path) for each in appends))) as seam:
         compress(path)
-    first_swap = seam.calls.index(swap())
-    for number in range(first_swap + 1, len(seam.calls)):
+    for number in range(seam.calls.index(swap()), len(seam.calls)):
         folder = tmp_path / str(number)
         folder.mkdir()
         path = make_session(folder)
-        late = at_swaps(lambda path=path: append(path, APPENDED))  # type: ignore[misc]
+        late = at_swaps(*(partial(each, path) for each in appends))
 
-        def fail(found: int, name: str, arguments: tuple[Any, ...], number: int = number, late: Any = late) -> None:
+        def harm(found: int, name: str, arguments: tuple[Any, ...], number: int = number, late: Any = late) -> None:
             late(found, name, arguments)
+            if killed and found == number:
+                os.kill(os.getpid(), signal.SIGKILL)
             if found >= number:
                 raise OSError(28, "No space left on device")
 
-        with disk(fail), pytest.raises(SessionCompressError):
-            compress(path)
-        compress(path)
-        assert path.read_bytes() == NEW + APPENDED
-        assert left_over(folder) == []
-        restore(path)
-        assert path.read_bytes() == OLD + APPENDED
-
-
-def test_kills_while_draining(tmp_path: Path) -> None:
-    """A run killed anywhere while lines reach the old file loses none of them; the next run brings each once."""
-    path = make_session(tmp_path)
-    lines = [APPENDED, LATER]
-    with disk(at_swaps(*(lambda line=line: append(path, line) for line in lines))) as seam:
-        compress(path)
-    first_swap = seam.calls.index(swap())
-    for number in range(first_swap, len(seam.calls)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        path = make_session(folder)
-        if os.fork() == 0:
-            late = at_swaps(*(lambda path=path, line=line: append(path, line) for line in lines))
-
-            def kill(found: int, name: str, arguments: tuple[Any, ...], number: int = number, late: Any = late) -> None:
-                late(found, name, arguments)
-                if found == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            with disk(kill):
+        def work(path: Path = path, harm: Any = harm) -> None:
+            with disk(harm):
                 compress(path)
-            os._exit(0)
-        assert os.wait()[1] == signal.SIGKILL
+
+        if killed:
+            assert in_a_child(work) == signal.SIGKILL
+        else:
+            with pytest.raises(SessionCompressError):
+                work()
         compress(path)
         appended = path.read_bytes().removeprefix(NEW)
         assert appended in (APPENDED, APPENDED + LATER)
         assert left_over(folder) == []
-
-
-LINES = 800
-BY_PATH = """
-import sys, time
-for number in range(int(sys.argv[2])):
-    with open(sys.argv[1], "ab") as file:
-        file.write(b'{"path":%d}\\n' % number)
-    time.sleep(0.0002)
-"""
-BY_DESCRIPTOR = """
-import sys, time
-with open(sys.argv[1], "ab", buffering=0) as file:
-    print(flush=True)
-    for number in range(int(sys.argv[2])):
-        file.write(b'{"fd":%d}\\n' % number)
-        time.sleep(0.0002)
-"""
-
-
-@contextmanager
-def appending(script: str, path: Path, count: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Let another process append numbered lines during a block."""
-    command = [sys.executable, "-c", script, str(path), str(count)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        yield process
-        assert process.wait() == 0
-
-
-@pytest.mark.parametrize("scripts", [[BY_PATH], [BY_DESCRIPTOR], [BY_PATH, BY_DESCRIPTOR]], ids=["path", "fd", "both"])
-@pytest.mark.parametrize("seen", [pytest.param(True, marks=linux), False], ids=["seen", "unseen"])
-def test_live_appenders(tmp_path: Path, scripts: list[str], seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compressing and restoring again and again while programs append loses and doubles no line of theirs."""
-    if not seen:
-        monkeypatch.setattr(lock, "held", lambda fd: Held.UNKNOWN)
-        monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
-    # Who closes at once is waited for, even where a busy machine holds it up: what it left would be in the next run's
-    # hands, which keeps every line but not their order. Who keeps the file open is soon given up.
-    monkeypatch.setattr("sessioncompress.store.swap.HOLD_SECONDS", 5 if scripts == [BY_PATH] else 0.02)
-    path = make_session(tmp_path)
-    rounds = 0
-    with ExitStack() as stack:
-        processes = [stack.enter_context(appending(script, path, LINES)) for script in scripts]
-        while any(process.poll() is None for process in processes):
-            with suppress(InUse):
-                compress(path)
-                restore(path)
-                rounds += 1
-    for _ in range(2):
         restore(path)
-    lines = path.read_bytes().removeprefix(OLD).splitlines(keepends=True)
-    kinds = [b"path" if script == BY_PATH else b"fd" for script in scripts]
-    wanted = [b'{"%s":%d}\n' % (kind, number) for number in range(LINES) for kind in kinds]
-    assert sorted(lines) == sorted(wanted)
-    if scripts == [BY_PATH]:
-        assert rounds
-        assert not seen or lines == wanted
-    assert not seen or left_over(tmp_path) == []
-
-
-def test_everything_beside_counts(tmp_path: Path) -> None:
-    """After a run without a writer nothing but the originals and the journal lies beside the session."""
-    path = make_session(tmp_path)
-    compress(path)
-    beside = {name: content for name, content in everything(tmp_path).items() if name != "session.jsonl" and content}
-    store = store_in(path)
-    assert sorted(beside) == [str(each.relative_to(tmp_path)) for each in (store.journal, store.originals)]
+        assert path.read_bytes() == OLD + appended

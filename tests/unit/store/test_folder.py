@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.errors import IsALink, Refused
-from sessioncompress.store import disk as real_disk
 from sessioncompress.store.folder import create_in_folder, tidy
-from sessioncompress.store.layout import FOLDER
-from tests.unit.store.tools import CALLS, disk
+from tests.unit.store.tools import disk
 
 
 def create(path: Path, *shown: str) -> None:
@@ -217,36 +215,6 @@ def test_tidy_meets_a_new_file(folder: Path, tmp_path: Path) -> None:
     with disk(fill):
         tidy(folder)
     assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "other"]
-
-
-def test_only_disk_changes_the_disk() -> None:
-    """No module of the package but disk.py calls anything that changes the disk."""
-    package = Path(real_disk.__file__).parent.parent
-    changing = [*CALLS, "ftruncate", "makedirs", "symlink", "rename", "remove", "fchmod", "fchown"]
-    changing.remove("open")
-    for module in package.rglob("*.py"):
-        if module != Path(real_disk.__file__):
-            text = module.read_text()
-            assert not [name for name in changing if f" os.{name}(" in text or f"=os.{name}(" in text], module
-            assert not any(call in text for call in (".write_bytes(", ".write_text(", ".touch(", "shutil.")), module
-
-
-def test_a_folder_that_another_run_removes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It found the folder empty just then, at work on another session: this one makes it again."""
-    make, made = real_disk.make_folder, []
-
-    def make_folder(folder: Path) -> None:
-        make(folder)
-        if folder.name == FOLDER:
-            made.append(folder)
-        if made == [folder]:
-            folder.rmdir()
-
-    monkeypatch.setattr(real_disk, "make_folder", make_folder)
-    path = tmp_path / FOLDER / "s.jsonl.zst"
-    os.close(create_in_folder(path, exclusive=False))
-    assert path.exists()
-    assert len(made) == 2
 
 
 def test_what_git_is_told_of_stores_that_it_sees(folder: Path, tmp_path: Path) -> None:

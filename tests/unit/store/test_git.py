@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -173,88 +172,37 @@ def known(*names: str) -> dict[str, bool]:
     return {str(path.relative_to(here)): error is not None for path, error in found.items()}
 
 
-def _committed(repository: Repository) -> None:
-    repository.commit()
+_COMMIT = ("add .", "commit --allow-empty -m x")
+_FORGOTTEN = "reflog expire --expire=now --all"
+WAYS: dict[str, tuple[str, ...]] = {
+    "committed": _COMMIT,
+    "on a branch": ("checkout -b work", *_COMMIT, "checkout main"),
+    "in history": (*_COMMIT, "rm -r sessions", *_COMMIT),
+    "staged": ("add .",),
+    "stashed": ("add .", "stash"),
+    "in the reflog": (*_COMMIT, "reset --hard HEAD~"),
+    "in a merge": (
+        *("add .", "stash", "checkout -b side", "commit --allow-empty -m side"),
+        *("checkout -b work main", "commit --allow-empty -m work", "merge --no-ff --no-commit side", "stash pop"),
+        *(*_COMMIT, "branch -D side", "checkout main", _FORGOTTEN),
+    ),
+    "dropped by a merge": (
+        *("checkout -b side", *_COMMIT, "checkout main", "merge --no-ff --strategy ours -m x side"),
+        *("branch -D side", _FORGOTTEN),
+    ),
+    "in a tag": (*_COMMIT, "tag kept", "reset --hard HEAD~", _FORGOTTEN),
+}
 
 
-def _on_a_branch(repository: Repository) -> None:
-    repository.git("checkout", "--quiet", "-b", "work")
-    repository.commit()
-    repository.git("checkout", "--quiet", "main")
-
-
-def _in_history(repository: Repository) -> None:
-    repository.commit()
-    repository.git("rm", "--quiet", "-r", "sessions")
-    repository.commit()
-
-
-def _staged(repository: Repository) -> None:
-    repository.git("add", ".")
-
-
-def _stashed(repository: Repository) -> None:
-    repository.git("add", ".")
-    repository.git("stash", "--quiet")
-
-
-def _in_the_reflog(repository: Repository) -> None:
-    repository.commit()
-    repository.git("reset", "--quiet", "--hard", "HEAD~")
-
-
-def _in_a_merge(repository: Repository) -> None:
-    _stashed(repository)
-    repository.git("checkout", "--quiet", "-b", "side")
-    repository.git("commit", "--quiet", "--allow-empty", "-m", "side")
-    repository.git("checkout", "--quiet", "-b", "work", "main")
-    repository.git("commit", "--quiet", "--allow-empty", "-m", "work")
-    repository.git("merge", "--quiet", "--no-ff", "--no-commit", "side")
-    repository.git("stash", "pop", "--quiet")
-    repository.commit()
-    repository.git("branch", "--quiet", "-D", "side")
-    repository.git("checkout", "--quiet", "main")
-    repository.git("reflog", "expire", "--expire=now", "--all")
-
-
-def _dropped_by_a_merge(repository: Repository) -> None:
-    repository.git("checkout", "--quiet", "-b", "side")
-    repository.commit()
-    repository.git("checkout", "--quiet", "main")
-    repository.git("merge", "--quiet", "--no-ff", "--strategy", "ours", "-m", "x", "side")
-    repository.git("branch", "--quiet", "-D", "side")
-    repository.git("reflog", "expire", "--expire=now", "--all")
-
-
-def _in_a_tag(repository: Repository) -> None:
-    repository.commit()
-    repository.git("tag", "kept")
-    repository.git("reset", "--quiet", "--hard", "HEAD~")
-    repository.git("reflog", "expire", "--expire=now", "--all")
-
-
-@pytest.mark.parametrize(
-    "put",
-    [
-        _committed,
-        _on_a_branch,
-        _in_history,
-        _staged,
-        _stashed,
-        _in_the_reflog,
-        _in_a_merge,
-        _dropped_by_a_merge,
-        _in_a_tag,
-    ],
-    ids=lambda each: each.__name__,
-)
-def test_what_git_can_bring_back_is_known(repository: Repository, put: Callable[[Repository], None]) -> None:
+@pytest.mark.parametrize("commands", WAYS.values(), ids=WAYS)
+def test_what_git_can_bring_back_is_known(repository: Repository, commands: tuple[str, ...]) -> None:
     """In whatever place; a file whose name only is alike is not."""
     names = ["sessions/a.jsonl", "sessions/*.jsonl", "sessions/a b\té.jsonl", "top.jsonl", ":(top)x", "-n"]
     Path("sessions").mkdir()
     for name in names:
         Path(name).write_text(name)
-    put(repository)
+    for command in commands:
+        repository.git(*command.split())
     others = ["sessions/b.jsonl", "a.jsonl", "sessions/top.jsonl", "sessions/A.jsonl"]
     assert known(*names, *others) == dict.fromkeys(names, False)
     assert known(*others) == {}

@@ -81,23 +81,27 @@ def sides(tmp_path: Path, request: pytest.FixtureRequest) -> Sides:
     return Sides(tmp_path, *request.param)
 
 
-def conflict(sides: Sides) -> None:
-    """Leave what git leaves where it could not merge."""
-    sides.journal(b"<<<<<<< HEAD\nOURS=======\nTHEIRS>>>>>>> theirs\n")
+Meeting = Callable[[Sides], None]
 
 
-def conflict_with_base(sides: Sides) -> None:
-    """The same with merge.conflictStyle diff3."""
-    sides.journal(b"<<<<<<< HEAD\nOURS||||||| 1234567\n=======\nTHEIRS>>>>>>> theirs\n")
+def mixed(form: bytes) -> Meeting:
+    """Leave a journal of what both sides added."""
+    return lambda sides: sides.journal(form)
 
 
-def union(sides: Sides) -> None:
-    """Leave both sides' records, as merge=union does and who resolves a conflict by keeping both."""
-    sides.journal(b"OURSTHEIRS")
+def theirs(*names: str) -> Meeting:
+    """Leave these files of the other side."""
+
+    def take(sides: Sides) -> None:
+        ours, others = ({**store_in(path)._asdict(), "session": path} for path in (sides.ours, sides.theirs))
+        for name in names:
+            shutil.copyfile(others[name], ours[name])
+
+    return take
 
 
 def union_of_what_differs(sides: Sides) -> None:
-    """The same as git does it: what both began with stands once."""
+    """Leave both sides' records as git does where merge=union is set: what both began with stands once."""
     ours, theirs = (sides.added(path).splitlines(keepends=True) for path in (sides.ours, sides.theirs))
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
     assert bool(same) is bool(sides.shared)
@@ -105,37 +109,22 @@ def union_of_what_differs(sides: Sides) -> None:
 
 
 def union_with_theirs(sides: Sides) -> None:
-    """The same with the other side's originals."""
-    union(sides)
-    shutil.copyfile(store_in(sides.theirs).originals, store_in(sides.ours).originals)
+    """Leave both sides' records, and the other side's originals."""
+    sides.journal(b"OURSTHEIRS")
+    theirs("originals")(sides)
 
 
-def others_originals(sides: Sides) -> None:
-    """Leave the originals of the other side."""
-    shutil.copyfile(store_in(sides.theirs).originals, store_in(sides.ours).originals)
-
-
-def others_journal(sides: Sides) -> None:
-    """Leave the journal of the other side."""
-    shutil.copyfile(store_in(sides.theirs).journal, store_in(sides.ours).journal)
-
-
-def others_session_and_journal(sides: Sides) -> None:
-    """Leave all but the originals of the other side."""
-    others_journal(sides)
-    shutil.copyfile(sides.theirs, sides.ours)
-
-
-MEETINGS = (
-    conflict,
-    conflict_with_base,
-    union,
-    union_of_what_differs,
-    union_with_theirs,
-    others_originals,
-    others_journal,
-    others_session_and_journal,
-)
+CONFLICT = mixed(b"<<<<<<< HEAD\nOURS=======\nTHEIRS>>>>>>> theirs\n")
+MEETINGS: dict[str, Meeting] = {
+    "conflict": CONFLICT,
+    "conflict in the style diff3": mixed(b"<<<<<<< HEAD\nOURS||||||| 1234567\n=======\nTHEIRS>>>>>>> theirs\n"),
+    "union": mixed(b"OURSTHEIRS"),
+    "union of what differs": union_of_what_differs,
+    "union with the other side's originals": union_with_theirs,
+    "the other side's originals": theirs("originals"),
+    "the other side's journal": theirs("journal"),
+    "the other side's session and journal": theirs("journal", "session"),
+}
 
 
 def everything(store: Store, path: Path) -> tuple[bytes, ...]:
@@ -143,8 +132,8 @@ def everything(store: Store, path: Path) -> tuple[bytes, ...]:
     return tuple(each.read_bytes() for each in (path, store.originals, store.journal))
 
 
-@pytest.mark.parametrize("meet", MEETINGS, ids=lambda meet: meet.__name__)
-def test_no_command_takes_them_for_one(sides: Sides, meet: Callable[[Sides], None]) -> None:
+@pytest.mark.parametrize("meet", MEETINGS.values(), ids=MEETINGS)
+def test_no_command_takes_them_for_one(sides: Sides, meet: Meeting) -> None:
     """Exit code 5, and nothing is changed. Of `restore --from-markers` each line that it puts back is proven."""
     meet(sides)
     path = sides.ours
@@ -165,7 +154,7 @@ def test_no_command_takes_them_for_one(sides: Sides, meet: Callable[[Sides], Non
 
 def test_a_conflict_marker_is_named(sides: Sides) -> None:
     """And what to do with it."""
-    conflict(sides)
+    CONFLICT(sides)
     with pytest.raises(Damaged, match="git left a conflict marker there") as caught:
         verify_session(sides.ours)
     assert "from one side: 'git checkout COMMIT -- FILE ...'" in str(caught.value)
@@ -200,14 +189,6 @@ class Branches:
     def git(self, *arguments: str) -> int:
         """Call git; return its exit code."""
         return self.repository.run("git", *arguments).returncode
-
-    def side(self) -> str:
-        """Return whose store is there whole; what is mixed is none's."""
-        now = [path.read_bytes() for path in self.three()[1:]]
-        for side in ("main", "theirs"):
-            if now == [self.blob(side, path) for path in self.three()[1:]]:
-                return side
-        return ""
 
     def three(self) -> list[Path]:
         """Name the session and its store."""

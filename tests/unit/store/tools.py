@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.store import disk as real_disk
-from sessioncompress.store.commit import Committed, Rewrite
+from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.late_links import NO_DRAFT, LateLink, prefix_of
 from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
@@ -53,7 +53,7 @@ def shortened(content: bytes) -> bytes:
 
 def compress(
     path: Path, *, before_commit: Callable[[], None] = lambda: None, backup_dir: Path | None = None
-) -> Committed | None:
+) -> int | None:
     """Run the whole of what a compressing run does to the disk; None if there was nothing to do."""
     with open_session(path, writing=True) as session:
         files = store_in(session.path, backup_dir)
@@ -62,9 +62,7 @@ def compress(
         return _compress(session, files, lengths, before_commit)
 
 
-def _compress(
-    session: OpenSession, store: Store, lengths: Lengths, before_commit: Callable[[], None]
-) -> Committed | None:
+def _compress(session: OpenSession, store: Store, lengths: Lengths, before_commit: Callable[[], None]) -> int | None:
     with session.reader() as file:
         lines = list(file)
     if all(shorter(line) == line for line in lines):
@@ -85,7 +83,7 @@ def _compress(
         return rewrite.commit([*records, _record("run", originals=finished.originals_size)])
 
 
-def restore(path: Path) -> Committed:
+def restore(path: Path) -> int:
     """Put the original of every known line back."""
     with open_session(path, writing=True) as session:
         files = store_in(session.path)
