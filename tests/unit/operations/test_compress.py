@@ -44,7 +44,6 @@ from tests.support.build import (
 )
 from tests.support.runs import (
     EAGER,
-    FIXTURES,
     GREEDY,
     append,
     calls,
@@ -63,9 +62,6 @@ from tests.support.runs import (
     write,
 )
 
-SESSIONS = sorted(
-    str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl") if not path.name.startswith("look-alike")
-)
 Maker = Callable[[], PiSession]
 MAKERS: list[Maker] = [PiSession, ResponsesSession, GeminiSession, OpenClawSession, OmpSession, lambda: PiSession(1)]
 
@@ -96,25 +92,19 @@ def compact(path: Path, made: PiSession) -> None:
     append(path, turn(made))
 
 
+def comes_back(path: Path, made: PiSession, policy: Policy = EAGER) -> None:
+    """Check that a further run changes nothing, and that every byte comes back."""
+    compress_again(path, policy)
+    verify_session(path, policy)
+    restore(path, policy)
+    assert path.read_bytes() == made.bytes()
+
+
 def replaced(path: Path, upto: int) -> list[str]:
     """Return the texts in results and arguments of a session's first lines that hold a marker."""
     lines = entries(path.read_bytes())[:upto]
     found = result_texts(lines) + [leaf for part in calls(lines) for leaf in _leaves(part["arguments"])]
     return [text for text in found if marker.occurs_in(text)]
-
-
-@pytest.mark.parametrize("name", SESSIONS)
-@pytest.mark.parametrize("policy", [EAGER, GREEDY], ids=["eager", "greedy"])
-def test_restoring_gives_every_byte_back(tmp_path: Path, name: str, policy: Policy) -> None:
-    """Whatever was compressed; and a second run in between writes nothing."""
-    original = fixture(name)
-    path = write(tmp_path, original)
-    stats = compress_session(path, policy)
-    assert len(path.read_bytes()) == stats.compressed_size
-    compress_again(path, policy)
-    verify_session(path, policy)
-    assert restore_session(path, policy).status in (Status.RESTORED, Status.UNCHANGED)
-    assert path.read_bytes() == original
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=["pi", "responses", "gemini", "openclaw", "omp", "v1"])
@@ -187,10 +177,7 @@ def test_a_preview_that_becomes_dead_shrinks_to_its_marker(tmp_path: Path) -> No
     for each, expected in zip(bare, logs, strict=True):
         assert f"[[sessioncompress: {len(expected.splitlines())} lines, " in each
         assert [one.content for one in show(marker.references(each)[0], path)] == [expected.encode()]
-    compress_again(path)
-    verify_session(path)
-    restore(path)
-    assert path.read_bytes() == made.bytes()
+    comes_back(path, made)
 
 
 def test_a_preview_is_never_previewed_again(tmp_path: Path) -> None:
@@ -208,9 +195,7 @@ def test_a_preview_is_never_previewed_again(tmp_path: Path) -> None:
     now = replaced(path, 4)
     assert [marker.references(each) for each in now] == [marker.references(each) for each in shown]
     assert [show(marker.references(each)[0], path)[0].content for each in now] == [text.encode() for text in written]
-    verify_session(path)
-    restore(path)
-    assert path.read_bytes() == made.bytes()
+    comes_back(path, made)
 
 
 def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path) -> None:
@@ -400,19 +385,6 @@ def test_what_is_no_session_is_refused(tmp_path: Path, data: bytes, seen: str) -
     assert path.read_bytes() == data
 
 
-def test_a_last_line_without_lf_is_not_touched(tmp_path: Path) -> None:
-    """The agent may be writing it; once it is whole, the next run takes it."""
-    made = PiSession()
-    made.user("Go.")
-    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80))
-    made.step("bash", {"command": "b"}, texts.log_lines(random.Random(2), 80))
-    path = write(tmp_path, made.bytes()[:-1])
-    compress(path, GREEDY)
-    assert split(path.read_bytes())[-1] == made.lines()[-1][:-1]
-    restore(path, GREEDY)
-    assert path.read_bytes() == made.bytes()[:-1]
-
-
 def test_equal_lines_of_version_1_are_both_there_after_a_restore(tmp_path: Path) -> None:
     """Without ids two lines can be the same; their rewritings must then not be."""
     made = PiSession(1)
@@ -426,9 +398,7 @@ def test_equal_lines_of_version_1_are_both_there_after_a_restore(tmp_path: Path)
     for policy in (EAGER, replace(EAGER, eliminate_redundancy=False), GREEDY):
         compress_session(path, policy)
         compress_again(path, policy)
-        verify_session(path, policy)
-    restore(path)
-    assert path.read_bytes() == made.bytes()
+        comes_back(path, made, policy)
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["in one run", "in two"])
@@ -448,10 +418,7 @@ def test_lines_that_would_become_the_same_do_not(tmp_path: Path, runs: int) -> N
     compress(path, policy)
     lines = split(path.read_bytes())
     assert len(set(lines)) == len(set(made.lines()))
-    compress_again(path, policy)
-    verify_session(path, policy)
-    restore(path)
-    assert path.read_bytes() == made.bytes()
+    comes_back(path, made, policy)
 
 
 @pytest.mark.parametrize("other", range(3))
@@ -467,9 +434,7 @@ def test_copies_around_a_line_that_would_become_the_same_are_settled_in_one_run(
     path = write(tmp_path, turn(made))
     policy = replace(EAGER, eliminate_redundancy=False)
     compress(path, policy)
-    compress_again(path, policy)
-    restore(path)
-    assert path.read_bytes() == made.bytes()
+    comes_back(path, made, policy)
 
 
 def test_a_copy_of_a_line_that_an_earlier_run_rewrote_is_settled_in_one_run(tmp_path: Path) -> None:
@@ -489,10 +454,7 @@ def test_a_copy_of_a_line_that_an_earlier_run_rewrote_is_settled_in_one_run(tmp_
     rewritten = [lines[number] for number, line in enumerate(made.lines()) if line == copied]
     assert len(rewritten) == 2
     assert copied not in rewritten
-    compress_again(path)
-    verify_session(path)
-    restore(path)
-    assert path.read_bytes() == made.bytes()
+    comes_back(path, made)
 
 
 @pytest.mark.parametrize("size", range(860, 916, 6))
@@ -564,15 +526,6 @@ def test_a_call_that_only_its_agent_reads_may_name_any_file(tmp_path: Path) -> N
     assert [block.get("file") for block in journal_of(path) if block["type"] == "block"] == ["a0", None, "a2"]
     restore(path)
     assert path.read_bytes() == data
-
-
-def test_mode_and_time_stay(tmp_path: Path) -> None:
-    """Agents list sessions by time."""
-    path = write(tmp_path, work(PiSession(), 1))
-    before = path.stat()
-    for run in (compress, restore):
-        run(path)
-        assert (path.stat().st_mode, path.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
 
 
 def test_the_statistics_add_up(tmp_path: Path) -> None:
@@ -655,9 +608,7 @@ def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> Non
             assert show(ref, path)[0].content.startswith(long.encode())
     assert sum(len(marker.references(leaf)) for leaf in found) == 2 * len(keys)
     verify_session(path)
-    compress_again(path)
-    restore(path)
-    assert path.read_bytes() == made.bytes()
+    comes_back(path, made)
 
 
 def test_names_of_any_length_can_be_restored(tmp_path: Path) -> None:
@@ -684,9 +635,7 @@ def test_hostile_names_break_nothing(tmp_path: Path, policy: Policy) -> None:
         made.step(name, {"path": name, "text": texts.prose(rng, 9)}, texts.python_source(rng, 12))
     path = write(tmp_path, turn(made))
     compress(path, policy)
-    compress_again(path, policy)
-    restore(path, policy)
-    assert path.read_bytes() == made.bytes()
+    comes_back(path, made, policy)
 
 
 def test_a_prompt_with_an_image_that_waits_for_its_answer_is_recent(tmp_path: Path) -> None:
