@@ -81,18 +81,17 @@ def _told_again(stats: CompressionStats, path: Path, policy: Policy, run_id: str
     return replace(stats, status=Status.COMPRESSED, reason=TOLD_AGAIN, **found)
 
 
-def rehearse_open(
-    session: OpenSession, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
-) -> CompressionStats:
+def rehearse_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> CompressionStats:
     """Do a dry run over an open session."""
-    asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=force, form=form)
+    asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=False, form=form)
     return _compress(session, store, asked, named=True)
 
 
-def rehearse(known: Known, store: Store, policy: Policy, form: str | None = None) -> CompressionStats:
+def rehearse(
+    known: Known, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
+) -> CompressionStats:
     """Do a dry run over a session that was read, without reading it again."""
-    asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=False, form=form)
-    return _compress_known(known, store, asked)
+    return _compress_known(known, store, Asked(policy, text.run_id(time.time()), dry_run=True, force=force, form=form))
 
 
 def judge_open(
@@ -104,17 +103,18 @@ def judge_open(
     # By this rule a run prunes only where the policy does.
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 
-    saves = partial(_run_saves, known.session, store, policy, form, prunes=prunes)
+    saves = partial(_run_saves, known, store, policy, form, prunes=prunes)
     return judge(known, policy, saves, settled=settled, to_compact=to_compact)
 
 
-def _run_saves(session: OpenSession, store: Store, policy: Policy, form: str | None, *, prunes: bool) -> int:
-    """Return how many tokens a run, with pruning or without, would save in an open session."""
+def _run_saves(known: Known, store: Store, policy: Policy, form: str | None, *, prunes: bool) -> int:
+    """Return how many tokens a run, with pruning or without, would save in a session that was read."""
     trial = replace(policy, prune=replace(policy.prune, enabled=prunes), budget=Budget(), log_file=None)
-    found = rehearse_open(session, store, trial, form, force=True)
+    check(known.session, store, known.journal.lengths)
+    found = rehearse(known, store, trial, form, force=True)
     if prunes and not policy.prune.enabled and not found.is_smaller:
         # As _compress_known() does: where the rule's pruning would save too little, a run without it may still pay.
-        return _run_saves(session, store, policy, form, prunes=False)
+        return _run_saves(known, store, policy, form, prunes=False)
     return found.tokens_before - found.tokens_after
 
 
@@ -134,7 +134,7 @@ def _compress_known(known: Known, store: Store, asked: Asked) -> CompressionStat
     refuse_in_merge(known)
     budget = None
     if is_judged(asked.policy):
-        saves = partial(_run_saves, known.session, store, asked.policy, asked.form, prunes=True)
+        saves = partial(_run_saves, known, store, asked.policy, asked.form, prunes=True)
         budget = judge(known, asked.policy, saves)
     policy = with_pruning(asked.policy, budget)
     run = Run(known, store, asked, policy)
