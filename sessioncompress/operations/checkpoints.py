@@ -207,7 +207,7 @@ class Before:
             return document.pieces()
         if not self.taken:
             return jsonl.pieces_of(self._session.reader, self._session.size)
-        return jsonl.with_updates(_numbered(self._watched()))
+        return jsonl.with_updates(self._numbered())
 
     def ended(self) -> list[CheckpointRecord]:
         """Make the records that say which checkpoints were taken out, when the pieces were read."""
@@ -306,11 +306,15 @@ class Before:
             return False
         return all(there)
 
-    def _watched(self) -> Iterator[bytes]:
+    def _numbered(self) -> Iterator[Piece]:
         known = {line for each in self._journal.checkpoints for line in each.lines}
+        number, begins = 0, True
         for raw in self._over(self.taken):
             self.copied = self.copied or (_HEAD in raw and not self._names.of(raw) & known)
-            yield raw
+            ends = raw.endswith(b"\n")
+            yield number, raw, begins and (ends or len(raw) < LINE_CAP)
+            begins = ends
+            number += ends
 
     def _over(self, records: Iterable[CheckpointRecord], there: list[bool] | None = None) -> Iterator[bytes]:
         """Yield the lines of the session without these checkpoints; note of which lines of ours all are `there`."""
@@ -516,12 +520,3 @@ def refuse_if_compacted(session: OpenSession, store: Store, journal: Journal, fo
             remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "
             "--backup-dir. Without it the session can still be resumed.",
         )
-
-
-def _numbered(lines: Iterable[bytes]) -> Iterator[Piece]:
-    number, begins = 0, True
-    for raw in lines:
-        ends = raw.endswith(b"\n")
-        yield number, raw, begins and (ends or len(raw) < LINE_CAP)
-        begins = ends
-        number += ends

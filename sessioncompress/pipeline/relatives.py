@@ -99,11 +99,14 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     folder as the session, or both lie where one agent of this user keeps its sessions. Raises Refused where the session
     is of no format, and what reading a relative's journal raises.
     """
-    head = reading.head_in(session)
-    name = reading.format_of(session, form, head).named(head)
-    paths = [path for path in _named_by(name, session.path, policy) if path != session.path]
+    paths = [path for path in _named_by(_named_in(session, form), session.path, policy) if path != session.path]
     found = [Relative(path, store, _journal(store.journal)) for path in paths for store in [store_at(path, policy)]]
     return [each for each in found if each.journal.runs]
+
+
+def _named_in(session: OpenSession, form: str | None) -> Name:
+    head = reading.head_in(session)
+    return reading.format_of(session, form, head).named(head)
 
 
 def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack, Entry]]:
@@ -111,8 +114,7 @@ def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack
 
     Only packs of its folder and of those above are read. Raises Refused where the session is of no format.
     """
-    head = reading.head_in(session)
-    name = reading.format_of(session, form, head).named(head)
+    name = _named_in(session, form)
     ids, files = {name.id, *name.parents} - {""}, set(map(_last_of, name.parents))
     found = []
     for pack in readable_packs(session.path.parents):

@@ -32,8 +32,6 @@ _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
 """What variables of git's that are kept begin with. All others may name another repository, or change an answer."""
 _OF_A_COMMIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """What git tells its hooks of the commit at hand: that of `git commit FILE` has an index of its own."""
-_SUBMODULES = ".gitmodules"
-"""Names the submodules of a work tree: git removes no other repository with a checkout."""
 _SECONDS = 300
 """Git takes less, even for the whole history of a large repository. A named pipe would let it wait forever."""
 
@@ -151,9 +149,10 @@ def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str
     # A system may give the letters of a name apart from their accents, as git does not.
     asked = dict.fromkeys([*names, *map(_composed, names)])
     submodules = False
-    for said in (_changed_with([*asked, _SUBMODULES], at), *_indexes(top, at)):
+    # It names the submodules of a work tree: git removes no other repository with a checkout.
+    for said in (_changed_with([*asked, ".gitmodules"], at), *_indexes(top, at)):
         there = os.fsdecode(said).split("\0")
-        submodules = submodules or _SUBMODULES in there
+        submodules = submodules or ".gitmodules" in there
         yield from there
     if submodules and (folders := dict.fromkeys(each for name in asked for each in _folders_of(name))):
         # Only now: a folder of many files is in many commits.

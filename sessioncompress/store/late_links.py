@@ -30,7 +30,6 @@ NO_DRAFT = "0" * 8
 """Stands in the state of a file that was put aside by another one's return."""
 _SEAL_BYTES = 6
 PREFIX_BYTES = 8
-_LATEST = 10**18 - 1
 
 
 class LateLink(NamedTuple):
@@ -58,13 +57,9 @@ class LateLink(NamedTuple):
 
     def path(self, session: Path) -> Path:
         """Name the link."""
-        fields = self.fields()
+        # The state as it stands in the name, before the seal.
+        fields = "-".join(map(str, self))
         return session.parent / FOLDER / f"{session.name}.late-{fields}-{_seal(session.name, fields)}"
-
-    def fields(self) -> str:
-        """Write the state as it stands in the link's name, before the seal."""
-        numbers = (self.inode, self.since, self.drained, self.base, self.successor)
-        return "-".join([*map(str, numbers), self.draft, self.prefix])
 
 
 def prefix_of(fd: int, size: int) -> str:
@@ -74,13 +69,13 @@ def prefix_of(fd: int, size: int) -> str:
 
 def now() -> int:
     """Read the clock, in seconds since 1970, within what a name holds."""
-    return min(max(int(time.time()), 0), _LATEST)
+    return min(max(int(time.time()), 0), 10**18 - 1)
 
 
 def longest_name(session: Path, inode: int, size: int) -> int:
     """Count the bytes of the longest name that a run needs for a session of `size` bytes: that of its late link."""
-    fields = LateLink(inode, now(), size, size, inode, NO_DRAFT, "0" * 2 * PREFIX_BYTES).fields()
-    return len(os.fsencode(f"{session.name}.late-{fields}-")) + 2 * _SEAL_BYTES
+    longest = LateLink(inode, now(), size, size, inode, NO_DRAFT, "0" * 2 * PREFIX_BYTES)
+    return len(os.fsencode(longest.path(session).name))
 
 
 def late_links(session: Path) -> dict[int, list[LateLink]]:

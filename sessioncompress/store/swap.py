@@ -184,12 +184,6 @@ def _last_line_end(fd: int, start: int, end: int) -> int:
     return start
 
 
-_TRIES = 3
-"""How often to take and flush what was appended before the swap; what comes later is drained after it."""
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
-_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
-
-
 def put_in_place(
     session: OpenSession, draft: Draft, *, states: dict[int, LateLink] | None = None, newest: int = 0
 ) -> Replaced:
@@ -216,7 +210,8 @@ def put_in_place(
             # Named before the last look at the session, so that hardly any time is left between that and the swap.
             # What is taken in between is found in its place by whoever drains the link.
             _name_links(session, states, before)
-            for _ in range(_TRIES):
+            # What comes after the last try is drained after the swap.
+            for _ in range(3):
                 taken = _take_appended(session, draft, taken, session.size + session.appended())
                 disk.copy_metadata(session.fd, draft.fd, newest=newest)
                 disk.system.fsync(draft.fd)
@@ -264,7 +259,7 @@ def _exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> No
         try:
             disk.system.exchange(source, session.path)
         except OSError as error:
-            if error.errno not in _NO_EXCHANGE:
+            if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
                 raise
             disk.system.replace(source, session.path)
             return
@@ -281,7 +276,7 @@ def link(path: Path, name: Path) -> None:
     try:
         disk.system.link(path, name, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV):
             raise
         what = "hard links are not possible here, and without one we could lose lines appended in the meantime"
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
@@ -328,7 +323,6 @@ HOLD_SECONDS = 0.25
 """How long a program may have a file open for an append; one that has it longer keeps it open."""
 _UNSEEN_SECONDS = 0.01
 """How long to wait for a last append where the system does not tell who has a file open."""
-_ROUNDS = 20
 
 
 def drain(session: OpenSession, old: Replaced, links: Sequence[LateLink] = ()) -> None:
@@ -338,7 +332,8 @@ def drain(session: OpenSession, old: Replaced, links: Sequence[LateLink] = ()) -
     the next run. `links` are the old file's, where they are known.
     """
     waiting = [old]
-    for _ in range(_ROUNDS):
+    # A writer that never ends must not keep us here.
+    for _ in range(20):
         if not waiting:
             return
         holding = wait_until_free(waiting[0].fd, HOLD_SECONDS)
@@ -396,8 +391,9 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
     del states[found.st_ino]
     states = {number: state._replace(successor=found.st_ino) for number, state in states.items()}
     inode = session.stat.st_ino
-    back = LateLink(inode, now(), reached, found.st_size, found.st_ino, NO_DRAFT, session.prefix(reached))
-    states[inode] = back
+    back = states[inode] = LateLink(
+        inode, now(), reached, found.st_size, found.st_ino, NO_DRAFT, session.prefix(reached)
+    )
     # If another program has put its own file there, that one stays, and the old file keeps its link.
     _name_links(session, states, before)
     with session.pointers.moving(old):
@@ -413,8 +409,7 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
     holding = wait_until_free(new, HOLD_SECONDS)
     if is_rewritten(session, back, Replaced(new)):
         return
-    tail = late_tail(session, back, new, whole_lines=holding is not Held.NO)
-    if tail:
+    if tail := late_tail(session, back, new, whole_lines=holding is not Held.NO):
         if not _begins_line(session.fd, os.fstat(session.fd).st_size):
             return
         with disk.closing(disk.open_existing(session.path, append=True)) as fd:
