@@ -18,7 +18,7 @@ from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines, utf8
 from sessioncompress.errors import InUse
 from sessioncompress.operations import batch
-from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.discover import Found, compressed
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -111,7 +111,6 @@ class SessionCommand(Generic[S]):
         if not self.stores:
             found = self.chosen.sessions()
             return options.all_governed(found, self.policies) if self.changes else found
-        from sessioncompress.operations.stores import compressed
         from sessioncompress.store.layout import holds, store_at
 
         chosen, policies, context = self.chosen, self.policies, click.get_current_context()
@@ -201,7 +200,7 @@ class SessionCommand(Generic[S]):
             return
         done = self.over(found)
         if self.changes and not self.chosen.rehearses:
-            from sessioncompress.operations.stores import sweep
+            from sessioncompress.store.recover import sweep
 
             for folder in {each.path.parent for each in found if each.error is None and each.remote is None}:
                 sweep(folder)

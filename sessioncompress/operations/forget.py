@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 
 from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failed, failing
-from sessioncompress.operations import stores
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.relatives import (
     State,
@@ -30,10 +30,12 @@ from sessioncompress.pipeline.relatives import (
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, git, packing, recover, recover_packs
 from sessioncompress.store import journal as journals
+from sessioncompress.store.late_links import foreign_links, late_links, stale_drafts
 from sessioncompress.store.layout import (
     Store,
     all_stores,
     backups_of,
+    has_leftovers,
     size_of,
     status_of,
     store_in,
@@ -42,7 +44,7 @@ from sessioncompress.store.layout import (
     with_drafts,
     wrote,
 )
-from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.lock import Held, OpenSession, held, open_file, open_session
 from sessioncompress.store.pack import Entry
 from sessioncompress.store.pack import State as Became
 from sessioncompress.store.packing import Pack
@@ -319,9 +321,9 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     path = path.parent.resolve() / path.name
     store = store_of(path, policy)
     with failing(path, state=""):
-        needed = stores.needed_links(path)
+        needed = _needed_links(path)
         there, torn = with_drafts(path, backups_of(path, policy))
-        left = [*torn, *(each for each in stores.remains(path) if each not in needed)]
+        left = [*torn, *(each for each in _remains(path) if each not in needed)]
         others = [each for each in there if each != store]
         size = sum(map(reading.size_of_store, (store, *others))) + sum(each.lstat().st_size for each in left)
     # Imported here: most sessions are in their places.
@@ -347,8 +349,8 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
             folder.refuse_linked_store(place)
         with failing(path, state=""):
             # A writer may have come meanwhile.
-            held = stores.needed_links(path)
-            left = [each for each in left if each not in held]
+            needed_now = _needed_links(path)
+            left = [each for each in left if each not in needed_now]
             # Originals and journal go last, so that a later run can go on after a kill.
             for each in (*left, *(file for place in (*others, store) for file in (place.originals, place.journal))):
                 disk.remove(each)
@@ -360,6 +362,42 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     return replace(stats, links_kept=len(needed))
 
 
+def _remains(session: Path) -> list[Path]:
+    """List the temp files and late links that runs on a session left."""
+    if not has_leftovers(session):
+        return []
+    late = [each.path(session) for states in late_links(session).values() for each in states]
+    return [*stale_drafts(session), *late]
+
+
+def _needed_links(session: Path) -> list[Path]:
+    """List the late links whose lines may exist nowhere else: open for writing, or with a tail not carried over.
+
+    The session is gone, so that nothing can be carried over or compared. Files that are only named like late links
+    stay too.
+    """
+    if not has_leftovers(session):
+        return []
+    needed = foreign_links(session)
+    for states in late_links(session).values():
+        paths = [state.path(session) for state in states]
+        try:
+            fd = open_file(paths[0])
+        except (FileNotFoundError, Refused):
+            # Nobody appends a session's lines to what is no regular file.
+            continue
+        try:
+            # Before the size is read: NO means that nothing more will be appended.
+            holding = held(fd)
+            found = os.fstat(fd)
+            may_come = holding is Held.UNKNOWN and time.time() - found.st_mtime <= recover.LINK_SECONDS
+            if holding is Held.YES or may_come or found.st_size > min(state.drained for state in states):
+                needed += paths
+        finally:
+            os.close(fd)
+    return needed
+
+
 def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
     """Load the journal; None if it cannot be read, or is a link or pipe, which is then deleted as it is.
 
@@ -367,7 +405,6 @@ def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
     Damaged: what cannot be read may still be mended.
     """
     folder.refuse_linked_store(store)
-    folder.refuse_folders(store)
     try:
         journal = journals.load(store.journal, to_hole=only == ANY)
         if only != ANY and size_of(store.originals) not in (None, journal.store_size):

@@ -16,7 +16,6 @@ from sessioncompress.store.git import in_work_tree, known
 from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, Store, is_local
 from sessioncompress.store.lock import open_file
 
-_TRIES = 5
 _IGNORE = ".gitignore"
 _ATTRIBUTES = ".gitattributes"
 _NEW = ".gitignore.new"
@@ -36,7 +35,6 @@ Nothing in it is tried twice: every session of a run has all lines read.
 _SPECIAL = re.compile(rb"[\\*?\[]")
 """What git reads as no letter in a line that begins with "!/" and ends with a letter."""
 _NOT_OURS = b"?"
-_LONGEST_IGNORE = 4 * 1024 * 1024
 
 
 def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) -> int:
@@ -46,11 +44,9 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
     see is not hidden again: the session in git needs it. A new file is hidden, even if a clone or a store that was
     deleted has let git see its name.
     """
-    folder = path.parent
-    for _ in range(_TRIES):
+    for _ in range(5):
         try:
-            created = () if os.path.lexists(path) else (path.name,)
-            make_ours(folder, shown, created)
+            make_ours(path.parent, shown, () if os.path.lexists(path) else (path.name,))
             return disk.create(path, exclusive=exclusive)
         except FileNotFoundError as error:
             # Another run of ours, on another session, has just found the folder empty and removed it.
@@ -61,21 +57,17 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
 def make_ours(folder: Path, shown: Sequence[str] = (), created: Sequence[str] = ()) -> None:
     """Make our folder or a backup folder, and for hidden stores its parent first; see create_in_folder()."""
     for each in (folder.parent, folder) if is_local(folder.name) else (folder,):
-        _make(each)
+        if is_ours(each):
+            # A link might lead anywhere.
+            refuse_linked_folder(each)
+        disk.make_folder(each)
+        if is_ours(each) and not disk.is_private(each.stat()):
+            # A clone or an archive brought it with a mode that lets others in.
+            with disk.closing(disk.open_folder(each)) as fd:
+                disk.make_private(fd)
         if shown:
             _bring(each, _ATTRIBUTES, partial(_attributes_due, each))
         _bring(each, _IGNORE, partial(_ignore_due, each, shown, created))
-
-
-def _make(folder: Path) -> None:
-    """Make a folder. Ours must not be a link, and is private."""
-    if is_ours(folder):
-        refuse_linked_folder(folder)
-    disk.make_folder(folder)
-    if is_ours(folder) and not disk.is_private(folder.stat()):
-        # A clone or an archive brought it with a mode that lets others in.
-        with disk.closing(disk.open_folder(folder)) as fd:
-            disk.make_private(fd)
 
 
 def is_ours(folder: Path) -> bool:
@@ -133,9 +125,12 @@ def refuse_linked_folder(folder: Path) -> None:
 
 
 def refuse_linked_store(store: Store) -> None:
-    """Raise IsALink if a folder of ours that a store is in is a link, or no folder."""
+    """Raise IsALink if a folder of ours that a store is in is a link, or no folder; Refused if a file of it is one."""
     for folder in (store.work, *filter(is_ours, (store.folder,))):
         refuse_linked_folder(folder)
+    with failing(store.folder):
+        for path in (store.originals, store.journal):
+            _refuse_folder(path)
 
 
 def refuse_linked(file: Path) -> None:
@@ -149,13 +144,6 @@ def refuse_linked(file: Path) -> None:
         what = "there is a named pipe or the like here, where one of our files belongs"
         remedy = "Move it away, put the file back from a backup, and run again."
         raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
-
-
-def refuse_folders(store: Store) -> None:
-    """Raise Refused if a folder lies in the place of originals or journal; FileFailed where nothing tells."""
-    with failing(store.folder):
-        for path in (store.originals, store.journal):
-            _refuse_folder(path)
 
 
 def _refuse_folder(file: Path) -> None:
@@ -320,7 +308,8 @@ def _read(folder: Path, name: str) -> bytes | None:
         return _NOT_OURS
     with disk.closing(fd):
         size = os.fstat(fd).st_size
-        return os.read(fd, size) if size <= _LONGEST_IGNORE else _NOT_OURS
+        # None of ours is longer.
+        return os.read(fd, size) if size <= 4 << 20 else _NOT_OURS
 
 
 def _write(folder: Path, name: str, text: bytes) -> None:

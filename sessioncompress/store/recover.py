@@ -22,6 +22,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.git import in_work_tree
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.layout import (
+    FOLDER,
     Lengths,
     OtherStores,
     Store,
@@ -35,7 +36,7 @@ from sessioncompress.store.layout import (
     store_of,
     wrote,
 )
-from sessioncompress.store.lock import Held, OpenSession, held, open_file
+from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.swap import Replaced, is_rewritten, remove_links
 
@@ -387,3 +388,21 @@ def _is_done(late: int, holding: Held, state: LateLink) -> bool:
     """Tell whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
     quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
     return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)
+
+
+def sweep(where: Path) -> None:
+    """Delete the temp files that dead runs left of sessions that are gone: no run comes that would recover those.
+
+    There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
+    """
+    work = where / FOLDER
+    # What cannot be deleted is in nobody's way.
+    with suppress(OSError, Refused):
+        folder.refuse_linked_folder(work)
+        for name in sessions_named(work):
+            for path in () if os.path.lexists(where / name) else stale_drafts(where / name):
+                with disk.closing(open_file(path)) as fd:
+                    is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
+                    if is_old and lock(fd) and held(fd) is not Held.YES:
+                        disk.remove(path)
+        folder.tidy(work)

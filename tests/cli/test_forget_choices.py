@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from sessioncompress.cli.main import main
 from sessioncompress.operations.forget import Only, forget_session, kept_of
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.stores import sweep
 from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.recover import sweep
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, HOMES, compress, fixture, snapshot, write
 from tests.unit.operations.test_restore import session

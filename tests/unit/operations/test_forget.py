@@ -11,7 +11,7 @@ from sessioncompress.errors import IsALink, Refused, UsageError
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.stores import compressed
+from sessioncompress.pipeline.discover import compressed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support import packs
