@@ -272,32 +272,30 @@ def _forget_open(
         return ForgetStats(str(session.path), kept="the session has changed since we looked at it")
     # What a branch or another machine brought holds the same secrets.
     there, torn = with_drafts(session.path, backups_of(session.path, policy))
-    others = [each for each in there if each != store]
-    held = [(each, _journal(each, only)) for each in others]
-    stored = _stored(store, journal).union(*(_stored(*each) for each in held))
+    known = [(store, journal), *((each, _journal(each, only)) for each in there if each != store)]
+    stored = set[bytes]().union(*(_stored(*each) for each in known))
     lost = set(stored)
     refer: tuple[str, ...] = ()
     if stored:
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
-        for each, known in ((store, journal), *held):
-            refer += _referring(session.path, each, known, policy) + _referring_in_packs(session, known)
+        for one, noted in known:
+            refer += _referring(session.path, one, noted, policy) + _referring_in_packs(session, noted)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
-    left = sum(_dropped(each) for each in (journal, *(each for _, each in held)))
+    left = sum(_dropped(noted) for _, noted in known)
     if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):
         return ForgetStats(str(session.path), kept=why)
     going, kept = recover.leftovers(session, store)
-    size = reading.size_of_store(store) + reading.size_of_names(going)
-    size += reading.size_of_names(torn) + sum(map(reading.size_of_store, others))
+    size = reading.size_of_names([*going, *torn]) + sum(reading.size_of_store(one) for one, _ in known)
     if not dry_run:
         if journal is not None:
             session.pointers.forget(lambda raw: journal.rewriting(sha256(raw).digest()) is not None)
         for path in torn:
             disk.remove(path)
-        for each in (*others, store):
-            kept = recover.forget(session, each)
+        for one, _ in reversed(known):
+            kept = recover.forget(session, one)
     stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, referring=refer)
     return replace(stats, links_kept=len(kept))
 
@@ -324,8 +322,8 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         needed = _needed_links(path)
         there, torn = with_drafts(path, backups_of(path, policy))
         left = [*torn, *(each for each in _remains(path) if each not in needed)]
-        others = [each for each in there if each != store]
-        size = sum(map(reading.size_of_store, (store, *others))) + sum(each.lstat().st_size for each in left)
+        places = [*(each for each in there if each != store), store]
+        size = sum(map(reading.size_of_store, places)) + sum(each.lstat().st_size for each in left)
     # Imported here: most sessions are in their places.
     from sessioncompress.operations.packed import way_back
 
@@ -335,7 +333,7 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         raise Refused(what, where=path, state=state, remedy=back)
     if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path, remedy=way_back(path))
-    known = [(each, _journal(each, only)) for each in (store, *others)]
+    known = [(each, _journal(each, only)) for each in reversed(places)]
     dropped = _dropped(known[0][1])
     number = sum(len(_stored(each, journal)) + _dropped(journal) for each, journal in known)
     refer: tuple[str, ...] = ()
@@ -345,18 +343,18 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         # It was moved within its folder, perhaps.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
     if not dry_run:
-        for place in (store, *others):
+        for place in places:
             folder.refuse_linked_store(place)
         with failing(path, state=""):
             # A writer may have come meanwhile.
             needed_now = _needed_links(path)
             left = [each for each in left if each not in needed_now]
             # Originals and journal go last, so that a later run can go on after a kill.
-            for each in (*left, *(file for place in (*others, store) for file in (place.originals, place.journal))):
+            for each in (*left, *(file for place in places for file in (place.originals, place.journal))):
                 disk.remove(each)
-            for each in filter(Path.is_dir, {store.work, store.folder, *(place.folder for place in others)}):
+            for each in filter(Path.is_dir, {store.work, *(place.folder for place in places)}):
                 disk.flush_folder(each)
-            for place in (*others, store):
+            for place in places:
                 folder.tidy_after(place)
     stats = ForgetStats(str(path), size, number, number, dropped, gone=True, referring=refer)
     return replace(stats, links_kept=len(needed))
