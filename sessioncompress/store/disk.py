@@ -21,10 +21,6 @@ from sessioncompress.core.process import emptied_at_a_signal
 
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS: Final = 0o077
-_SWAP: Final = 2
-"""RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS have the same value."""
-_HERE: Final = -100
-"""AT_FDCWD of Linux: a relative name counts from the working folder."""
 _COPY: Final = "sessioncompress-copy-"
 _COPY_SECONDS: Final = 3600
 
@@ -54,11 +50,13 @@ def _library() -> tuple[Any, Callable[[], int]]:
 def _exchange(one: Path, other: Path) -> None:
     """Let two names change files in one step. Raises OSError; ENOSYS where the system has no such call."""
     library, last_error = _library()
+    # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS have the same value. AT_FDCWD: a relative name counts from here.
+    swap, here = 2, -100
     try:
         if sys.platform == "darwin":
-            failed = library.renamex_np(os.fsencode(one), os.fsencode(other), _SWAP)
+            failed = library.renamex_np(os.fsencode(one), os.fsencode(other), swap)
         else:
-            failed = library.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _SWAP)
+            failed = library.renameat2(here, os.fsencode(one), here, os.fsencode(other), swap)
     except AttributeError:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
     if failed:

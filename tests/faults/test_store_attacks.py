@@ -7,13 +7,11 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from sessioncompress.errors import Damaged, SessionCompressError
-from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store import disk
@@ -213,20 +211,3 @@ def test_a_reference_without_digits_is_damage(tmp_path: Path, field: str) -> Non
     for act in (compress, verify_session, restore_session):
         with pytest.raises(Damaged, match="digits"):
             act(path)
-
-
-@pytest.mark.parametrize("number", ["9" * 18, "9" * 19, "9" * 20, "9" * 30], ids=len)
-@pytest.mark.parametrize("part", range(5))
-def test_a_late_link_with_huge_numbers_leads_nowhere(tmp_path: Path, part: int, number: str) -> None:
-    """Whoever can write into the folder can name one; each run works or refuses, and no line of the session goes."""
-    made = built(SIZES[0], 1)
-    path = write(tmp_path, made)
-    compress(path)
-    old = path.read_bytes()
-    state = ["1", "1", "0", str(len(old)), str(path.stat().st_ino)]
-    state[part] = number
-    (store_in(path).work / f"{NAME}.late-{'-'.join(state)}").write_bytes(b"{}\n")
-    for act in (compress_session, restore_session, verify_session):
-        with suppress(SessionCompressError):
-            act(path)
-        assert path.read_bytes().replace(b"{}\n", b"") in (old, made.bytes())

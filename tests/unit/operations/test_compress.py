@@ -20,7 +20,6 @@ from sessioncompress.compressors import View, results
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Treatment
-from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
@@ -127,19 +126,6 @@ def test_run_after_run_it_stays_exact(tmp_path: Path, make: Maker) -> None:
         append(path, made)
     restore(path)
     assert path.read_bytes() == made.bytes()
-
-
-def test_compressed_again_after_a_restore_it_is_the_same(tmp_path: Path) -> None:
-    """The originals are there already; nothing but a run record is added."""
-    path = write(tmp_path, work(PiSession(), 1))
-    compress(path)
-    first, kept = path.read_bytes(), store_in(path).originals.read_bytes()
-    restore(path)
-    compress(path)
-    assert path.read_bytes() == first
-    assert store_in(path).originals.read_bytes() == kept
-    restore(path)
-    assert path.read_bytes() == work(PiSession(), 1).bytes()
 
 
 def test_references_stay_those_they_were(tmp_path: Path) -> None:
@@ -366,25 +352,6 @@ def test_a_header_alone_is_a_session(tmp_path: Path, data: bytes, lines: int) ->
     assert stats.lines == lines
 
 
-@pytest.mark.parametrize(
-    ("data", "seen"),
-    [
-        (b"", "it is empty"),
-        (b"\n\n", "no JSON object"),
-        (b"plain text\n", "no JSON object"),
-        (b'{"a":1}\n', "keys a"),
-        (fixture("look-alike-deepseek.jsonl"), "createdAt"),
-    ],
-    ids=["empty", "blank", "text", "other JSON", "another harness"],
-)
-def test_what_is_no_session_is_refused(tmp_path: Path, data: bytes, seen: str) -> None:
-    """By what it holds, saying what was seen."""
-    path = write(tmp_path, data)
-    with pytest.raises(NotASession, match=seen):
-        compress_session(path, EAGER)
-    assert path.read_bytes() == data
-
-
 def test_equal_lines_of_version_1_are_both_there_after_a_restore(tmp_path: Path) -> None:
     """Without ids two lines can be the same; their rewritings must then not be."""
     made = PiSession(1)
@@ -609,18 +576,6 @@ def test_keys_of_digits_and_of_any_length_can_be_restored(tmp_path: Path) -> Non
     assert sum(len(marker.references(leaf)) for leaf in found) == 2 * len(keys)
     verify_session(path)
     comes_back(path, made)
-
-
-def test_names_of_any_length_can_be_restored(tmp_path: Path) -> None:
-    """A tool's name has no limit; a record of the journal is a line all the same."""
-    made = PiSession()
-    made.user("Go.")
-    made.step("t" * 4_300_000, {"a": 1}, "a line of output\n" * 1_600_000)
-    path = write(tmp_path, turn(made))
-    compress_session(path, EAGER)
-    verify_session(path)
-    restore_session(path)
-    assert path.read_bytes() == made.bytes()
 
 
 @pytest.mark.parametrize("policy", [EAGER, GREEDY], ids=["eager", "greedy"])

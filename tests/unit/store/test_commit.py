@@ -9,7 +9,6 @@ import signal
 import stat
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, Unsupported
+from sessioncompress.errors import Damaged, FileFailed, InUse, Unsupported
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.layout import Lengths, store_in
@@ -327,24 +326,6 @@ def test_harm_at_any_call(tmp_path: Path, harm: Callable[[int, Path], None], run
         assert path.read_bytes() == OLD + SECOND * (runs - 1)
 
 
-def test_a_kill_during_the_recovery_from_a_kill(tmp_path: Path) -> None:
-    """However often runs are killed, the session is old or new, and the first that lives finishes."""
-    (tmp_path / "count").mkdir()
-    calls = count_calls(tmp_path / "count", runs=1)
-    for number in range(0, calls, 3):
-        for again in range(0, calls, 4):
-            folder = tmp_path / f"{number}-{again}"
-            folder.mkdir()
-            path = make_session(folder)
-            killed_at(number, path)
-            with disk(failing_at(again, errno.EIO, ever_after=True)), suppress(SessionCompressError):
-                compress(path)
-            check_old_or_new(path, OLD)
-            compress(path)
-            assert path.read_bytes() == NEW
-            assert left_over(folder) == []
-
-
 def flipping(part: str) -> Callable[[int, str, tuple[Any, ...]], None]:
     """Make a `before` that flips a bit of what was written to a file of that name, before it is flushed."""
 
@@ -474,31 +455,6 @@ def test_any_other_change_before_the_swap(tmp_path: Path, change: str) -> None:
     with pytest.raises(InUse):
         compress(path, before_commit=before_commit)
     assert everything(tmp_path) == ({"session.jsonl": expected[0]} if expected[0] is not None else {})
-
-
-def test_a_backup_folder(tmp_path: Path) -> None:
-    """Originals and journal go there; beside the session nothing stays."""
-    path = make_session(tmp_path)
-    compress(path, backup_dir=tmp_path / "backup")
-    assert path.read_bytes() == NEW
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "session.jsonl"]
-    assert len(list(store_in(path, tmp_path / "backup").folder.iterdir())) == 2
-    assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o700
-    assert compress(path, backup_dir=tmp_path / "backup") is None
-
-
-def test_file_names_of_any_bytes(tmp_path: Path) -> None:
-    """A name need not be UTF-8, nor free of what patterns mean."""
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a[b]*\xff\n.jsonl"))
-    try:
-        path.write_bytes(OLD)
-    except OSError:
-        pytest.skip("this file system has names of text alone")
-    append(path, b"")
-    compress(path)
-    assert path.read_bytes() == NEW
-    restore(path)
-    assert path.read_bytes() == OLD
 
 
 def test_a_short_store_is_refused(tmp_path: Path) -> None:
