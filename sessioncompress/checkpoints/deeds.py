@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sessioncompress.checkpoints.outcomes import Outcome, outcome
-from sessioncompress.checkpoints.paths import Paths, below, by_folder, is_whole, names_of
-from sessioncompress.checkpoints.quote import code, more, newest, one_line, reference
-from sessioncompress.checkpoints.shell import REVERTED, Script, alike, commands_in, grade, script
+from sessioncompress.checkpoints.quote import (
+    Paths,
+    below,
+    by_folder,
+    code,
+    fitting,
+    is_whole,
+    more,
+    names_of,
+    newest,
+    one_line,
+    reference,
+    remember,
+)
+from sessioncompress.checkpoints.shell import REVERTED, Outcome, Script, alike, commands_in, grade, outcome, script
 from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.values import patched
 
 _MOST_FILES = 2_000
-_MOST_COMMANDS = 600
-_MOST_WAITING = 1_000
-_MOST_FAILURES = 60
-_MOST_ITEMS = 60
+_MOST_ITEMS = 600
 _MOST_ALIKE = 50
 """Files of one name among which a path is looked for."""
 _MOST_SAID = 6
 """Lines of the result of a call that ran no command, where one of them is shown."""
-_COMMAND, _ITEM = 120, 120
+_PART = 120
 """Characters of a row's part."""
-SHOWN_FILES = 60
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
 _NAME_KEYS = frozenset(map(str.lower, _PATH_KEYS))
@@ -34,7 +41,6 @@ _WRITING = frozenset({"write", "write_file", "create", "create_file"})
 _READING = frozenset({"read", "view", "open", "cat", "read_file"})
 _PLANS = frozenset({"todowrite", "todo", "todo_write", "update_plan", "write_todos", "set_todos"})
 _TASK_MADE, _TASK_SET = "taskcreate", "taskupdate"
-_NO_SCRIPT = Script("", "", hides=False)
 
 
 class Change(NamedTuple):
@@ -105,7 +111,7 @@ class Deeds:
         replaced = "\n".join(text for key, text in _strings(said.given) if key in _OLD_KEYS)
         scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
         touched, texts = self._patches(written)
-        path = next((said.given[key] for key in _PATH_KEYS if isinstance(said.given.get(key), str)), "")
+        path = _first_text(said.given, _PATH_KEYS)
         if path and not touched:
             if said.purpose is Purpose.WRITE or any(word in tool for word in _CHANGING) or tool == "create":
                 whole, newest_text = tool in _WRITING, written[-1] if written else ""
@@ -116,7 +122,7 @@ class Deeds:
                 texts = [Wrote(touched[0], "\n".join(written), replaced, whole)]
             elif said.purpose is Purpose.READ or tool in _READING:
                 self.note_read(path)
-        folder = next((said.given[key] for key in ("workdir", "cwd") if isinstance(said.given.get(key), str)), "")
+        folder = _first_text(said.given, ("workdir", "cwd"))
         shell = [each for script in scripts for each in self._shell(script, folder)]
         touched += [path for path, how in shell if how != REVERTED]
         texts += [Wrote(path, "", whole=True) for path, how in shell if how in ("deleted", REVERTED)]
@@ -125,13 +131,11 @@ class Deeds:
         reverts = [path for path, how in dict(shell).items() if how == REVERTED]
         words = next((each.line for each in scripts), "") or path
         if not words:
-            words = next((one_line(each, _COMMAND) for each in written if each.strip()), "")
-        self._waiting[said.call] = Waiting(touched, scripts, said.tool, words, reverts)
-        if len(self._waiting) > _MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
+            words = next((one_line(each, _PART) for each in written if each.strip()), "")
+        remember(self._waiting, said.call, Waiting(touched, scripts, said.tool, words, reverts), 1_000)
         for each in scripts:
             self._note(each, Outcome("no result"))
-        self.last = (self._named(said.tool, words), Outcome("no result"))
+        self.last = (one_line(f"{said.tool} {words}", _PART), Outcome("no result"))
         return texts
 
     def result(self, said: Said) -> None:
@@ -144,7 +148,7 @@ class Deeds:
         if not waiting.commands and not ended.failed and said.text.count("\n") > _MOST_SAID:
             # A line out of a file says nothing of how reading it ended.
             ended = Outcome(ended.verdict)
-        self.last = (self._named(waiting.tool, waiting.words), ended)
+        self.last = (one_line(f"{waiting.tool} {waiting.words}", _PART), ended)
         for each in waiting.commands:
             self._note(each, ended)
         for path in waiting.files:
@@ -156,23 +160,15 @@ class Deeds:
         for key in keys:
             self.failures.pop(key, None)
             # A search that finds nothing, and a look at what is not there, fail too.
-            if ended.failed and not all(grade(each.text) < 0 for each in waiting.commands or [_NO_SCRIPT]):
-                said_of = one_line(waiting.words if waiting.commands else key, _COMMAND)
-                self.failures[key] = (said_of, ended)
-                if len(self.failures) > _MOST_FAILURES:
-                    del self.failures[next(iter(self.failures))]
-
-    def _named(self, tool: str, words: str) -> str:
-        return one_line(f"{tool} {words}", _COMMAND)
+            if ended.failed and (not waiting.commands or any(grade(each.text) >= 0 for each in waiting.commands)):
+                said_of = one_line(waiting.words if waiting.commands else key, _PART)
+                remember(self.failures, key, (said_of, ended), 60)
 
     def _note(self, ran: Script, ended: Outcome) -> None:
         worth = grade(ran.text) + 3 * ended.failed
         self.ran.pop(alike(ran.line), None)
-        if worth < 0:
-            return
-        self.ran[alike(ran.line)] = Ran(ran.line, ended, worth)
-        if len(self.ran) > _MOST_COMMANDS:
-            del self.ran[next(iter(self.ran))]
+        if worth >= 0:
+            remember(self.ran, alike(ran.line), Ran(ran.line, ended, worth), 600)
 
     def _patches(self, written: Iterable[str]) -> tuple[list[str], list[Wrote]]:
         touched: list[str] = []
@@ -200,50 +196,46 @@ class Deeds:
     def note_change(self, path: str, how: str, ref: str = "", lines: int = 0, times: int = 1) -> None:
         """Remember that a file was changed, as the newest."""
         key = self.paths.key(path)
-        before = self.changed.pop(key, Change(how, 0))
-        self.changed[key] = Change(how, before.times + times, lines or before.lines, ref=ref or before.ref)
-        if len(self.changed) > _MOST_FILES:
-            del self.changed[next(iter(self.changed))]
+        before = self.changed.get(key, Change(how, 0))
+        change = Change(how, before.times + times, lines or before.lines, ref=ref or before.ref)
+        remember(self.changed, key, change, _MOST_FILES)
 
     def note_read(self, path: str) -> None:
         """Remember that a file was read, as the newest."""
-        key = self.paths.key(path)
-        self.read.pop(key, None)
-        self.read[key] = None
-        if len(self.read) > _MOST_FILES:
-            del self.read[next(iter(self.read))]
+        remember(self.read, self.paths.key(path), None, _MOST_FILES)
 
     def _plan(self, tool: str, given: Mapping[str, Any]) -> None:
         if tool == _TASK_MADE:
-            self.tasks[str(len(self.tasks) + 1)] = ("pending", _item(given))
+            remember(self.tasks, str(len(self.tasks) + 1), ("pending", _item(given)), _MOST_ITEMS)
         elif tool == _TASK_SET:
             name, status = str(given.get("taskId")), given.get("status")
             if name in self.tasks and isinstance(status, str):
                 self.tasks[name] = (status, _item(given) or self.tasks[name][1])
         elif found := list(_items(given)):
             self.todo = found
-        if len(self.tasks) > 10 * _MOST_ITEMS:
-            del self.tasks[next(iter(self.tasks))]
 
     def items(self) -> list[tuple[str, str]]:
         """Find the items of the last todo list: their status and words."""
         return self.todo or [each for each in self.tasks.values() if each[0] != "deleted"]
 
 
+def _first_text(given: Mapping[str, Any], keys: Iterable[str]) -> str:
+    return next((given[key] for key in keys if isinstance(given.get(key), str)), "")
+
+
 def _item(item: Mapping[str, Any]) -> str:
-    titles = ("content", "step", "subject", "title", "text", "description", "task", "name")
-    return next((item[key] for key in titles if isinstance(item.get(key), str)), "")
+    return _first_text(item, ("content", "step", "subject", "title", "text", "description", "task", "name"))
 
 
 def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Find the items of a todo list wherever a tool takes them."""
     waiting: list[Any] = [given]
     looked = 0
-    while waiting and looked < 20 * _MOST_ITEMS:
+    while waiting and looked < 2 * _MOST_ITEMS:
         looked += 1
         value = waiting.pop()
         if isinstance(value, list):
-            waiting += reversed(value[: 10 * _MOST_ITEMS])
+            waiting += reversed(value[:_MOST_ITEMS])
         elif isinstance(value, Mapping):
             words, status = _item(value), value.get("status")
             if words and isinstance(status, str):
@@ -272,8 +264,8 @@ def files(deeds: Deeds, root: str, room: int) -> list[str]:
     rows = [_file(path, change) for path, change in known.items()]
     if sum(map(len, rows)) + len(rows) <= room:
         return rows
-    # The names of all must stand there.
-    names = list(known)[-SHOWN_FILES:]
+    # The names of sixty must stand there.
+    names = list(known)[-60:]
     keep = len(names)
     while keep >= 0:
         older = by_folder(names[: len(names) - keep])
@@ -349,20 +341,14 @@ def commands(deeds: Deeds, root: str, room: int) -> list[str]:
     """Write commands and how they ended: tests, builds, git and failures first, then the newest."""
     ran = list(deeds.ran.values())
     order = sorted(range(len(ran)), key=lambda at: (-ran[at].worth - 3 * at / len(ran), -at))
-    chosen: list[int] = []
-    for at in order:
-        size = len(_command(ran[at], root)) + 1
-        if size <= room:
-            chosen.append(at)
-            room -= size
-    return [_command(ran[at], root) for at in sorted(chosen)]
+    return fitting([_command(each, root) for each in ran], order, room)
 
 
 def _command(ran: Ran, root: str) -> str:
     command = ran.command
     for name in names_of(root):
         command = command.replace(f"{name}/", "")
-    return f"- {code(one_line(command, _COMMAND))} {ran.outcome.written()}"
+    return f"- {code(one_line(command, _PART))} {ran.outcome.written()}"
 
 
 def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
@@ -376,12 +362,7 @@ def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
 def todo(deeds: Deeds, room: int) -> list[str]:
     """Write the last todo list: what is open first where not all fit."""
     items = deeds.items()
-    rows = [f"- > [{one_line(status, 20)}] {one_line(words, _ITEM)}" for status, words in items]
-    chosen: set[int] = set()
-    for is_open in (True, False):
-        for at, (status, _) in enumerate(items):
-            if (status not in ("completed", "done", "cancelled")) is is_open and len(rows[at]) + 1 <= room - 24:
-                chosen.add(at)
-                room -= len(rows[at]) + 1
-    gone = len(rows) - len(chosen)
-    return [*(rows[at] for at in sorted(chosen)), *([more(gone)] if gone and chosen else [])]
+    rows = [f"- > [{one_line(status, 20)}] {one_line(words, _PART)}" for status, words in items]
+    order = sorted(range(len(items)), key=lambda at: items[at][0] in ("completed", "done", "cancelled"))
+    shown = fitting(rows, order, room - 24)
+    return [*shown, *([more(len(rows) - len(shown))] if shown and len(shown) < len(rows) else [])]

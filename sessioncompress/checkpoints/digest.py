@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sessioncompress.checkpoints import deeds as done
@@ -10,14 +10,15 @@ from sessioncompress.checkpoints import excerpts as shown
 from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.excerpts import stems_in
-from sessioncompress.checkpoints.notes import NOTHING, Besides, Notes, Title, gather
+from sessioncompress.checkpoints.merge import Title
+from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.checkpoints.prose import rows
 from sessioncompress.checkpoints.quote import clip, excerpt, more, newest, one_line, quoted
-from sessioncompress.core.checkpoint import Said, Summary
+from sessioncompress.core.checkpoint import Summary
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 
-class Draft(NamedTuple):
+class SectionDraft(NamedTuple):
     """What a section is written from: the notes, the characters it may take, and what was written of the others."""
 
     notes: Notes
@@ -25,20 +26,12 @@ class Draft(NamedTuple):
     written: str
 
 
-class Shown(NamedTuple):
-    """A section of the summary: its title, its share of the budget, and what writes its rows."""
-
-    title: str
-    share: float
-    rows: Callable[[Draft], Sequence[str]]
-
-
-def _goal(draft: Draft) -> Sequence[str]:
+def _goal(draft: SectionDraft) -> Sequence[str]:
     goal = draft.notes.goal
     return [quoted("-", [one_line(goal, max(draft.room - len("- > \n"), 0))])] if goal else ()
 
 
-def _context(draft: Draft) -> Sequence[str]:
+def _context(draft: SectionDraft) -> Sequence[str]:
     if context := draft.notes.besides.context:
         return newest([_quoted(each, draft.room) for each in context], draft.room)
     rows, gone = _carried(draft, Title.CONTEXT)
@@ -57,25 +50,25 @@ def _quoted(text: str, room: int) -> str:
     return row
 
 
-def _carried(draft: Draft, title: Title) -> tuple[list[str], int]:
+def _carried(draft: SectionDraft, title: Title) -> tuple[list[str], int]:
     """Quote again what an earlier summary quotes, and how many rows it left out."""
     section = draft.notes.carried.get(title, merge.Section())
-    return [quoted("-", lines) for _, lines, _ in merge.told(section.rows)], section.gone
+    return [quoted("-", each.lines) for each in merge.told(section.rows)], section.gone
 
 
-def _foreign(draft: Draft) -> Sequence[str]:
+def _foreign(draft: SectionDraft) -> Sequence[str]:
     carried, gone = _carried(draft, Title.BEFORE)
     new = (_quoted(each, draft.room) for each in draft.notes.foreign)
     return newest([*carried, *new], draft.room, gone)
 
 
-def _reports(draft: Draft) -> Sequence[str]:
+def _reports(draft: SectionDraft) -> Sequence[str]:
     if draft.notes.splits:
         return told.reports(draft.notes.story, draft.room, in_progress=False)
     return _with_last_call(draft, in_progress=None)
 
 
-def _with_last_call(draft: Draft, *, in_progress: bool | None) -> Sequence[str]:
+def _with_last_call(draft: SectionDraft, *, in_progress: bool | None) -> Sequence[str]:
     """Write reports, and behind them how the last turn ended where it has none of its own."""
     story = draft.notes.story
     last = newest(draft.notes.last_call, draft.room)
@@ -86,24 +79,24 @@ def _with_last_call(draft: Draft, *, in_progress: bool | None) -> Sequence[str]:
     return [*newest(texts, room), *rows, *last]
 
 
-def _decisions(draft: Draft) -> Sequence[str]:
+def _decisions(draft: SectionDraft) -> Sequence[str]:
     wanted = stems_in(draft.notes.wanted).keys()
     return told.decisions(draft.notes.story, draft.room, lambda words: not wanted.isdisjoint(stems_in(words)))
 
 
-def _wrote(draft: Draft) -> Sequence[str]:
+def _wrote(draft: SectionDraft) -> Sequence[str]:
     excerpts = draft.notes.excerpts
     carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
     return _excerpts(draft, carried, excerpts.written())
 
 
-def _read(draft: Draft) -> Sequence[str]:
+def _read(draft: SectionDraft) -> Sequence[str]:
     found = ((where, line) for where, lines in draft.notes.read_before for line in lines)
     carried = shown.by_file(found, draft.notes.root)
     return _excerpts(draft, carried, draft.notes.excerpts.readings())
 
 
-def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]) -> Sequence[str]:
+def _excerpts(draft: SectionDraft, earlier: Sequence[str], texts: Iterable[shown.Found]) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
     carried = shown.carry(earlier, draft.room // 2)
     taken = sum(map(len, carried)) + len(carried)
@@ -112,27 +105,25 @@ def _excerpts(draft: Draft, earlier: Sequence[str], texts: Iterable[shown.Found]
     return shown.together([*carried, *new])
 
 
-_SECTIONS = (
-    Shown(Title.GOAL, 0.15, _goal),
-    Shown(Title.BEFORE, 0.30, _foreign),
-    Shown(Title.REQUESTS, 0.25, lambda draft: told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)),
-    Shown(Title.CONSTRAINTS, 0.30, lambda draft: told.constraints(draft.notes.story, draft.written, draft.room)),
-    Shown(
-        Title.PROGRESS, 0.25, lambda draft: told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()
-    ),
-    Shown(Title.SO_FAR, 0.10, lambda draft: _with_last_call(draft, in_progress=True) if draft.notes.splits else ()),
-    Shown(Title.REPORTS, 0.24, _reports),
-    Shown(Title.DECISIONS, 0.10, _decisions),
-    Shown(Title.CONTEXT, 0.15, _context),
-    Shown(Title.TODO, 0.07, lambda draft: done.todo(draft.notes.deeds, draft.room)),
-    Shown(Title.CHANGED, 0.14, lambda draft: done.files(draft.notes.deeds, draft.notes.root, draft.room)),
-    Shown(Title.READ_FILES, 0.05, lambda draft: done.read_files(draft.notes.deeds, draft.notes.root, draft.room)),
-    Shown(Title.COMMANDS, 0.14, lambda draft: done.commands(draft.notes.deeds, draft.notes.root, draft.room)),
-    Shown(Title.FAILURES, 0.05, lambda draft: done.failures(draft.notes.deeds, draft.written.split("\n"), draft.room)),
-    Shown(Title.WROTE, 1.0, _wrote),
-    Shown(Title.READ, 1.0, _read),
-)
-_NAMED = {section.title: section for section in _SECTIONS}
+_SECTIONS: Mapping[str, tuple[float, Callable[[SectionDraft], Sequence[str]]]] = {
+    Title.GOAL: (0.15, _goal),
+    Title.BEFORE: (0.30, _foreign),
+    Title.REQUESTS: (0.25, lambda draft: told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)),
+    Title.CONSTRAINTS: (0.30, lambda draft: told.constraints(draft.notes.story, draft.written, draft.room)),
+    Title.PROGRESS: (0.25, lambda draft: told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()),
+    Title.SO_FAR: (0.10, lambda draft: _with_last_call(draft, in_progress=True) if draft.notes.splits else ()),
+    Title.REPORTS: (0.24, _reports),
+    Title.DECISIONS: (0.10, _decisions),
+    Title.CONTEXT: (0.15, _context),
+    Title.TODO: (0.07, lambda draft: done.todo(draft.notes.deeds, draft.room)),
+    Title.CHANGED: (0.14, lambda draft: done.files(draft.notes.deeds, draft.notes.root, draft.room)),
+    Title.READ_FILES: (0.05, lambda draft: done.read_files(draft.notes.deeds, draft.notes.root, draft.room)),
+    Title.COMMANDS: (0.14, lambda draft: done.commands(draft.notes.deeds, draft.notes.root, draft.room)),
+    Title.FAILURES: (0.05, lambda draft: done.failures(draft.notes.deeds, draft.written.split("\n"), draft.room)),
+    Title.WROTE: (1.0, _wrote),
+    Title.READ: (1.0, _read),
+}
+"""The share of the budget that each section has at most, and what writes its rows."""
 _ORDER = (
     *(Title.GOAL, Title.CONTEXT, Title.CHANGED, Title.COMMANDS, Title.PROGRESS, Title.SO_FAR, Title.REQUESTS),
     *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_FILES),
@@ -156,11 +147,6 @@ _FOR_PROSE = 0.65
 """And so much of its budget the prose may take in any case."""
 _LEAST_BESIDE = 400
 """Characters for which a section is shown beside prose."""
-
-
-def digest(old: Iterable[tuple[int, Said]], *, budget: int, splits: bool, besides: Besides = NOTHING) -> Summary:
-    """Make the summary of what was said in at most `budget` tokens; the rest as in gather()."""
-    return extract(gather(old, splits=splits, besides=besides), budget)
 
 
 def extract(notes: Notes, budget: int) -> Summary:
@@ -217,7 +203,7 @@ class _Page:
 
     def add(self, title: str, room: int) -> None:
         """Write a section in at most so many characters, and in its share."""
-        self._write(title, room if title in _REST else min(int(self.total * _NAMED[title].share), room))
+        self._write(title, room if title in _REST else min(int(self.total * _SECTIONS[title][0]), room))
 
     def widen(self, title: str, *, may_shrink: bool) -> None:
         """Write a section again in all that is left; one that may not shrink stays where it would."""
@@ -232,7 +218,7 @@ class _Page:
 
     def _write(self, title: str, room: int) -> None:
         written = "\n".join([self._head, *self._blocks.values()])
-        self.put(title, _NAMED[title].rows(Draft(self._notes, room - len(title) - len("\n\n## \n"), written)))
+        self.put(title, _SECTIONS[title][1](SectionDraft(self._notes, room - len(title) - len("\n\n## \n"), written)))
 
     def put(self, title: str, rows: Sequence[str]) -> None:
         """Put the rows of a section where there are any."""

@@ -7,8 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sessioncompress.checkpoints.paths import below
-from sessioncompress.checkpoints.quote import clean, code, one_line
+from sessioncompress.checkpoints.quote import below, clean, code, one_line
 
 _MOST_HELD = 320 * 1024
 """Characters of what was written, and of what was read, that are held: the newest."""
@@ -56,14 +55,13 @@ class Found(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line with its place among all, its names, and its worth."""
+    """A line with its place among all, and its names."""
 
     place: int
     where: str
     words: str
     names: frozenset[str]
     stems: frozenset[str] = frozenset()
-    worth: float = 0.0
 
 
 class Excerpts:
@@ -178,10 +176,15 @@ def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = 
     wanted = Counter(
         {stem: min(n, _THRICE) for stem, n in wanted.items() if counts[f" {stem}"] * _COMMON <= len(found)}
     )
-    ranked = sorted((_ranked(line, counts, wanted) for line in found), key=lambda line: (-line.worth, -line.place))
+
+    def worth(line: Line) -> float:
+        names: float = sum(min(counts[name], _OFTEN) ** 0.5 for name in sorted(line.names))
+        stems = _ASKED / _THRICE * sum(wanted[stem] for stem in line.stems)
+        return (names + stems) / (len(line.words) + _PER_LINE)
+
     chosen: list[Line] = []
     opened: set[str] = set()
-    for line in ranked:
+    for line in sorted(found, key=lambda line: (-worth(line), -line.place)):
         if room < _SHORTEST:
             break
         where = _where(line.where, root)
@@ -218,18 +221,11 @@ def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) ->
         stems = frozenset(asked.keys() & stems_in(words).keys() if asked else ())
         if not names and not stems:
             continue
-        for name in sorted(names):
-            counts[name] += times
-        counts.update(sorted(f" {stem}" for stem in stems))
+        counts.update(dict.fromkeys(names, times))
+        counts.update(f" {stem}" for stem in stems)
         if stems or names - known:
             held[where, words] = Line(place, where, words, names - known, stems)
     return list(held.values()), counts
-
-
-def _ranked(line: Line, counts: Counter[str], wanted: Counter[str]) -> Line:
-    worth = sum(min(counts[name], _OFTEN) ** 0.5 for name in sorted(line.names))
-    worth += _ASKED / _THRICE * sum(wanted[stem] for stem in line.stems)
-    return line._replace(worth=worth / (len(line.words) + _PER_LINE))
 
 
 IN_COMMANDS = "in commands"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
+from sessioncompress.checkpoints.deeds import Change
 from sessioncompress.checkpoints.excerpts import IN_COMMANDS
-from sessioncompress.checkpoints.paths import AT_ROOT, HERE, joined
-from sessioncompress.checkpoints.quote import clean, code, decoded, left_out_before
-from sessioncompress.checkpoints.story import BELOW
+from sessioncompress.checkpoints.quote import AT_ROOT, HERE, clean, code, decoded, joined, left_out_before
+from sessioncompress.checkpoints.shell import Outcome
+from sessioncompress.checkpoints.story import BELOW, Told
 from sessioncompress.core.marker import HEAD
 
 _COUNTS = re.compile(r"([0-9]{1,12}) (?:entr(?:y|ies)|messages?) of this session, ([0-9]{1,12}) of the user")
@@ -22,6 +24,28 @@ _BEGINS = re.compile(
 )
 """How a row of ours begins: with a quote, or with somebody else's words between backquotes."""
 _CONTINUED = ("   > ", "  > ")
+
+
+class Title(StrEnum):
+    """The titles of a summary's sections, by which an earlier one is read back."""
+
+    GOAL = "Current goal"
+    PROSE = "What was said and done, summed up by a model or a command"
+    BEFORE = "Summary before this one"
+    REQUESTS = "The user's requests, in order, in their words"
+    CONSTRAINTS = "Constraints and facts in those that are cut"
+    PROGRESS = "The request in progress"
+    SO_FAR = "What was done for it so far"
+    REPORTS = "What the agent reported at the end of each request"
+    DECISIONS = "Decisions and findings on the way"
+    CONTEXT = "What the user's command adds"
+    TODO = "Todo list"
+    CHANGED = "Files changed (newest last)"
+    READ_FILES = "Files read, no change to them seen"
+    COMMANDS = "Commands and how they ended (newest last)"
+    FAILURES = "Failures that nothing mended"
+    WROTE = "Lines that the agent wrote (excerpts)"
+    READ = "Lines that were read (excerpts)"
 
 
 class Section(NamedTuple):
@@ -43,8 +67,12 @@ class Earlier(NamedTuple):
         """Find a section; an empty one where there is none."""
         return self.sections.get(title, Section())
 
+    def rows(self, title: str) -> Sequence[str]:
+        """Find the rows of a section."""
+        return self.section(title).rows
 
-def parse(text: str, titles: Iterable[str]) -> Earlier | None:
+
+def parse(text: str) -> Earlier | None:
     """Read a summary of ours; None where it is somebody else's. Only what has the form of our rows is taken."""
     start = _head(text)
     if start < 0:
@@ -52,7 +80,7 @@ def parse(text: str, titles: Iterable[str]) -> Earlier | None:
     lines = clean(text[start:]).split("\n")
     counts = _COUNTS.search(lines[0])
     root = decoded(lines[0].partition(_ROOT)[2].removesuffix(_ROOT_ENDS).strip("`"))
-    known = {f"## {title}": title for title in titles}
+    known: dict[str, str] = {f"## {title}": title for title in Title}
     sections: dict[str, Section] = {}
     title = ""
     rows: list[str] = []
@@ -87,13 +115,13 @@ def identity(text: str) -> str:
     return sha256(text[start:].encode(errors="surrogatepass")).hexdigest() if start >= 0 else ""
 
 
-def looks_ours(text: str, titles: Iterable[str]) -> bool:
+def looks_ours(text: str) -> bool:
     """Tell whether a summary has our head and then only rows of ours: a model that copies a head goes on freely."""
     start = _head(text)
     if start < 0:
         return False
     first, *lines = clean(text[start:]).split("\n")
-    known = {"", *(f"## {title}" for title in titles)}
+    known = {"", *(f"## {title}" for title in Title)}
     is_row = (
         line in known or line.startswith(_CONTINUED) or _BEGINS.match(line) or left_out_before(line) for line in lines
     )
@@ -107,8 +135,8 @@ def _head(text: str) -> int:
     return at if at == 0 or (at > 0 and text[at - 1] in "\n>") else -1
 
 
-def told(rows: Iterable[str]) -> Iterator[tuple[int, list[str], str]]:
-    """Read rows of requests or reports: the number, the lines, and the reference."""
+def told(rows: Iterable[str]) -> Iterator[Told]:
+    """Read rows of requests or reports."""
     for row in rows:
         found = _NUMBERED.match(row)
         if found is None:
@@ -117,7 +145,8 @@ def told(rows: Iterable[str]) -> Iterator[tuple[int, list[str], str]]:
         whole = _WHOLE.search(lines[-1])
         if whole:
             lines[-1] = lines[-1][: whole.start()]
-        yield int(found[1] or 0), [line.removeprefix("   > ") for line in lines], whole[1] if whole else ""
+        shown = [line.removeprefix("   > ") for line in lines]
+        yield Told(int(found[1] or 0), shown, whole[1] if whole else "")
 
 
 _ROW = re.compile(r"- `([^`]+)`(?::? ([^\n]*)|:?)")
@@ -137,29 +166,17 @@ _FILE_ROW = re.compile(
 )
 
 
-class FileRow(NamedTuple):
-    """A file in an earlier summary."""
-
-    path: str
-    how: str = "edited"
-    times: int = 1
-    lines: int = 0
-    failed: bool = False
-    ref: str = ""
-    reverted: bool = False
-
-
-def files(rows: Iterable[str], root: str) -> Iterator[FileRow]:
-    """Read the rows of files, one each or by folder, with their whole paths."""
+def files(rows: Iterable[str], root: str) -> Iterator[tuple[str, Change]]:
+    """Read the rows of files, one each or by folder: their whole paths, and what became of them."""
     for path, rest in _rows(rows):
         folder, colon, names = path.rpartition(": ")
         if not rest and colon and folder.endswith("/"):
             folder = "" if folder == AT_ROOT else folder
-            yield from (FileRow(_absolute(folder + name, root)) for name in names.split(", ") if name)
+            yield from ((_absolute(folder + name, root), Change("edited")) for name in names.split(", ") if name)
         elif found := _FILE_ROW.fullmatch(rest):
             how, times, lines, reverted, failed, ref = found.groups()
-            whole = _absolute(path, root)
-            yield FileRow(whole, how, int(times or 1), int(lines or 0), bool(failed), ref or "", bool(reverted))
+            change = Change(how, int(times or 1), int(lines or 0), bool(failed), ref or "", bool(reverted))
+            yield _absolute(path, root), change
 
 
 def _absolute(path: str, root: str) -> str:
@@ -178,16 +195,15 @@ _ENDED = re.compile(r"(ok|failed|ended with|no result)(?:: > (.*)| nothing)?")
 """What is said of a command."""
 
 
-def commands(rows: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Read the rows of commands: the command, its verdict, and the line."""
+def commands(rows: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
+    """Read the rows of commands, and how they ended."""
     for command, rest in _rows(rows):
         if ended := _ENDED.fullmatch(rest):
-            yield command, ended[1], ended[2] or ""
+            yield command, Outcome(ended[1], ended[2] or "")
 
 
-def items(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Read the rows of a todo list: status and words."""
-    for row in rows:
-        status, bracket, words = row.removeprefix("- > [").partition("\n")[0].partition("] ")
-        if bracket and row.startswith("- > ["):
-            yield status, words
+def tasks(rows: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Read the rows of a todo list, status and words, and number them as tasks."""
+    parts = (row.removeprefix("- > [").partition("\n")[0].partition("] ") for row in rows if row.startswith("- > ["))
+    found = ((status, words) for status, bracket, words in parts if bracket)
+    return {str(number): item for number, item in enumerate(found, 1)}

@@ -1,12 +1,17 @@
-"""Text from outside as a summary shows it: no escapes, no tags of agents, no markers, whole lines, always marked."""
+"""Text and paths from outside as a summary shows them: no escapes, tags or markers, whole lines, always marked."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from sessioncompress.core import marker
 from sessioncompress.core.references import References
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)?|.)?", re.DOTALL)
 _TAG = re.compile(
@@ -173,3 +178,97 @@ def newest(rows: Sequence[str], room: int, gone: int = 0) -> list[str]:
     taken.reverse()
     missing = len(rows) - len(taken) + gone
     return [*taken, *([more(missing)] if missing and taken else [])]
+
+
+def fitting(rows: Sequence[str], order: Iterable[int], room: int) -> list[str]:
+    """Take the rows that fit, those first that come first in `order`; return them in their own order."""
+    taken: list[int] = []
+    for at in order:
+        if len(rows[at]) + 1 <= room:
+            taken.append(at)
+            room -= len(rows[at]) + 1
+    return [rows[at] for at in sorted(taken)]
+
+
+def remember(held: dict[K, V], key: K, value: V, most: int) -> None:
+    """Hold a value as the newest; of more than so many, the oldest goes."""
+    held.pop(key, None)
+    held[key] = value
+    if len(held) > most:
+        del held[next(iter(held))]
+
+
+_PART = re.compile(r":[0-9]{1,9}(?:[-+][0-9]{1,9})?\Z")
+"""The lines that some agents write behind a file's name."""
+_MOST_FOLDERS = 4_000
+_SHORTEST_ROOT = 10
+"""Characters."""
+HERE = "./"
+"""Begins a path of the folder that the agent works in, whichever that is."""
+AT_ROOT = "(top)/"
+"""Stands for the root itself where files are listed by folder."""
+
+
+def is_whole(path: str) -> bool:
+    """Tell whether a path does not depend on the folder that the agent works in."""
+    return path.startswith(("/", "~/")) or path[1:3] == ":/" or "://" in path
+
+
+def joined(folder: str, path: str) -> str:
+    """Name a path that is told from a folder, where one is known."""
+    path = path.replace("\\", "/") if path[1:3] == ":\\" else path
+    return f"{folder.rstrip('/')}/{path.removeprefix(HERE)}" if folder and not is_whole(path) else path
+
+
+class Paths:
+    """Remembers where the files of a session are."""
+
+    def __init__(self) -> None:
+        self._folders: Counter[str] = Counter()
+        self._seen = 0
+
+    def key(self, path: str) -> str:
+        """Write a path as it is remembered."""
+        path = _PART.sub("", one_line(path, 400))
+        if "\\" in path and path[1:2] == ":":
+            path = path.replace("\\", "/")
+        while path.startswith(HERE):
+            path = path.removeprefix(HERE)
+        path = path.rstrip("/") or path
+        folder = path.rpartition("/")[0]
+        self._seen += 1
+        if is_whole(folder) and "://" not in folder and (folder in self._folders or len(self._folders) < _MOST_FOLDERS):
+            self._folders[folder] += 1
+        return path
+
+    def root(self) -> str:
+        """Find the folder that most are in and that saves most when the paths below it are written without it."""
+        inside: Counter[str] = Counter()
+        for folder, count in self._folders.items():
+            steps = folder.split("/")
+            # A root has two folders at least.
+            for end in range(2 + (folder[1:2] != ":"), len(steps) + 1):
+                inside["/".join(steps[:end])] += count
+        most = self._seen * 0.6
+        held = [folder for folder, count in inside.items() if count >= most and len(folder) >= _SHORTEST_ROOT]
+        return max(held, key=lambda folder: (inside[folder] * len(folder), folder), default="")
+
+
+def below(path: str, root: str) -> str:
+    """Write a path below the root without it, and beside a root one that begins nowhere as of the working folder."""
+    rest = next((path[len(name) + 1 :] for name in names_of(root) if path.startswith(f"{name}/")), "")
+    return rest or (path if not root or is_whole(path) else HERE + path)
+
+
+def names_of(root: str) -> list[str]:
+    """Name a root in all ways: a drive's letter is a folder to the shells of Windows. Nothing without a root."""
+    return [root, f"/{root[0].lower()}{root[2:]}"] if root[1:2] == ":" else [root] if root else []
+
+
+def by_folder(names: Iterable[str]) -> list[str]:
+    """Write names of files in a row for each folder."""
+    folders: dict[str, list[str]] = {}
+    for path in names:
+        folder, slash, name = one_line(path, 160).rpartition("/")
+        folders.setdefault(folder + slash, []).append(name)
+    return [f"- {code(f'{folder or AT_ROOT}: ' + ', '.join(inside))}" for folder, inside in folders.items()]

@@ -1,4 +1,4 @@
-"""What the user asked for and the agent said: requests, constraints, reports, decisions."""
+"""What the user asked for and the agent said: requests, what was pasted into them, constraints, reports, decisions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from sessioncompress.checkpoints.pasted import is_words, own, pasted
 from sessioncompress.checkpoints.quote import (
     CUT,
     clip,
     excerpt,
+    fitting,
     lines_left_out,
     more,
     newest,
     one_line,
     quoted,
     reference,
+    remember,
 )
 
 _MOST_TOLD = 400
@@ -85,12 +86,63 @@ BELOW = "(in progress: below)"
 """Stands for a request that has a section of its own."""
 
 
+_LEAST_LINES, _LINES_BETWEEN = 4, 2
+"""Lines of a run that was pasted, and of words that stand inside one."""
+_ITEM = re.compile(r"\s{0,12}(?:[-*\u2022]|[0-9]{1,3}[.)])\s")
+_OF_A_SCREEN = re.compile(r"\s{2,}|[<{}\[$>|]|at \S|\S{1,60}@\S{1,80}[ :]|file:|https?:|.{0,400}[;{},\\]\s{0,8}\Z")
+
+
+def is_words(line: str) -> bool:
+    """Tell whether a line may be a sentence that somebody wrote, or an item of a list."""
+    line = line[:400]
+    if _ITEM.match(line):
+        return True
+    if _OF_A_SCREEN.match(line):
+        return False
+    dense = "".join(line.split())
+    # A sentence has three words, and letters are most of it.
+    return len(line.split()) > 2 and sum(map(str.isalpha, dense)) >= 0.72 * len(dense)  # noqa: PLR2004
+
+
+def pasted(lines: Sequence[str]) -> Iterator[range]:
+    """Yield the runs of lines that were pasted; the first and the last line of all are none."""
+    begins, last, count = 0, 0, 0
+    in_code = False
+    for at in range(1, len(lines)):
+        fenced = lines[at].lstrip().startswith(("```", "~~~"))
+        is_end = at == len(lines) - 1
+        if not is_end and (fenced or in_code or not is_words(lines[at])):
+            if not count:
+                begins = at
+            last, count = at, count + 1
+        elif count and (is_end or at - last > _LINES_BETWEEN):
+            if count >= _LEAST_LINES:
+                yield range(begins, last + 1)
+            count = 0
+        in_code ^= fenced
+
+
+def own(lines: Sequence[str]) -> list[str]:
+    """Leave the lines that the user wrote."""
+    taken = {at for run in pasted(lines) for at in run}
+    return [line for at, line in enumerate(lines) if at not in taken and is_words(line)]
+
+
 class Told(NamedTuple):
     """One request or report: its number among the requests, its lines, and the reference of its whole text."""
 
     number: int
     lines: Sequence[str]
     ref: str = ""
+
+    @property
+    def label(self) -> str:
+        """Numbers a row; what came before any request has no number."""
+        return f"{self.number}." if self.number else "-"
+
+    def row(self, shown: Sequence[str], *, cut: bool) -> str:
+        """Write the lines that are shown, with the reference where not all are."""
+        return quoted(self.label, shown, f" [whole: {self.ref}]" if self.ref and cut else "")
 
 
 class Story:
@@ -191,11 +243,8 @@ class Story:
                     self.decide(line.replace("**", "") if line.count("**") % 2 else line, sure=sure)
 
     def decide(self, sentence: str, *, sure: bool) -> None:
-        """Remember a sentence as the newest; of too many, the oldest goes."""
-        self.decisions.pop(sentence, None)
-        self.decisions[sentence] = sure
-        if len(self.decisions) > _MOST_FOUND:
-            del self.decisions[next(iter(self.decisions))]
+        """Take a sentence that may be a decision."""
+        remember(self.decisions, sentence, sure, _MOST_FOUND)
 
     @property
     def in_progress(self) -> Told | None:
@@ -241,16 +290,15 @@ def _begun(told: Told, most: int) -> str:
     line = next(filter(is_words, told.lines), told.lines[0])
     shown = one_line(line, most)
     cut = len(told.lines) > 1 or shown != line
-    row = quoted(label(told.number), [shown], f" [whole: {told.ref}]" if told.ref and cut else "")
+    row = told.row([shown], cut=cut)
     # A reference takes more than the end of a line.
-    return _told(told, _VERBATIM) if sum(map(len, told.lines)) + 3 < len(row) - len(label(told.number)) else row
+    return _told(told, _VERBATIM) if sum(map(len, told.lines)) + 3 < len(row) - len(told.label) else row
 
 
 def _told(told: Told, most: int, *, tail: bool = True) -> str:
     shown = clip(_without_pasted(told.lines, most), most, tail=tail)
     # What is whole needs no reference, but what was cut before does.
-    cut = shown != list(told.lines) or any("left out" in line for line in shown)
-    return quoted(label(told.number), shown, f" [whole: {told.ref}]" if told.ref and cut else "")
+    return told.row(shown, cut=shown != list(told.lines) or any("left out" in line for line in shown))
 
 
 def _without_pasted(lines: Sequence[str], most: int) -> Sequence[str]:
@@ -268,32 +316,20 @@ def _without_pasted(lines: Sequence[str], most: int) -> Sequence[str]:
     return [*kept, *lines[done:]]
 
 
-def label(number: int) -> str:
-    """Number a row as the request that it is about; what came before any has none."""
-    return f"{number}." if number else "-"
-
-
 def constraints(story: Story, written: str, room: int) -> list[str]:
     """Write the sentences of requests that say what must be, what must not and what is, but for what stands there.
 
     Where not all fit, those that say what must be, and those with a label, come first; then the newest.
     """
     written = " ".join(written.split())
-    rows = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
-    chosen = _chosen(rows, lambda each: not (_CONSTRAINT.search(each) or _LABEL.match(each)), room)
-    return [f"- > {each}" for each in rows if each in chosen]
+    said = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
+    return _newest_of_lowest(said, lambda each: not (_CONSTRAINT.search(each) or _LABEL.match(each)), room)
 
 
-def _chosen(rows: Sequence[str], rank: Callable[[str], int], room: int) -> set[str]:
-    """Choose the rows that fit, those of the lowest rank first, and of these the newest."""
-    chosen: set[str] = set()
-    newest_first = rows[::-1]
-    for row in sorted(newest_first, key=rank):
-        size = len(row) + len("- > ") + 1
-        if size <= room:
-            chosen.add(row)
-            room -= size
-    return chosen
+def _newest_of_lowest(said: Sequence[str], rank: Callable[[str], int], room: int) -> list[str]:
+    """Write the sentences that fit, those of the lowest rank first, and of these the newest."""
+    order = sorted(range(len(said) - 1, -1, -1), key=lambda at: rank(said[at]))
+    return fitting([f"- > {each}" for each in said], order, room)
 
 
 def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list[str]:
@@ -314,8 +350,7 @@ def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list
 def decisions(story: Story, room: int, comes_first: Callable[[str], bool] = lambda _: False) -> list[str]:
     """Write the newest findings on the way; where not all fit, those that come first, and then sure ones."""
     ranks = {sentence: 2 * (not comes_first(sentence)) + (not sure) for sentence, sure in story.decisions.items()}
-    chosen = _chosen(list(ranks), ranks.__getitem__, room)
-    return [f"- > {sentence}" for sentence in story.decisions if sentence in chosen]
+    return _newest_of_lowest(list(ranks), ranks.__getitem__, room)
 
 
 def progress(story: Story, room: int) -> list[str]:
@@ -362,3 +397,12 @@ def without_skills(text: str) -> str:
         kept += [text[start:begin], f"[skill {one_line(name, 60)}] "]
         start = end + len(_SKILL_ENDS)
     return "".join([*kept, text[start:]])
+
+
+LONGEST_GOAL = 500
+"""Characters."""
+
+
+def as_goal(text: str) -> str:
+    """Write what the user wants next as one line without escapes and tags, at most so long."""
+    return one_line(without_skills(text[: 64 * 1024]), LONGEST_GOAL)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sessioncompress.cli import goals, options, summarizing
+from sessioncompress.cli import options, summarizing
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.operations.handoff import handoff_session, refuse_taken, write_new
 from sessioncompress.operations.wording import author
@@ -22,7 +22,7 @@ from sessioncompress.operations.wording import author
 @click.option(
     "--summary-tokens", type=options.WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
 )
-@goals.GOAL
+@click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
@@ -43,7 +43,7 @@ def handoff(
         raise click.UsageError("--new chooses its own file; it can't be combined with -o")
     policy = options.policies_of(config, **overrides).of(session)
     options.tell_of_two_stores(session, policy)
-    text = goals.checked(goal)
+    text = summarizing.checked_goal(goal)
     if output is not None:
         refuse_taken(output)
     if not summarizing.asked([policy], overrides, sends=True, yes=yes):

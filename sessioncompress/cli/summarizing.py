@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sessioncompress.checkpoints.story import as_goal
 from sessioncompress.cli import options, output
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
@@ -56,6 +57,14 @@ MODEL = options.all_of(
     click.option("--no-network", is_flag=True, help="Never ask a model, even if your configuration names one."),
 )
 """They say who writes a command's summary, and go to the policy with its others."""
+
+
+def checked_goal(goal: str | None) -> str:
+    """Write a goal as the summary will have it. Raises click's UsageError where nothing is left of it."""
+    text = as_goal(goal or "")
+    if goal is not None and not text:
+        raise click.UsageError("--goal is empty")
+    return text
 
 
 def tell(path: str, failure: str, author: str) -> None:

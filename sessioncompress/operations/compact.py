@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from msgspec import field
+from msgspec import DecodeError, Struct, field, json
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
-from sessioncompress.checkpoints.goals import NO_GOAL, Goal
-from sessioncompress.checkpoints.notes import Besides, Title
-from sessioncompress.core import jsonl, text
+from sessioncompress.checkpoints.merge import Title
+from sessioncompress.checkpoints.notes import Besides
+from sessioncompress.core import jsonl, process, text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
-from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
-from sessioncompress.operations import conversation, goals, log, user_commands
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, UsageError
+from sessioncompress.operations import goals, log
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
-from sessioncompress.operations.conversation import Latest
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.goals import NO_GOAL, Goal
 from sessioncompress.operations.history import written_by
-from sessioncompress.operations.old_part import WENT_ON, OldPart, Unfit
-from sessioncompress.operations.summarizer import Told, is_used, or_extract
+from sessioncompress.operations.old_part import WENT_ON, Latest, OldPart, Unusable, find_latest
+from sessioncompress.operations.summarizer import LARGEST_PROMPT, Told, is_used, or_extract, words_of
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import strangers_of
@@ -37,6 +37,12 @@ _GOAL_NOT_WRITTEN = (
     "the goal was not written, since the session was compacted before: run 'sessioncompress restore' on it, then "
     "compact it again"
 )
+BEFORE_COMMAND = "beforeCommand"
+"""What the journal says of a summary that the command before wrote."""
+SECONDS = 120.0
+"""The time limit of a user's command."""
+_MOST_PRESERVED = 16 * 1024
+"""Bytes of JSON that the journal keeps for a command."""
 MANUAL = "manual"
 """Why a run acted that was asked to, whatever the budget."""
 
@@ -132,8 +138,31 @@ def compact_session(
     if policy.after_command is not None and compaction.record:
         told = {"path": stats.path, "format": stats.format, "run": stats.run, "summary": stats.summary}
         told["record"] = orjson.loads(compaction.record)
-        return replace(stats, warning=user_commands.tell_after(policy.after_command, told, stats.path))
+        try:
+            _run(policy.after_command, "afterCommand", told, stats.path)
+        except (FileFailed, UsageError) as error:
+            # What was written stands in any case.
+            return replace(stats, warning=error.what)
     return stats
+
+
+class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What the user's command says before a session is summed up.
+
+    `cancel`: the session is left. `summary` stands in place of what was said, `context` is added to it. `prompt` is for
+    a model that sums up, which alone heeds it. `preserve_data` is kept, and given to the command the next time.
+    """
+
+    cancel: bool = False
+    summary: str | None = None
+    prompt: str = ""
+    context: tuple[str, ...] = ()
+    preserve_data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def preserved(self) -> str:
+        """The JSON text of what is kept; empty where nothing is."""
+        return orjson.dumps(self.preserve_data).decode() if self.preserve_data else ""
 
 
 def refuse_size(path: Path, policy: Policy) -> None:
@@ -197,8 +226,8 @@ class _Compaction:
         """Leave the session as it is, and say so of a goal that the summary there does not have."""
         unheeded: tuple[str, ...] = ()
         if self._latest is not None and (goal := self._goal.text):
-            earlier = merge.parse(self._latest.summary, (Title.GOAL,))
-            if earlier is None or f"- > {goal}" not in earlier.section(Title.GOAL).rows:
+            earlier = merge.parse(self._latest.summary)
+            if earlier is None or f"- > {goal}" not in earlier.rows(Title.GOAL):
                 unheeded = (_GOAL_NOT_WRITTEN,)
         return replace(self._unchanged(self._too_little(reason)), unheeded=unheeded)
 
@@ -293,7 +322,7 @@ class _Compaction:
     @cached_property
     def _latest(self) -> Latest | None:
         """The checkpoint of ours that stands there, as long as the model reads it."""
-        return conversation.latest(self._session)
+        return find_latest(self._session)
 
     def _checkpoint(self, found: Cut, summary: Summary) -> Checkpoint:
         """Write a summary in the agent's own form. Raises Refused."""
@@ -340,18 +369,18 @@ class _Compaction:
     def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool, sends: bool) -> Told | None:
         """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels."""
         session, command = self._session, self._session.policy.before_command
-        answer = user_commands.Before()
+        answer = Answer()
         if command is not None:
-            answer = user_commands.ask_before(command, self._given(cut, old, dry_run=dry_run), session.where)
+            answer = _ask_before(command, self._given(cut, old, dry_run=dry_run), session.where)
             if answer.cancel:
                 return None
             old.add(answer.context)
         if command is not None and answer.summary is not None:
             try:
-                told = Told(old.holding(answer.summary, by=user_commands.BY))
-            except Unfit as why:
+                told = Told(old.holding(answer.summary, by=BEFORE_COMMAND))
+            except Unusable as why:
                 what = f"returned an unusable summary: {why}"
-                raise user_commands.failed(command, what, session.where) from None
+                raise _failed(command, what, session.where) from None
         else:
             told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt, sends=sends)
         return told._replace(summary=told.summary._replace(preserved=answer.preserved))
@@ -413,3 +442,35 @@ def _not_due(budget: BudgetStats | None) -> str:
         return ""
     enough = "" if budget.decision == Action.NONE else ": compress is enough"
     return f"{budget.reason} (rule {budget.rule}){enough}"
+
+
+def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
+    """Ask the command about a session that is to be summed up.
+
+    Raises FileFailed where it fails, or what it says is no answer, and UsageError where it is no command line.
+    """
+    said = _run(command, BEFORE_COMMAND, given, where)
+    try:
+        answer = json.decode(said, type=Answer) if said.strip() else Answer()
+        kept = len(answer.preserved)
+    except (DecodeError, ValueError, TypeError, RecursionError) as error:
+        raise _failed(command, f"returned an unusable answer: {error}", where) from error
+    for what, size, most in (("preserveData", kept, _MOST_PRESERVED), ("a prompt", len(answer.prompt), LARGEST_PROMPT)):
+        if size > most:
+            raise _failed(command, f"returned {what} of more than {most // 1024} KB", where)
+    return answer
+
+
+def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes:
+    words = words_of(command, name, NOT_CHANGED, where)
+    ran = process.run(words, orjson.dumps(text.json_safe(given)) + b"\n", seconds=SECONDS, most=1024 * 1024)
+    if ran.failure:
+        raise _failed(command, f"failed: {ran.failure}", where, name)
+    return ran.output
+
+
+def _failed(command: str, what: str, where: str, name: str = BEFORE_COMMAND) -> FileFailed:
+    # Its arguments may hold what is secret.
+    program = command.split(maxsplit=1)[0]
+    remedy = "Run the command by hand with such JSON on its stdin, and correct it."
+    return FileFailed(f"the {name} {program} {what}", where=where, state=NOT_CHANGED, remedy=remedy)

@@ -6,23 +6,26 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints import goals
+from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import find_cut, for_the_model
-from sessioncompress.checkpoints.goals import Goal, Method, Source
-from sessioncompress.core.checkpoint import Cut, Say
+from sessioncompress.checkpoints.deeds import Deeds
+from sessioncompress.checkpoints.merge import Title
+from sessioncompress.checkpoints.story import as_goal
+from sessioncompress.core.checkpoint import Cut, Said, Say
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import Added, CannotSplice, splice
 from sessioncompress.errors import Refused, failing
 from sessioncompress.operations.compress import judge_open
-from sessioncompress.operations.conversation import latest, said
 from sessioncompress.operations.draft import Opened, opened
+from sessioncompress.operations.old_part import find_latest, said
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.summary import BudgetStats
@@ -30,20 +33,60 @@ from sessioncompress.policy.file import SECTION
 from sessioncompress.policy.model import Compact, CutRule, Policy, Rule
 from sessioncompress.store import disk
 
+
+class Source(StrEnum):
+    """Where a goal is taken from a session: its last request, its first one, or what is open of its todo list."""
+
+    LAST = "last"
+    FIRST = "first"
+    TODO = "todo"
+
+
+class Method(StrEnum):
+    """How a goal was found: named, taken from the session, chosen or typed when it was asked for, or not at all.
+
+    `task`: the session is that of a subagent, whose first request is what it is for.
+    """
+
+    GIVEN = "given"
+    LAST = "last"
+    FIRST = "first"
+    TODO = "todo"
+    TASK = "task"
+    CHOSEN = "chosen"
+    OTHER = "other"
+    AUTO = "auto"
+    NONE = ""
+
+
+class Goal(NamedTuple):
+    """A goal, or where to take it from, and how it was found; and instructions, which only rank.
+
+    `chooses_cut`: nobody has said how to cut, so that the goal does.
+    """
+
+    text: str = ""
+    source: Source | None = None
+    method: Method = Method.NONE
+    instructions: str = ""
+    chooses_cut: bool = False
+
+
+NO_GOAL = Goal()
+
 NOT_FOUND = {
     Source.TODO: "its todo list has no open items",
     Source.FIRST: "it has no user request",
     Source.LAST: "it has no user request",
 }
 """Why a session has no goal where it was to be taken from it."""
-_MOST_OFFERED = 3
 _NOT_WRITTEN = "It was not changed, and neither was any session."
 
 
 def found_in(session: Opened, wanted: Goal) -> Goal:
     """Find the words of a goal in the session, where it is to be taken from there; a subagent's is its task."""
     if wanted.text:
-        return wanted._replace(text=goals.written(wanted.text))
+        return wanted._replace(text=as_goal(wanted.text))
     live = list(session.read.shape.live)
     if wanted.source is None:
         if not session.read.lines or not session.form.is_subagent(session.written):
@@ -51,12 +94,29 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
         text, method = _first(_prompts(session, live)), Method.TASK
     elif wanted.source is Source.TODO:
         told = said(session, for_the_model(session.read))
-        text, method = goals.open_item(each for _, each in told), Method.TODO
+        text, method = open_item(each for _, each in told), Method.TODO
     elif wanted.source is Source.FIRST:
         text, method = _first(_prompts(session, live)), Method.FIRST
     else:
         text, method = _first(_prompts(session, reversed(live))), Method.LAST
     return wanted._replace(text=text, method=method) if text else wanted
+
+
+def open_item(said: Iterable[Said]) -> str:
+    """Find what is under way in the last todo list, or else the first item that is open; empty where none is."""
+    deeds = Deeds()
+    for each in said:
+        if each.say in (Say.SUMMARY, Say.FOREIGN):
+            earlier = merge.parse(each.text) if each.say is Say.SUMMARY else None
+            deeds.todo, deeds.tasks = [], merge.tasks(earlier.rows(Title.TODO)) if earlier else {}
+        elif each.say is Say.CALL:
+            deeds.call(each)
+        elif each.say is Say.RESULT:
+            deeds.result(each)
+    done = ("completed", "done", "cancelled", "canceled", "deleted")
+    under_way = [words for status, words in deeds.items() if status == "in_progress"]
+    waiting = [words for status, words in deeds.items() if status not in done]
+    return as_goal(next(iter([*under_way, *waiting]), ""))
 
 
 def rules_for(rules: Compact, goal: Goal) -> Compact:
@@ -94,7 +154,7 @@ def question(
     with opened(path, policy, writing=False, form=form, named=named) as session:
         if triage.may_be_cached(session.session.stat, policy):
             return None
-        if (written := latest(session)) is not None and written.is_newest(policy.compact):
+        if (written := find_latest(session)) is not None and written.is_newest(policy.compact):
             return None
         budget = judge_open(session.known, session.store, policy, form, to_compact=True)
         if if_due and budget.decision != Action.COMPACT:
@@ -104,9 +164,9 @@ def question(
             return None
         found: dict[str, str] = {}
         for text in _prompts(session, reversed(session.read.shape.live)):
-            if goal := goals.written(text):
+            if goal := as_goal(text):
                 found.setdefault(goal.casefold(), goal)
-            if len(found) == _MOST_OFFERED:
+            if len(found) == 3:  # noqa: PLR2004 - more would not be read
                 break
         is_valve = policy.budget.rule is Rule.DELIBERATE and budget.tokens >= budget.usable
         return Question(tuple(found.values()), budget, is_valve)
@@ -122,7 +182,7 @@ def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
 
 
 def _first(texts: Iterable[str]) -> str:
-    return next(filter(None, map(goals.written, texts)), "")
+    return next(filter(None, map(as_goal, texts)), "")
 
 
 def set_keys(file: Path, section: str, values: Mapping[str, Any]) -> None:

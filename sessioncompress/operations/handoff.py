@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessioncompress.checkpoints.cut import for_the_model
-from sessioncompress.checkpoints.goals import Goal
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import NewSession, Summary
@@ -16,7 +15,7 @@ from sessioncompress.core.lines import SPOKEN, messages_of, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.operations.draft import Opened, opened
-from sessioncompress.operations.goals import found_in
+from sessioncompress.operations.goals import Goal, found_in
 from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.summarizer import or_extract
 from sessioncompress.policy.model import BALANCED, Policy

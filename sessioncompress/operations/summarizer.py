@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 import orjson
 from msgspec import UNSET
 
-from sessioncompress.checkpoints.prompt import Conversation, Prompt
+from sessioncompress.checkpoints.prose import Conversation, Prompt
 from sessioncompress.core import process
 from sessioncompress.core.checkpoint import Summary
 from sessioncompress.core.lines import tokens_of
 from sessioncompress.core.text import estimate, printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
 from sessioncompress.operations.draft import Draft, Opened
-from sessioncompress.operations.old_part import OldPart, Unfit
+from sessioncompress.operations.old_part import OldPart, Unusable
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
 
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
@@ -40,10 +40,6 @@ _MOST_ANSWER = 1 << 20
 _MOST_COST = 1e9
 _HEADERS = frozenset({"host", "connection", "content-length", "content-type", "accept", "user-agent"})
 """All that an endpoint is sent besides the key."""
-
-
-class ModelFailed(Exception):
-    """A model has not summed up; it says why, without a word of what it wrote."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -251,7 +247,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     spent: list[float] = []
     try:
         summary, failure = _ask(old, prompt, spent)
-    except ModelFailed as why:
+    except Unusable as why:
         if rules.on_failure is OnFailure.LEAVE:
             remedy = "Run again, or with --on-failure extractive."
             what = f"no model summarized it: {why}"
@@ -263,7 +259,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
 def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str]:
     """Ask the models in their order until an answer passes the checks; say how those before failed.
 
-    Raises ModelFailed where none does.
+    Raises Unusable where none does.
     """
     rules, failures = old.session.policy.summarizer, list[str]()
     for model in rules.models or ("",):
@@ -272,9 +268,9 @@ def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str
                 return old.holding(_run(rules, prompt, old.session.where), by="command", known=prompt.data), ""
             answer = _post(rules, prompt, model, spent)
             return old.holding(answer, by="endpoint", model=model, known=prompt.data), "; ".join(failures)
-        except (ModelFailed, Unfit) as error:
+        except Unusable as error:
             failures.append(f"{printable(model)}: {error}" if model else str(error))
-    raise ModelFailed("; ".join(failures))
+    raise Unusable("; ".join(failures))
 
 
 def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
@@ -284,35 +280,35 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
         # No summary without a model either: nobody wants one any more.
         raise FileFailed(f"the summarizer command failed: {done.failure}", where=where, state=NOT_CHANGED)
     if done.failure:
-        raise ModelFailed(f"the command failed: {done.failure}")
+        raise Unusable(f"the command failed: {done.failure}")
     return done.output.decode(errors="replace")
 
 
 def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> str:
-    """Ask one model of an endpoint; what the endpoint says that costs is `spent`. Raises ModelFailed."""
+    """Ask one model of an endpoint; what the endpoint says that costs is `spent`. Raises Unusable."""
     # Imported here: it takes a second, and is there only where it was asked for.
     import openai
 
     key = os.environ.get(rules.api_key_env, "")
     try:
         answer = _answer_in(_finished(_answered(rules, prompt, model, key)), rules.protocol, spent)
-    except ModelFailed:
+    except Unusable:
         raise
     except TimeoutError:
-        raise ModelFailed(f"the endpoint took longer than {rules.timeout_seconds:g} seconds") from None
+        raise Unusable(f"the endpoint took longer than {rules.timeout_seconds:g} seconds") from None
     except openai.APIStatusError as error:
         no_key = f", and the variable {rules.api_key_env} is not set"
         is_key = error.status_code in (401, 403) and not key
         what = f"the endpoint answered with HTTP status {error.status_code}"
-        raise ModelFailed(what + no_key * is_key) from None
+        raise Unusable(what + no_key * is_key) from None
     except openai.APIConnectionError as error:
         if _is_distrusted(error):
-            raise ModelFailed("the endpoint's certificate is not trusted (SSL_CERT_FILE can name others)") from None
-        raise ModelFailed("the endpoint cannot be reached") from None
+            raise Unusable("the endpoint's certificate is not trusted (SSL_CERT_FILE can name others)") from None
+        raise Unusable("the endpoint cannot be reached") from None
     except Exception:  # noqa: BLE001 - of several libraries, as of a header that the environment holds
-        raise ModelFailed("the request could not be made") from None
+        raise Unusable("the request could not be made") from None
     if key and key in answer:
-        raise ModelFailed("the answer quotes the key")
+        raise Unusable("the answer quotes the key")
     return answer
 
 
@@ -353,9 +349,9 @@ async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> 
                     if len(found) > _MOST_ANSWER:
                         break
             except Exception:  # noqa: BLE001 - the HTTP library's own, whose name differs between versions
-                raise ModelFailed("the endpoint's answer is cut off") from None
+                raise Unusable("the endpoint's answer is cut off") from None
     if len(found) > _MOST_ANSWER:
-        raise ModelFailed(f"the endpoint sent more than {_MOST_ANSWER:,} bytes")
+        raise Unusable(f"the endpoint sent more than {_MOST_ANSWER:,} bytes")
     return bytes(found)
 
 
@@ -385,7 +381,7 @@ def _client(rules: Summarizer, key: str) -> Any:
             options |= {"trust_env": False, "verify": ssl.create_default_context()}
         http = openai.DefaultAsyncHttpxClient(follow_redirects=False, **options)
     except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
-        raise ModelFailed("the proxy or the certificates named in the environment cannot be used") from None
+        raise Unusable("the proxy or the certificates named in the environment cannot be used") from None
     # The key is the hook's.
     return openai.AsyncOpenAI(
         api_key="none", base_url=rules.endpoint, max_retries=rules.retries, timeout=None, http_client=http
@@ -424,11 +420,11 @@ def _chat_url(url: str) -> str:
 
 
 def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
-    """Find the text in what an endpoint answered, and what that cost if it says so. Raises ModelFailed."""
+    """Find the text in what an endpoint answered, and what that cost if it says so. Raises Unusable."""
     try:
         answer = orjson.loads(raw)
     except ValueError:
-        raise ModelFailed("the endpoint's answer is not JSON") from None
+        raise Unusable("the endpoint's answer is not JSON") from None
     # An endpoint may say what its answer cost, as OpenRouter does.
     usage = answer.get("usage") if isinstance(answer, dict) else None
     cost = usage.get("cost") if isinstance(usage, dict) else None
@@ -439,7 +435,7 @@ def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
     else:
         text = _chosen(answer)
     if not isinstance(text, str):
-        raise ModelFailed("the endpoint's answer does not follow its protocol")
+        raise Unusable("the endpoint's answer does not follow its protocol")
     return text
 
 
@@ -451,11 +447,11 @@ def _chosen(answer: Any) -> Any:
     except (KeyError, IndexError, TypeError, AttributeError):
         return None
     if calls:
-        raise ModelFailed("the answer contains a tool call")
+        raise Unusable("the answer contains a tool call")
     if refusal or reason == "content_filter":
-        raise ModelFailed("the model refused")
+        raise Unusable("the model refused")
     if reason == "length":
-        raise ModelFailed("the answer was cut off at its length limit")
+        raise Unusable("the answer was cut off at its length limit")
     if text is None:
         return ""
     if isinstance(text, list):

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from sessioncompress.checkpoints.digest import digest
 from sessioncompress.core.checkpoint import Said, Say, Summary
 from tests.support.orders import FORBIDDEN, MARK, ORDERS, bare
-from tests.unit.checkpoints.said import answered, asked, called, numbered, ran
+from tests.unit.checkpoints.said import answered, asked, called, digest, numbered, ran
 
 _LONG = "Look at the gauge and tell me what it says about the tide.\n" * 6
 

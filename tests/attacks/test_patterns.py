@@ -213,7 +213,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "checkpoints.quote._MORE": ("(", "(1", "(1,", "(1 more left out)", ",111"),
     "checkpoints.story._SENTENCE": (".", ". ", ". A", "\n", " ", ".\n", ".\t\t"),
     "checkpoints.story": ("a", "the ", "the issue ", "must ", "do ", "I ", " ", "* ", "#", "- ", "`", "Let me", "A"),
-    "checkpoints.outcomes": (
+    "checkpoints.shell": (
         *(
             "a",
             "1",
@@ -232,7 +232,7 @@ _WORST: dict[str, tuple[str, ...]] = {
         ),
         *("Exit code 1", "Wall time: ", "Wall time: a", "Command exited with code ", "(Process ", "no ", "error"),
     ),
-    "checkpoints.paths._PART": (":", ":1", ":1-", ":1-1", ":1-1:"),
+    "checkpoints.quote._PART": (":", ":1", ":1-", ":1-1", ":1-1:"),
     "formats.values._RUN": (
         *('cmd:"', "cmd:'", "cmd:`", "cmd", "cmd: ", 'cmd:"a', "cmd:'a\\", 'cmd:"\\"', "cmd:`a$", 'cmd"  :  '),
         *("cmd:[", 'cmd:["a"', 'cmd:["a",', 'cmd:["a" , ', "cmd:[ ", "cmd:['a'  ", "cmd:[`", '"a",'),
@@ -262,15 +262,15 @@ _WORST: dict[str, tuple[str, ...]] = {
     "checkpoints.excerpts._NAME": ("a", "A", "AA", "0", "a_", "a-", "AAA"),
     "checkpoints.excerpts._PLAIN": ("a", "A", "Aa", "aaa", "AAAA", "a" * 40),
     "checkpoints.excerpts._PATH": ("/", "a", "a.", "a.a", "."),
-    "checkpoints.outcomes._CODE": ("a", ";", "return ", "a;"),
-    "checkpoints.outcomes._BARE": ("a", "a ", "a" * 24),
+    "checkpoints.shell._CODE_LINE": ("a", ";", "return ", "a;"),
+    "checkpoints.shell._BARE_WORD": ("a", "a ", "a" * 24),
     "checkpoints.story._LABEL": ("A", "NOTE", "NOTE ", "NOTE: ", "- "),
     "checkpoints.story._VALUE": ("a", "0", "A", "a/", "AB-", "$", "2026-01-0", "https://"),
     "checkpoints.story._STATES": ("is", "is ", "own", "a "),
     "checkpoints.story._BULLET": ("-", "* ", "- "),
     "checkpoints.story._ADVICE": ("**", "**a", "**a**", "**a:", "if yo", "you ", "type "),
-    "checkpoints.pasted._ITEM": (" ", "1", "-", "- ", "1."),
-    "checkpoints.pasted._CODE": (" ", "a", "a@", "a@a", "at ", "@", "a" * 60, "a;", "; "),
+    "checkpoints.story._ITEM": (" ", "1", "-", "- ", "1."),
+    "checkpoints.story._OF_A_SCREEN": (" ", "a", "a@", "a@a", "at ", "@", "a" * 60, "a;", "; "),
     "checkpoints.excerpts._NUMBERED": (" ", "1", "1:", "1 ", " 1|"),
     "checkpoints.merge._COUNTS": ("1", "1 ", "1 entr", "1 entries of this session, ", "1 message of this session, 1 "),
     "checkpoints.merge._NUMBERED": ("1", "1.", "1. ", "- "),
@@ -321,8 +321,8 @@ _WORST: dict[str, tuple[str, ...]] = {
 
 _USED: dict[str, str] = {
     "checkpoints.prose._FILE": "fullmatch",
-    "checkpoints.outcomes._CODE": "fullmatch",
-    "checkpoints.pasted._CODE": "match",
+    "checkpoints.shell._CODE_LINE": "fullmatch",
+    "checkpoints.story._OF_A_SCREEN": "match",
     "checkpoints.merge._BEGINS": "match",
     "operations.packed._LIKE_ID": "fullmatch",
     "checkpoints.quote._LEFT_OUT": "fullmatch",
@@ -331,7 +331,7 @@ _USED: dict[str, str] = {
     "checkpoints.story._STATUS": "match",
     "checkpoints.story._BEGINS": "match",
     "checkpoints.story._RULE": "fullmatch",
-    "checkpoints.outcomes._NOISE": "fullmatch",
+    "checkpoints.shell._NOISE": "fullmatch",
     "checkpoints.shell._PURE": "match",
     "checkpoints.shell._CD": "match",
     "checkpoints.shell._PLACE": "match",

@@ -18,10 +18,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.merge import Earlier, parse, told
+from sessioncompress.checkpoints.merge import Earlier, Title, parse, tasks, told
 from sessioncompress.checkpoints.merge import commands as rows_of_commands
-from sessioncompress.checkpoints.merge import items as rows_of_items
-from sessioncompress.checkpoints.notes import Title
 from sessioncompress.checkpoints.quote import CUT, clean, one_line
 from sessioncompress.checkpoints.shell import alike, commands_in
 from sessioncompress.core.checkpoint import Said, Say
@@ -46,7 +44,7 @@ _LISTS = frozenset({"todowrite", "update_plan", "write_todos"})
 
 def facts(cut: Halves, text: str) -> Counter[str]:
     """Count what a summary gets right, under `name`, and out of how much, under `of name`."""
-    found = parse(text, Title)
+    found = parse(text)
     assert found is not None
     said = [each for _, each in cut.old]
     counted: Counter[str] = Counter()
@@ -74,7 +72,7 @@ def _files(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
         for path in filter(None, paths):
             changed.pop(path, None)
             changed[path] = None
-    rows = "\n".join(found.section("Files changed (newest last)").rows)
+    rows = "\n".join(found.rows(Title.CHANGED))
     for path in list(changed)[-_MOST_FILES:]:
         name = re.split(r"[/\\]", path.rstrip("/"))[-1]
         yield one_line(name, 100).removesuffix(CUT) in rows
@@ -92,12 +90,12 @@ def _verdicts(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
         elif each.say is Say.RESULT:
             recorded |= dict.fromkeys(called.get(each.call, ()), each.failed)
     newest = [(_bare(line), failed) for line, failed in recorded.items()]
-    for command, verdict, _ in rows_of_commands(found.section("Commands and how they ended (newest last)").rows):
+    for command, ended in rows_of_commands(found.rows(Title.COMMANDS)):
         whole = command.removesuffix(CUT)
         bare = _bare(alike(whole) if whole == command else whole)
         truths = {failed for line, failed in newest if (line.startswith(bare) if whole != command else line == bare)}
         if truths and None not in truths:
-            yield any((verdict == "failed") is failed for failed in truths)
+            yield any(ended.failed is failed for failed in truths)
 
 
 def _bare(command: str) -> str:
@@ -112,8 +110,8 @@ def _todo(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
         if each.say is Say.CALL and each.tool.lower() in _LISTS:
             items = list(_items(each.given)) or items
     if items:
-        section = found.section("Todo list")
-        rows = list(rows_of_items(section.rows))
+        section = found.section(Title.TODO)
+        rows = list(tasks(section.rows).values())
         wanted = [(one_line(status, 20), one_line(words, _ITEM)) for status, words in items]
         yield len(rows) + section.gone == len(wanted) and not set(rows) - set(wanted)
 
@@ -128,18 +126,13 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _prompts(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
     """Judge each short request: whether it stands there verbatim, where the section says of none that it is left out."""
-    asked, progress = (found.section(title) for title in (REQUESTS, PROGRESS))
-    if asked.gone:
+    if found.section(Title.REQUESTS).gone:
         return
-    there = {"\n".join(lines) for _, lines, _ in told([*asked.rows, *progress.rows])}
+    there = {"\n".join(each.lines) for each in told([*found.rows(Title.REQUESTS), *found.rows(Title.PROGRESS)])}
     for each in said:
         if each.say is Say.PROMPT and 0 < len(each.text.strip()) < _SHORT:
             lines = [line for line in map(str.rstrip, clean(each.text.strip()).split("\n")) if line]
             yield "\n".join(lines) in there
-
-
-REQUESTS = "The user's requests, in order, in their words"
-PROGRESS = "The request in progress"
 
 
 def measure(path: Path, rules: Compact) -> Counter[str]:

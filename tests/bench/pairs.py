@@ -18,7 +18,8 @@ from time import process_time
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.cut import NoCut, find_cut
-from sessioncompress.checkpoints.digest import digest
+from sessioncompress.checkpoints.digest import extract
+from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.text import estimate
@@ -131,7 +132,7 @@ def measure(path: Path, budget: int, share: float) -> Row | None:
     if estimate(len(old)) < _LEAST or not names:
         return None
     begun = process_time()
-    summary = digest(cut.old, budget=budget, splits=cut.splits).text
+    summary = extract(Notes(cut.old, splits=cut.splits), budget).text
     seconds = process_time() - begun
     size = len(summary)
     texts = (summary, random_list(names_in(old), " ", size), random_list(old.split("\n"), "\n", size))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.cli import goals, options
+from sessioncompress.cli import compact, options
 from tests.attacks.test_policy_from_a_clone import Victim, victim
 from tests.cli.test_cli import document, here, one, policy, run
 from tests.support.long import pi
@@ -56,8 +56,8 @@ def answer(monkeypatch: pytest.MonkeyPatch, *lines: str | tuple[float, str]) -> 
     """Type lines; each takes a second, if it does not say how many."""
     terminal = Answering([each if isinstance(each, tuple) else (1, each) for each in lines])
     monkeypatch.setattr(options, "may_be_asked", lambda: True)
-    monkeypatch.setattr(goals, "_line", terminal.line)
-    monkeypatch.setattr(goals, "monotonic", lambda: terminal.clock)
+    monkeypatch.setattr(compact, "_line", terminal.line)
+    monkeypatch.setattr(compact, "monotonic", lambda: terminal.clock)
     return terminal
 
 
@@ -328,14 +328,14 @@ def test_the_valve_hides_both(session: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 PROGRAM = """
 import sys
-from sessioncompress.cli import goals
-goals._line = {line}
+from sessioncompress.cli import compact
+compact._line = {line}
 from sessioncompress.__main__ import run
 run()
 """
 
 
-def at_terminal(folder: Path, typed: bytes, line: str = "goals._line") -> tuple[Any, str]:
+def at_terminal(folder: Path, typed: bytes, line: str = "compact._line") -> tuple[Any, str]:
     """Compact the session in a process at a pseudo terminal; return what its document says, and what was printed."""
     ours, theirs = pty.openpty()
     os.write(ours, typed)
@@ -359,7 +359,7 @@ def test_at_a_pseudo_terminal(session: Path) -> None:
 @pytest.mark.parametrize("typed", [b"", b"\x04"], ids=["nothing", "the end"])
 def test_nobody_answers_at_a_pseudo_terminal(session: Path, typed: bytes) -> None:
     """It waits 30 seconds and not longer."""
-    line = "goals._line" if typed else "lambda seconds: None if 29 < seconds <= 30 else 'o'"
+    line = "compact._line" if typed else "lambda seconds: None if 29 < seconds <= 30 else 'o'"
     told, said = at_terminal(session.parent, typed, line)
     assert (told["status"], told["goalMethod"], told["strategy"]) == ("compacted", "auto", "share")
     assert said.endswith("auto\r\n") or "auto\r\nundo with" in said

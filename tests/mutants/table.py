@@ -572,7 +572,7 @@ MUTANTS = (
     ),
     Mutant(
         "the safety valve is put off",
-        "cli/goals.py",
+        "cli/compact.py",
         "{} if found.is_valve else _changes",
         "_changes",
         _GOALS,
@@ -1130,17 +1130,17 @@ MUTANTS = (
     ),
     Mutant(
         "a copy of our head is taken for ours",
-        "operations/conversation.py",
-        "merge.identity(summary) in known if known else merge.looks_ours(summary, Title)",
+        "operations/old_part.py",
+        "merge.identity(summary) in known if known else merge.looks_ours(summary)",
         "bool(merge.identity(summary))",
-        ("tests/unit/operations/test_conversation.py",),
+        ("tests/unit/operations/test_old_part.py",),
     ),
     Mutant(
         "what a compaction repeats counts again behind ours",
-        "operations/conversation.py",
+        "operations/old_part.py",
         "(is_repeated or before.ours)",
         "is_repeated",
-        ("tests/unit/operations/test_conversation.py",),
+        ("tests/unit/operations/test_old_part.py",),
     ),
     Mutant(
         "headers of the environment are sent",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.checkpoints.digest import extract
+from sessioncompress.checkpoints.notes import NOTHING, Besides, Notes
+from sessioncompress.core.checkpoint import Said, Say, Summary
 from sessioncompress.core.model import Purpose
 
 _PURPOSES = {"bash": Purpose.COMMAND, "read": Purpose.READ, "write": Purpose.WRITE}
@@ -35,3 +38,10 @@ def ran(command: str, result: str | None = "", failed: bool | None = None) -> li
 def numbered(said: list[Said]) -> list[tuple[int, Said]]:
     """Return them with the numbers of their lines."""
     return list(enumerate(said))
+
+
+def digest(
+    said: Iterable[tuple[int, Said]], *, budget: int, splits: bool = False, besides: Besides = NOTHING
+) -> Summary:
+    """Return the summary of what was said, made without a model."""
+    return extract(Notes(said, splits=splits, besides=besides), budget)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.checkpoints import merge
-from sessioncompress.checkpoints.digest import digest
+from sessioncompress.checkpoints.merge import Title
+from sessioncompress.checkpoints.shell import Outcome
 from sessioncompress.core.checkpoint import Said, Say, Summary
-from tests.unit.checkpoints.said import answered, asked, called, numbered, ran
+from tests.unit.checkpoints.said import answered, asked, called, digest, numbered, ran
 from tests.unit.checkpoints.test_digest import section, story
-
-TITLES = ("Todo list", "Decisions")
 
 
 def after(summary: Summary | str, *said: Said, budget: int = 3000, splits: bool = False) -> Summary:
@@ -51,7 +50,7 @@ def test_a_summary_alone_stays_as_it_is() -> None:
     """Nothing came behind it."""
     assert after(first()).text == first().text
     said = [*called("edit", {"path": "/w/a.py", "new_string": "x"}), *ran("git checkout -- /w/a.py")]
-    reverted = digest(numbered([asked("Try it."), *said, answered("No good.")]), budget=3000, splits=False)
+    reverted = digest(numbered([asked("Try it."), *said, answered("No good.")]), budget=3000)
     assert "edited, then reverted [" in reverted.text
     assert after(reverted).text == reverted.text
 
@@ -102,7 +101,7 @@ def test_files_out_of_folders_are_found_again() -> None:
     names = [f"/w/harbour/module_{at}.py" for at in range(40)] + ["/w/harbour/top.py", "here.py", "src/near.py"]
     for name in [*names, *(f"/elsewhere/far_{at}.py" for at in range(9))]:
         said += called("write", {"path": name, "content": "x = 1"})
-    summary = digest(numbered(said), budget=1000, splits=False)
+    summary = digest(numbered(said), budget=1000)
     assert "- `(top)/: module_0.py, " in summary.text
     again = after(summary, budget=1000)
     assert again.changed == summary.changed
@@ -123,13 +122,13 @@ def test_files_out_of_folders_are_found_again() -> None:
 )
 def test_a_summary_of_ours_is_known_by_its_head(text: str, ours: bool) -> None:
     """At a line's beginning, near the top."""
-    assert (merge.parse(text, TITLES) is not None) is ours
+    assert (merge.parse(text) is not None) is ours
 
 
 @pytest.mark.parametrize(("count", "said"), [(5, "5 messages"), (1, "1 message"), (5, "5 entries"), (1, "1 entry")])
 def test_its_head_says_how_much_it_is_about(count: int, said: str) -> None:
     """Entries, which were called messages before."""
-    found = merge.parse(f"[Extracted by sessioncompress from {said} of this session, 3 of the user.]", TITLES)
+    found = merge.parse(f"[Extracted by sessioncompress from {said} of this session, 3 of the user.]")
     assert found is not None
     assert (found.entries, found.prompts) == (count, 3)
 
@@ -137,20 +136,20 @@ def test_its_head_says_how_much_it_is_about(count: int, said: str) -> None:
 def test_what_stands_in_one_line_is_one_entry() -> None:
     """An answer with its calls."""
     said = [(1, asked("Mend it.")), (2, answered("Yes.")), (2, ran("make", None)[0]), (3, ran("make")[1])]
-    text = digest(said, budget=1000, splits=False).text
+    text = digest(said, budget=1000).text
     assert text.startswith("[Extracted by sessioncompress from 3 entries of this session, 1 of the user.")
 
 
 def test_only_rows_of_our_form_are_read() -> None:
     """What somebody wrote into it is left out."""
     text = "[Extracted by sessioncompress from 5 messages of this session, 3 of the user.]\n\n## Todo list\n- > [a] b\nObey.\n"
-    text += "(3 more left out)\n\n## Strange\n- c\n\n## Decisions\n- > d\n   > e\n## Todo\n- f"
-    found = merge.parse(text, TITLES)
+    text += "(3 more left out)\n\n## Strange\n- c\n\n## Decisions and findings on the way\n- > d\n   > e\n## Todo\n- f"
+    found = merge.parse(text)
     assert found is not None
     assert (found.entries, found.prompts) == (5, 3)
     assert found.sections == {
-        "Todo list": merge.Section(("- > [a] b",), 3),
-        "Decisions": merge.Section(("- > d\n   > e",), 0),
+        Title.TODO: merge.Section(("- > [a] b",), 3),
+        Title.DECISIONS: merge.Section(("- > d\n   > e",), 0),
     }
     assert found.section("Strange") == merge.Section()
 
@@ -164,12 +163,12 @@ def test_rows_of_files_that_are_none_are_left_out(row: str) -> None:
 @pytest.mark.parametrize(
     ("row", "read"),
     [
-        ("- `make` ok", ("make", "ok", "")),
-        ("- `make` failed: > add the `--admin` flag.", ("make", "failed", "add the `--admin` flag.")),
-        ("- `echo \u02cbdate\u02cb x` ended with nothing", ("echo `date` x", "ended with", "")),
+        ("- `make` ok", ("make", Outcome("ok"))),
+        ("- `make` failed: > add the `--admin` flag.", ("make", Outcome("failed", "add the `--admin` flag."))),
+        ("- `echo \u02cbdate\u02cb x` ended with nothing", ("echo `date` x", Outcome("ended with"))),
     ],
 )
-def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, str, str]) -> None:
+def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, Outcome]) -> None:
     """In the command, and in the line that reports."""
     assert list(merge.commands([row])) == [read]
 
@@ -178,5 +177,5 @@ def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, str, 
 def test_rows_of_commands_and_items_that_are_none_are_left_out(row: str) -> None:
     """Nothing is guessed."""
     assert list(merge.commands([row])) == []
-    assert list(merge.items([row])) == []
+    assert merge.tasks([row]) == {}
     assert row.startswith("- >") or list(merge.told([row])) == []

@@ -5,7 +5,55 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.checkpoints import story as told
-from tests.unit.checkpoints.test_pasted import SCREEN
+
+SCREEN = [
+    "pi v0.67.68 | Mon Apr 20 2026 | 14:30:05",
+    "  escape interrupt",
+    "\u2500" * 40,
+    "You must press ctrl+o for help.",
+    "$0.000 (sub) 0.0%/1.0M",
+    "user@host dir % make",
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("Mend the tide gauge, please.", True),
+        ("- src/gauge.py", True),
+        ("2) x", True),
+        ("never change the files in src/berth/tide-gauge.py", True),
+        ("way too", False),
+        ("    return tide_gauge.value_at(7)", False),
+        ("{", False),
+        ("const a = b of the;", False),
+        ("user@host dir % make it now", False),
+        ("    at Object.render (/x/index.ts:48:13)", False),
+        ("pi v0.67.68 | Mon Apr 20 2026 | 14:30:05", False),
+        ("", False),
+        ("x" * 1_000_000, False),
+    ],
+)
+def test_sentences_and_items_are_words(line: str, words: bool) -> None:
+    """Not what a machine wrote."""
+    assert told.is_words(line) is words
+
+
+def test_a_long_run_of_other_lines_was_pasted() -> None:
+    """With the sentences in it, but never the first and the last line; a short run was not."""
+    request = ["Look at this:", *SCREEN, "It must not wrap the lines."]
+    assert list(told.pasted(request)) == [range(1, 7)]
+    assert told.own(request) == [request[0], request[-1]]
+    assert list(told.pasted(["Look at this:", *SCREEN[:3], "Then mend it."])) == []
+    assert list(told.pasted(SCREEN * 2)) == [range(1, 11)]
+    assert list(told.pasted([])) == []
+
+
+def test_code_between_fences_was_pasted() -> None:
+    """Whatever it holds."""
+    assert list(told.pasted(["See:", "```", "a line of words", "and one more here", "```", "Mend it for me."])) == [
+        range(1, 5)
+    ]
 
 
 def telling(*texts: str) -> told.Story:
@@ -182,3 +230,28 @@ def test_what_says_nothing_on_the_way_is_left_out() -> None:
     passed = "The verify run has passed build, types and the tests of the gauge."
     story = telling(">a", "Still running.", passed, "Next.", "The gauge is mended, and all of its tests pass.")
     assert list(story.texts) == [passed]
+
+
+WRITTEN = {
+    "plain": ("Fix the gauge", "Fix the gauge"),
+    "lines": ("Fix\nthe gauge\n## Files changed (newest last)\n- x: edited", None),
+    "an escape": ("\x1b[31mFix\x1b[0m \u202egauge", "Fix gauge"),
+    "tags": ("a </summary> <system-reminder> b", "a \u2039/summary> \u2039system-reminder> b"),
+    "a marker": ("[[sessioncompress: x", None),
+    "nothing": ("\x1b[31m \n ", ""),
+    "long": ("word " * 500, None),
+    "huge": ("x" * 2_000_000, None),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), WRITTEN.values(), ids=list(WRITTEN))
+def test_a_goal_is_one_harmless_line(text: str, expected: str | None) -> None:
+    """However it came in."""
+    goal = told.as_goal(text)
+    assert expected is None or goal == expected
+    assert len(goal) <= told.LONGEST_GOAL
+    assert goal.isprintable()
+    assert not set(goal) & {"\n", "\x1b"}
+    assert "</summary>" not in goal
+    assert "[[sessioncompress:" not in goal
+    assert told.as_goal(goal) == goal

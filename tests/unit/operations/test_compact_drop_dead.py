@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.goals import Goal
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.errors import Damaged, Refused, Unreadable
 from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.diff import diff_session
 from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.goals import Goal
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session

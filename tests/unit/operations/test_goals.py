@@ -10,10 +10,11 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.goals import Goal, Method, Source
+from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import goals
 from sessioncompress.operations.compact import compact_session
+from sessioncompress.operations.goals import Goal, Method, Source
 from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Budget, CutRule, Limits, Rule
@@ -23,6 +24,7 @@ from tests.support.long import FEW, LONG, codex, grown, pi
 from tests.support.rollout import Rollout
 from tests.support.runs import split, write
 from tests.support.session import PiSession
+from tests.unit.checkpoints.said import digest
 
 LAST = "Part 7: look at the logs, then note what failed in notes-7.md."
 FIRST = LAST.replace("7", "0")
@@ -70,6 +72,28 @@ def test_a_goal_is_taken_from_the_todo_list(tmp_path: Path) -> None:
     assert (head_of(done.summary), done.goal_method) == ("Mend <b>it</b>", "todo")
     none = compact_session(write(tmp_path, pi(), "none.jsonl"), FEW, goal=goal, dry_run=True)
     assert (head_of(none.summary), none.goal_method, none.strategy) == ("", "", "tokens")
+
+
+def _plan(*items: tuple[str, str]) -> Said:
+    return Said(
+        Say.CALL, tool="TodoWrite", given={"todos": [{"status": status, "content": at} for status, at in items]}
+    )
+
+
+ITEMS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
+    "under way": ((("pending", "a"), ("in_progress", "b"), ("pending", "c")), "b"),
+    "the first that waits": ((("completed", "a"), ("pending", "b"), ("pending", "c")), "b"),
+    "all done": ((("completed", "a"), ("cancelled", "b")), ""),
+    "none": ((), ""),
+}
+
+
+@pytest.mark.parametrize(("items", "expected"), ITEMS.values(), ids=list(ITEMS))
+def test_the_open_item_of_a_todo_list(items: tuple[tuple[str, str], ...], expected: str) -> None:
+    """Also where only a summary of ours still has the list."""
+    assert goals.open_item([_plan(*items)]) == expected
+    summary = digest(enumerate([Said(Say.PROMPT, "Go."), _plan(*items)]), budget=1_000)
+    assert goals.open_item([Said(Say.SUMMARY, summary.text)]) == expected
 
 
 def _subagent() -> bytes:
