@@ -185,13 +185,13 @@ class Deeds:
         return touched, texts
 
     def _shell(self, ran: Script, folder: str) -> list[tuple[str, str]]:
-        touched = script(ran.text, folder)
-        for path, how in touched.changed:
+        changed, read = script(ran.text, folder)
+        for path, how in changed:
             if how != REVERTED:
                 self.note_change(path, how)
-        for path in touched.read:
+        for path in read:
             self.note_read(path)
-        return [(self.paths.key(path), how) for path, how in touched.changed]
+        return [(self.paths.key(path), how) for path, how in changed]
 
     def note_change(self, path: str, how: str, ref: str = "", lines: int = 0, times: int = 1) -> None:
         """Remember that a file was changed, as the newest."""

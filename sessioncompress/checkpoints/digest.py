@@ -86,23 +86,22 @@ def _decisions(draft: SectionDraft) -> Sequence[str]:
 
 def _wrote(draft: SectionDraft) -> Sequence[str]:
     excerpts = draft.notes.excerpts
-    carried = shown.by_file(((each.where, each.words) for each in excerpts.carried()), draft.notes.root)
-    return _excerpts(draft, carried, excerpts.written())
+    return _excerpts(draft, ((each.where, each.words) for each in excerpts.carried()), excerpts.written())
 
 
 def _read(draft: SectionDraft) -> Sequence[str]:
-    found = ((where, line) for where, lines in draft.notes.read_before for line in lines)
-    carried = shown.by_file(found, draft.notes.root)
-    return _excerpts(draft, carried, draft.notes.excerpts.readings())
+    earlier = ((where, line) for where, lines in draft.notes.read_before for line in lines)
+    return _excerpts(draft, earlier, draft.notes.excerpts.readings())
 
 
-def _excerpts(draft: SectionDraft, earlier: Sequence[str], texts: Iterable[shown.Found]) -> Sequence[str]:
+def _excerpts(draft: SectionDraft, earlier: Iterable[tuple[str, str]], texts: Iterable[shown.Found]) -> Sequence[str]:
     """Write new lines; those of an earlier summary take at most half of the room."""
-    carried = shown.carry(earlier, draft.room // 2)
-    taken = sum(map(len, carried)) + len(carried)
-    said = "\n".join([draft.written, *carried])
-    new = shown.lines(texts, said, draft.notes.root, draft.room - taken, draft.notes.wanted)
-    return shown.together([*carried, *new])
+    root = draft.notes.root
+    carried = shown.carry(earlier, root, draft.room // 2)
+    rows = shown.by_file(carried, root)
+    room = draft.room - sum(map(len, rows)) - len(rows)
+    new = shown.lines(texts, "\n".join([draft.written, *rows]), root, room, draft.notes.wanted)
+    return shown.by_file([*carried, *new], root)
 
 
 _SECTIONS: Mapping[str, tuple[float, Callable[[SectionDraft], Sequence[str]]]] = {

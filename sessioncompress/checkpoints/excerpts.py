@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.quote import below, clean, code, one_line
@@ -164,8 +164,8 @@ def _lines(text: str) -> Iterator[str]:
                 yield line
 
 
-def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = "") -> list[str]:
-    """Choose the lines that hold most names which nothing that was said so far holds; write them by file.
+def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = "") -> list[tuple[str, str]]:
+    """Choose the lines that hold most names which nothing that was said so far holds, with their files.
 
     Lines that share words with what was asked come first.
     """
@@ -195,7 +195,7 @@ def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = 
             known |= line.names
             room -= size
     chosen.sort(key=lambda line: line.place)
-    return by_file(((line.where, line.words) for line in chosen), root)
+    return [(line.where, line.words) for line in chosen]
 
 
 def names_in(text: str) -> set[str]:
@@ -244,30 +244,19 @@ def by_file(found: Iterable[tuple[str, str]], root: str) -> list[str]:
     return [f"- {where}:\n" + "\n".join(f"  > {each}" for each in words) for where, words in files.items()]
 
 
-def carry(rows: Sequence[str], room: int) -> list[str]:
-    """Take of an earlier summary's rows the lines that fit, of the newest row first."""
-    taken: list[str] = []
-    for row in reversed(rows):
-        where, *words = row.split("\n")
-        room -= len(where) + 1
-        kept: list[str] = []
-        for line in words:
-            room -= len(line) + 1
+def carry(found: Iterable[tuple[str, str]], root: str, room: int) -> list[tuple[str, str]]:
+    """Take the lines of an earlier summary that fit, of its newest file first."""
+    files: dict[str, list[tuple[str, str]]] = {}
+    for each in found:
+        files.setdefault(_where(each[0], root), []).append(each)
+    taken: list[tuple[str, str]] = []
+    for where in reversed(files):
+        room -= len(where) + len("- :\n")
+        kept: list[tuple[str, str]] = []
+        for each in files[where]:
+            room -= len(each[1]) + len("  > \n")
             if room < 0:
-                break
-            kept.append(line)
-        if kept:
-            taken.append("\n".join([where, *kept]))
-        if room < 0:
-            break
-    taken.reverse()
+                return [*kept, *taken]
+            kept.append(each)
+        taken = [*kept, *taken]
     return taken
-
-
-def together(rows: Iterable[str]) -> list[str]:
-    """Write the lines of each file in one row."""
-    files: dict[str, str] = {}
-    for row in rows:
-        where, _, words = row.partition("\n")
-        files[where] = f"{files[where]}\n{words}" if where in files else row
-    return list(files.values())

@@ -57,13 +57,6 @@ _VIEWS = (" 2>&1", " | tail", " | head", " | grep")
 """Begins what only chooses of an output what is shown."""
 
 
-class Touched(NamedTuple):
-    """The files that a command changes, with how, and those that it shows."""
-
-    changed: Sequence[tuple[str, str]]
-    read: Sequence[str]
-
-
 def alike(line: str) -> str:
     """Name a command by what it does, however much of its output is shown."""
     return line[: min((at for view in _VIEWS if (at := line.find(view)) > 0), default=len(line))]
@@ -106,8 +99,8 @@ def grade(command: str) -> int:
     return worth - 6 if _PURE.match(command) and not (worth or ">" in command) else worth
 
 
-def script(command: str, folder: str = "") -> Touched:
-    """Find the files that a command, run in a folder, changes by redirection or by name, and those that it shows.
+def script(command: str, folder: str = "") -> tuple[list[tuple[str, str]], list[str]]:
+    """Find the files that a command, run in a folder, changes by redirection or by name, with how; and those it shows.
 
     Only some of them: a program may change any file, and names none.
     """
@@ -137,8 +130,7 @@ def script(command: str, folder: str = "") -> Touched:
             changed += [(joined(folder, each), "edited") for each in places if _is_file(each)]
         elif name in _READERS:
             read += [joined(folder, each) for each in places if _is_file(each)]
-    good = [(path, how) for path, how in changed if _is_place(path)]
-    return Touched(good, [path for path in read if _is_place(path)])
+    return [each for each in changed if _is_place(each[0])], list(filter(_is_place, read))
 
 
 def _put_back(words: Sequence[str]) -> list[str]:

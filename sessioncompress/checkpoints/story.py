@@ -246,11 +246,6 @@ class Story:
         """Take a sentence that may be a decision."""
         remember(self.decisions, sentence, sure, _MOST_FOUND)
 
-    @property
-    def in_progress(self) -> Told | None:
-        """The newest request."""
-        return self.asked[-1] if self.asked else self.first
-
 
 def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     """Write the user's requests: a line of each, and more of the first and the newest as far as it fits.
@@ -355,7 +350,7 @@ def decisions(story: Story, room: int, comes_first: Callable[[str], bool] = lamb
 
 def progress(story: Story, room: int) -> list[str]:
     """Write the request in progress, whole where it fits."""
-    told = story.in_progress
+    told = story.asked[-1] if story.asked else story.first
     return [_told(told, max(room - len(" [whole: ]") - 24, 40))] if told else []
 
 

@@ -87,18 +87,15 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
     """Find the words of a goal in the session, where it is to be taken from there; a subagent's is its task."""
     if wanted.text:
         return wanted._replace(text=as_goal(wanted.text))
-    live = list(session.read.shape.live)
-    if wanted.source is None:
-        if not session.read.lines or not session.form.is_subagent(session.written):
-            return wanted
-        text, method = _first(_prompts(session, live)), Method.TASK
-    elif wanted.source is Source.TODO:
-        told = said(session, for_the_model(session.read))
-        text, method = open_item(each for _, each in told), Method.TODO
-    elif wanted.source is Source.FIRST:
-        text, method = _first(_prompts(session, live)), Method.FIRST
+    if wanted.source is None and not (session.read.lines and session.form.is_subagent(session.written)):
+        return wanted
+    method = Method.TASK if wanted.source is None else Method(wanted.source)
+    if method is Method.TODO:
+        text = open_item(each for _, each in said(session, for_the_model(session.read)))
     else:
-        text, method = _first(_prompts(session, reversed(live))), Method.LAST
+        live = session.read.shape.live
+        prompts = _prompts(session, reversed(live) if method is Method.LAST else live)
+        text = next(filter(None, map(as_goal, prompts)), "")
     return wanted._replace(text=text, method=method) if text else wanted
 
 
@@ -179,10 +176,6 @@ def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
         line = lines[number]
         if (line.role is Role.USER or line.facts.prompt) and line.size < LINE_CAP:
             yield from (each.text for each in reader.said(session.entry(number)) if each.say is Say.PROMPT)
-
-
-def _first(texts: Iterable[str]) -> str:
-    return next(filter(None, map(as_goal, texts)), "")
 
 
 def set_keys(file: Path, section: str, values: Mapping[str, Any]) -> None:

@@ -328,6 +328,7 @@ def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
 async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> bytes:
     """Read an endpoint's answer, as long as it may be; the client makes a request that failed again."""
     import asyncio
+    from urllib.parse import urlsplit
 
     import openai
 
@@ -335,7 +336,9 @@ async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> 
     body: dict[str, Any] = {"systemPrompt": prompt.system, "prompt": prompt.data}
     if rules.protocol is Protocol.OPENAI:
         roles = (("system", prompt.system), ("user", prompt.data))
-        url = _chat_url(url)
+        parts = urlsplit(url)
+        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+        url = parts._replace(path=f"{path}/chat/completions").geturl()
         body = {"model": model, "messages": [{"role": role, "content": text} for role, text in roles]}
     found = bytearray()
     # All of it, with the waits: one that sends a byte now and then lets no single read take long.
@@ -409,14 +412,6 @@ def _is_distrusted(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _chat_url(url: str) -> str:
-    from urllib.parse import urlsplit, urlunsplit
-
-    parts = urlsplit(url)
-    path = parts.path.rstrip("/")
-    return urlunsplit(parts._replace(path=path if path.endswith("/chat/completions") else f"{path}/chat/completions"))
 
 
 def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:

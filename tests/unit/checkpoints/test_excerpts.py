@@ -13,32 +13,28 @@ def chosen(where: str, text: str, said: str = "", root: str = "", room: int = 50
     """Return the lines chosen of a text that was written."""
     held = excerpts.Excerpts()
     held.wrote(where, text)
-    return excerpts.lines(held.written(), said, root, room)
+    return excerpts.by_file(excerpts.lines(held.written(), said, root, room), root)
 
 
 def test_lines_with_names_stand_below_their_file() -> None:
-    """In their order; plain ones are left out."""
     assert chosen("/w/a.py", _CODE, root="/w") == [
         "- `a.py`:\n  > def late_reading(tide_gauge):\n  > return tide_gauge.value_at(7)"
     ]
 
 
 def test_what_stands_elsewhere_is_not_said_again() -> None:
-    """By its names."""
     assert chosen("a.py", _CODE, "late_reading tide_gauge value_at") == []
 
 
 def test_numbers_of_lines_and_signs_of_patches_go() -> None:
-    """They are no part of the text."""
     held = excerpts.Excerpts()
     held.read("a.py", "   12\tdef late_reading():")
-    assert excerpts.lines(held.readings(), "", "", 500) == ["- `a.py`:\n  > def late_reading():"]
+    assert excerpts.lines(held.readings(), "", "", 500) == [("a.py", "def late_reading():")]
     patch = "@@ tide_gauge_one\n-old_tide_gauge = 1\n+new_tide_gauge = 2"
     assert chosen("a.py", patch) == ["- `a.py`:\n  > new_tide_gauge = 2"]
 
 
 def readings(*texts: str) -> excerpts.Excerpts:
-    """Return what was read of files."""
     held = excerpts.Excerpts()
     for at, text in enumerate(texts):
         held.read(f"{at}.py", text)
@@ -51,9 +47,10 @@ def test_what_was_asked_for_comes_first_of_what_was_read() -> None:
     held = readings("\n".join([*lines[:20], "backoff_after = first(attempts)", "sleep until retried", *lines[20:]]))
     asked = "Map each retry, retries and retried sleep. See backoff of the gauge in src/berth/first.py."
     assert excerpts.lines(held.readings(), "", "", 70, asked) == [
-        "- `0.py`:\n  > backoff_after = first(attempts)\n  > sleep until retried"
+        ("0.py", "backoff_after = first(attempts)"),
+        ("0.py", "sleep until retried"),
     ]
-    assert "sleep until" not in excerpts.lines(held.readings(), "", "", 4000)[0]
+    assert ("0.py", "sleep until retried") not in excerpts.lines(held.readings(), "", "", 4000)
 
 
 _OLD = "gauge_floor = 10\ngauge_step = 20\nreading_of(gauge_floor)"
@@ -109,7 +106,7 @@ def test_the_newest_texts_are_held() -> None:
 
 def test_lines_of_an_earlier_summary_are_carried() -> None:
     """Of the newest files as many as fit, and together with new ones of the same file."""
-    rows = ["- `a.py`:\n  > one\n  > two", "- `b.py`:\n  > three\n  > four"]
-    assert excerpts.carry(rows, 25) == ["- `b.py`:\n  > three"]
-    assert excerpts.carry(rows, 99) == rows
-    assert excerpts.together([*rows, "- `a.py`:\n  > five"]) == [f"{rows[0]}\n  > five", rows[1]]
+    found = [("a.py", "one"), ("a.py", "two"), ("b.py", "three"), ("b.py", "four")]
+    assert excerpts.carry(found, "", 25) == [("b.py", "three")]
+    assert excerpts.carry(found, "", 99) == found
+    assert excerpts.by_file([*found, ("a.py", "five")], "")[0] == "- `a.py`:\n  > one\n  > two\n  > five"

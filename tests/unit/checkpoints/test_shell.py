@@ -49,7 +49,6 @@ def test_commands_are_found_in_a_call(given: dict[str, Any], lines: list[str]) -
     ],
 )
 def test_a_pipe_hides_the_exit_status(command: str, hides: bool) -> None:
-    """Not one in quotes."""
     (found,) = shell.commands_in({"command": command}, is_command=True)
     assert found.hides is hides
 
@@ -88,15 +87,13 @@ def test_files_that_a_command_touches(command: str, changed: list[tuple[str, str
 
 
 def test_a_command_is_run_in_a_folder() -> None:
-    """What it names is there."""
-    assert shell.script("rm a.py /b.py", "/w/p").changed == [("/w/p/a.py", "deleted"), ("/b.py", "deleted")]
+    assert shell.script("rm a.py /b.py", "/w/p") == ([("/w/p/a.py", "deleted"), ("/b.py", "deleted")], [])
 
 
 @pytest.mark.parametrize(
     "text", [_PATCH, 'apply("' + _PATCH.replace("\n", "\\n") + '")'], ids=["plain", "in a literal"]
 )
 def test_a_patch_names_its_files(text: str) -> None:
-    """With what becomes of each, and its lines."""
     found = list(values.patched(text))
     assert [each[:2] for each in found] == [
         ("a/new.py", "written"),
@@ -165,6 +162,5 @@ def test_a_result_says_how_its_call_ended(text: str, failed: bool | None, hidden
 
 
 def test_its_line_is_never_long() -> None:
-    """Whatever the result holds."""
     assert len(shell.outcome("x" * 10_000_000, None, hidden=False).written()) < 200
     assert shell.Outcome("ok").line() == ""
