@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 from sessioncompress.operations import batch
 from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import document, here, one, policy, run
-from tests.support.long import LINES, pi
+from tests.support.long import LINES, LONG, pi
 from tests.support.rollout import Rollout
 from tests.support.runs import snapshot, split, write
 from tests.support.session import PiSession
@@ -27,36 +27,11 @@ from tests.support.session import PiSession
 __all__ = ["here"]
 
 FIELDS = {
-    "path",
-    "format",
-    "status",
-    "reason",
-    "sizeBefore",
-    "sizeAfter",
-    "tokensBefore",
-    "tokensAfter",
-    "tokensSummary",
-    "tokensSent",
-    "tokensRecorded",
-    "messagesBefore",
-    "messagesKept",
-    "messagesCompacted",
-    "linesDropped",
-    "splitsTurn",
-    "strategy",
-    "goalMethod",
-    "by",
-    "trigger",
-    "tokensSince",
-    "messagesSince",
-    "multiplier",
-    "thresholds",
-    "warning",
-    "exitCode",
-    "run",
-    "model",
-    "modelFailure",
-    "markersWithoutJournal",
+    *("path", "format", "status", "reason", "sizeBefore", "sizeAfter", "tokensBefore", "tokensAfter"),
+    *("tokensSummary", "tokensSent", "tokensRecorded", "messagesBefore", "messagesKept"),
+    *("messagesCompacted", "linesDropped", "splitsTurn", "strategy", "goalMethod", "by", "trigger"),
+    *("tokensSince", "messagesSince", "multiplier", "thresholds", "warning", "exitCode", "run", "model"),
+    *("modelFailure", "markersWithoutJournal"),
 }
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 OMP = {"rule": "omp", "thresholdTokens": 10_000}
@@ -122,7 +97,6 @@ def link(path: Path) -> None:
 
 
 def write_none(path: Path) -> None:
-    """Write what is no session."""
     path.write_text("nothing\n")
 
 
@@ -162,7 +136,6 @@ WORST: dict[str, tuple[Callable[[Path], None], int, str]] = {
 
 @pytest.mark.parametrize("name", WORST)
 def test_one_bad_file_stops_no_other(here: Path, name: str) -> None:
-    """The code says the worst, the total how many."""
     make, code, status = WORST[name]
     make(here / "b.jsonl")
     for each in ("a.jsonl", "c.jsonl"):
@@ -179,7 +152,6 @@ def test_one_bad_file_stops_no_other(here: Path, name: str) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--if-due", "--rule", "eunice")])
 def test_jobs_and_order_change_no_byte(here: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]) -> None:
-    """Nor what is said of each session."""
     monkeypatch.setattr(batch, "_LITTLE", 0)
     found: list[tuple[dict[str, bytes], list[str]]] = []
     for name, jobs, reverse in (("one", "1", False), ("two", "2", False), ("other", "2", True)):
@@ -193,7 +165,6 @@ def test_jobs_and_order_change_no_byte(here: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_only_what_is_old_of_all_agents(here: Path) -> None:
-    """As `compress --all --older-than` chooses."""
     folder = here.parent / "home" / ".pi" / "agent" / "sessions" / "--work--"
     folder.mkdir(parents=True)
     config = policy(here / "mine.json", compact=KEEPS_LITTLE)
@@ -275,17 +246,6 @@ def test_compact_then_compress(here: Path) -> None:
     assert path.read_bytes() == pi(8)
 
 
-def test_a_log_of_both_commands(here: Path) -> None:
-    """None by default, none of a dry run."""
-    path, log = write(here, pi(8)), here / "runs.log"
-    assert run("compact", "--log", log, "--check", path).exit_code == 1
-    assert not log.exists()
-    assert run("compact", "--log", log, path).exit_code == 0
-    assert run("compress", "--force", "--log", log, path).exit_code == 0
-    lines = [json.loads(line) for line in log.read_bytes().splitlines()]
-    assert [(line["status"], line.get("strategy")) for line in lines] == [("compacted", "tokens"), ("compressed", None)]
-
-
 def test_a_session_that_may_be_cached_is_left(here: Path) -> None:
     path = write(here, pi(8))
     os.utime(path, (time.time(),) * 2)
@@ -309,3 +269,29 @@ def test_a_refusal_fits_a_terminal(here: Path) -> None:
         "refused: branched.jsonl: Codex began it as a branch of another rollout, and what was said before that stands "
         "only there. The session was not changed. Resume it with Codex, and compact it there with /compact."
     )
+
+
+_PROCESSES: tuple[tuple[Mapping[str, str], int], ...] = (
+    ({"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C"}, 1),
+    ({"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"}, 2),
+)
+
+
+@pytest.mark.slow
+def test_every_process_writes_the_same(tmp_path: Path) -> None:
+    """Whatever the seed of hashes, the time zone, the language and the order of files."""
+    written: list[dict[str, bytes]] = []
+    for number, (environment, jobs) in enumerate(_PROCESSES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        config = policy(tmp_path / "policy.json", compact=KEEPS_LITTLE)
+        paths = [write(folder, made(8), f"{name}.jsonl") for name, made in LONG.items()]
+        if number:
+            paths.reverse()
+        line = [sys.executable, "-m", "sessioncompress", "compact", f"--jobs={jobs}", f"--config={config}"]
+        line += map(str, paths)
+        done = subprocess.run(line, env={**os.environ, **environment}, cwd=folder, check=False, capture_output=True)
+        assert done.returncode == 0, done
+        written.append({path.name: path.read_bytes() for path in paths})
+    assert written[0] == written[1]
+    assert [name for name, data in written[0].items() if b"Extracted by sessioncompress" not in data] == []

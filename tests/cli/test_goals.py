@@ -269,7 +269,6 @@ def test_never(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_named_file_is_written(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the user's, as near as can be."""
     named = policy(session.parent / "mine.json", compact=KEEPS_LITTLE)
     answer(monkeypatch, "n")
     asked("--config", named)
@@ -349,7 +348,6 @@ def at_terminal(folder: Path, typed: bytes, line: str = "compact._line") -> tupl
 
 
 def test_at_a_pseudo_terminal(session: Path) -> None:
-    """Lines typed ahead are read one by one."""
     told, said = at_terminal(session.parent, b"x\no\nMend it\n")
     assert told["goalMethod"] == "other"
     assert "Answer (auto after 30 seconds): " in said
@@ -358,7 +356,6 @@ def test_at_a_pseudo_terminal(session: Path) -> None:
 
 @pytest.mark.parametrize("typed", [b"", b"\x04"], ids=["nothing", "the end"])
 def test_nobody_answers_at_a_pseudo_terminal(session: Path, typed: bytes) -> None:
-    """It waits 30 seconds and not longer."""
     line = "compact._line" if typed else "lambda seconds: None if 29 < seconds <= 30 else 'o'"
     told, said = at_terminal(session.parent, typed, line)
     assert (told["status"], told["goalMethod"], told["strategy"]) == ("compacted", "auto", "share")

@@ -14,12 +14,10 @@ _PURPOSES = {"bash": Purpose.COMMAND, "read": Purpose.READ, "write": Purpose.WRI
 
 
 def asked(text: str) -> Said:
-    """Return a request."""
     return Said(Say.PROMPT, text)
 
 
 def answered(text: str) -> Said:
-    """Return a text of the agent."""
     return Said(Say.ANSWER, text)
 
 
@@ -31,12 +29,10 @@ def called(tool: str, given: dict[str, Any], result: str | None = "", failed: bo
 
 
 def ran(command: str, result: str | None = "", failed: bool | None = None) -> list[Said]:
-    """Return a command with its result."""
     return called("bash", {"command": command}, result, failed)
 
 
 def numbered(said: list[Said]) -> list[tuple[int, Said]]:
-    """Return them with the numbers of their lines."""
     return list(enumerate(said))
 
 

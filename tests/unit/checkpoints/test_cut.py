@@ -44,7 +44,6 @@ def read(story: str, *, dead: frozenset[int] = frozenset(), answers: dict[int, s
 
 
 def keep(rule: CutRule, **numbers: float) -> Compact:
-    """Make a policy that cuts however little goes."""
     return Compact(keep=rule, min_dead_tokens=0, **numbers)  # type: ignore[arg-type]
 
 

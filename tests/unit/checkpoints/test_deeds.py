@@ -12,7 +12,6 @@ from tests.unit.checkpoints.said import called, ran
 
 
 def noted(*said: Said) -> done.Deeds:
-    """Return the deeds of calls and results."""
     deeds = done.Deeds()
     for each in said:
         if each.say is Say.CALL:
@@ -39,12 +38,10 @@ _ITEM = {"status": "pending"}
     ],
 )
 def test_the_last_todo_list_is_found(calls: list[tuple[str, dict[str, Any]]], items: list[tuple[str, str]]) -> None:
-    """Whichever tool keeps it."""
     assert noted(*(each for tool, given in calls for each in called(tool, given))).items() == items
 
 
 def test_what_is_open_comes_first_where_not_all_fits() -> None:
-    """And how much is left out is said."""
     todos = [{"content": f"item {at} " * 9, "status": "completed" if at < 50 else "pending"} for at in range(52)]
     rows = done.todo(noted(*called("TodoWrite", {"todos": todos})), 600)
     assert [row[:13] for row in rows[-3:]] == [*2 * ["- > [pending]"], f"({53 - len(rows)} more left"[:13]]
@@ -64,12 +61,10 @@ def test_what_is_open_comes_first_where_not_all_fits() -> None:
     ],
 )
 def test_changed_files_are_noted(tool: str, given: dict[str, Any], row: str) -> None:
-    """Whichever tool changes them."""
     assert done.files(noted(*called(tool, given)), "", 500)[-1].startswith(row)
 
 
 def test_a_file_whose_last_call_failed_says_so() -> None:
-    """Until one succeeds."""
     edit = {"path": "a.py", "newText": "y"}
     failed = noted(*called("edit", edit), *called("edit", edit, "no match", failed=True))
     assert "edited 2x, the last call failed [" in done.files(failed, "", 500)[0]
@@ -91,7 +86,6 @@ def test_a_file_that_git_put_back_says_so() -> None:
 
 
 def test_a_file_named_in_two_ways_is_one() -> None:
-    """Where no other has that name."""
     write, edit = {"path": "/w/src/a.py", "content": "x"}, {"path": "src/a.py", "newText": "y"}
     assert list(done.merged(noted(*called("write", write), *called("edit", edit)), "")) == ["/w/src/a.py"]
     other = called("write", {"path": "/v/src/a.py", "content": "x"})
@@ -118,7 +112,6 @@ def test_failures_that_a_success_mended_are_gone() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    """However long the session."""
     deeds = done.Deeds()
     for at in range(3000):
         for each in (

@@ -19,7 +19,6 @@ def after(summary: Summary | str, *said: Said, budget: int = 3000, splits: bool 
 
 
 def first(*, splits: bool = False) -> Summary:
-    """Return the summary of a story."""
     return digest(numbered(story()), budget=3000, splits=splits)
 
 
@@ -47,7 +46,6 @@ def test_a_summary_of_ours_is_merged_by_its_sections() -> None:
 
 
 def test_a_summary_alone_stays_as_it_is() -> None:
-    """Nothing came behind it."""
     assert after(first()).text == first().text
     said = [*called("edit", {"path": "/w/a.py", "new_string": "x"}), *ran("git checkout -- /w/a.py")]
     reverted = digest(numbered([asked("Try it."), *said, answered("No good.")]), budget=3000)
@@ -76,7 +74,6 @@ def test_a_request_in_progress_goes_back_to_the_others() -> None:
 
 
 def test_it_stays_in_progress_while_the_cut_splits_its_turn() -> None:
-    """The request stands in the earlier summary."""
     summary = after(first(splits=True), answered("The ferry sails."), splits=True)
     assert section(summary.text, "The request in progress") == "2. > And the ferry?"
     assert "2. > The ferry sails." in section(summary.text, "What was done")
@@ -121,27 +118,23 @@ def test_files_out_of_folders_are_found_again() -> None:
     ],
 )
 def test_a_summary_of_ours_is_known_by_its_head(text: str, ours: bool) -> None:
-    """At a line's beginning, near the top."""
     assert (merge.parse(text) is not None) is ours
 
 
 @pytest.mark.parametrize(("count", "said"), [(5, "5 messages"), (1, "1 message"), (5, "5 entries"), (1, "1 entry")])
 def test_its_head_says_how_much_it_is_about(count: int, said: str) -> None:
-    """Entries, which were called messages before."""
     found = merge.parse(f"[Extracted by sessioncompress from {said} of this session, 3 of the user.]")
     assert found is not None
     assert (found.entries, found.prompts) == (count, 3)
 
 
 def test_what_stands_in_one_line_is_one_entry() -> None:
-    """An answer with its calls."""
     said = [(1, asked("Mend it.")), (2, answered("Yes.")), (2, ran("make", None)[0]), (3, ran("make")[1])]
     text = digest(said, budget=1000).text
     assert text.startswith("[Extracted by sessioncompress from 3 entries of this session, 1 of the user.")
 
 
 def test_only_rows_of_our_form_are_read() -> None:
-    """What somebody wrote into it is left out."""
     text = "[Extracted by sessioncompress from 5 messages of this session, 3 of the user.]\n\n## Todo list\n- > [a] b\nObey.\n"
     text += "(3 more left out)\n\n## Strange\n- c\n\n## Decisions and findings on the way\n- > d\n   > e\n## Todo\n- f"
     found = merge.parse(text)
@@ -156,7 +149,6 @@ def test_only_rows_of_our_form_are_read() -> None:
 
 @pytest.mark.parametrize("row", ["- no colon", "- a: sung [x]", "-", "", "- : ", "- `a.py`: edited 99999999999x"])
 def test_rows_of_files_that_are_none_are_left_out(row: str) -> None:
-    """Nothing is guessed."""
     assert list(merge.files([row], "/w")) == []
 
 
@@ -175,7 +167,6 @@ def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, Outco
 
 @pytest.mark.parametrize("row", ["- no ticks", "- `a", "- > `a` ok: > b", "- [x", "- `a` ok: b", "- `a` `b` ok: > c"])
 def test_rows_of_commands_and_items_that_are_none_are_left_out(row: str) -> None:
-    """Nothing is guessed."""
     assert list(merge.commands([row])) == []
     assert merge.tasks([row]) == {}
     assert row.startswith("- >") or list(merge.told([row])) == []

@@ -97,7 +97,6 @@ def story() -> list[Said]:
 
 
 def test_facts_stay_ours() -> None:
-    """And the rest is the model's."""
     notes = Notes(numbered(story()), splits=False)
     ours, text = extract(notes, 1_000), with_prose(notes, 1_000, GOOD)
     for title in (
@@ -163,7 +162,6 @@ NEWEST = "Newest request."
 
 
 def data(said: list[Said], tokens: int = 4_000, goal: str = "", instructions: str = "", *context: str) -> str:
-    """Return the data of a prompt."""
     conversation = Conversation(tokens, lambda text: re.sub("hunter2", "[redacted]", text))
     for each in said:
         conversation.take(each)

@@ -48,7 +48,6 @@ def test_a_text_is_made_harmless(text: str, clean: str) -> None:
     ],
 )
 def test_one_line_is_cut_between_words_and_says_so(text: str, most: int, line: str) -> None:
-    """It is never longer than it may be."""
     assert quote.one_line(text, most) == line
     assert len(line) <= most
 
@@ -57,7 +56,6 @@ LINES = [f"line {at}" for at in range(10)]
 
 
 def test_what_fits_stays_whole() -> None:
-    """Nothing is left out, and nothing says so."""
     assert quote.clip(LINES, 200) == LINES
 
 
@@ -67,20 +65,17 @@ def test_a_text_is_clipped_to_head_and_tail() -> None:
 
 
 def test_a_text_is_clipped_to_its_head() -> None:
-    """Where the tail is not asked for."""
     clipped = quote.clip(LINES, 66, tail=False)
     assert clipped == [*LINES[:5], "[... 5 lines left out]"]
 
 
 def test_what_was_left_out_before_counts() -> None:
-    """In the middle, and beside what stays."""
     assert "[... 11 lines left out]" in quote.clip([*LINES[:5], "[... 7 lines left out]", *LINES[5:]], 74)
     assert quote.clip(["a", "[... 7 lines left out]", "x" * 90, "z"], 60) == ["a", "[... 8 lines left out]", "z"]
     assert quote.clip(["a", "x" * 90, "[... 7 lines left out]", "z"], 60) == ["a", "[... 8 lines left out]", "z"]
 
 
 def test_a_long_text_is_read_from_both_ends() -> None:
-    """What is between is counted."""
     text = "\n".join(f"{at:04}" for at in range(1000))
     lines = quote.excerpt(text, 40)
     assert lines == [
@@ -114,7 +109,6 @@ def test_the_newest_rows_stay() -> None:
     ],
 )
 def test_a_path_is_remembered_in_one_way(path: str, key: str) -> None:
-    """Without the lines that were read of it."""
     assert quote.Paths().key(path) == key
 
 
@@ -151,7 +145,6 @@ def test_the_root_is_where_most_files_are(seen: list[str], root: str) -> None:
     ],
 )
 def test_a_path_is_shown_below_the_root(path: str, root: str, shown: str) -> None:
-    """And one of the working folder as such."""
     assert quote.below(path, root) == shown
 
 
@@ -160,5 +153,4 @@ def test_a_path_is_shown_below_the_root(path: str, root: str, shown: str) -> Non
     [("/w", "a.py", "/w/a.py"), ("/w/", "./a.py", "/w/a.py"), ("/w", "/a.py", "/a.py"), ("", "a.py", "a.py")],
 )
 def test_a_path_is_told_from_a_folder(folder: str, path: str, joined: str) -> None:
-    """One that is whole is not."""
     assert quote.joined(folder, path) == joined

@@ -35,7 +35,6 @@ SCREEN = [
     ],
 )
 def test_sentences_and_items_are_words(line: str, words: bool) -> None:
-    """Not what a machine wrote."""
     assert told.is_words(line) is words
 
 
@@ -50,7 +49,6 @@ def test_a_long_run_of_other_lines_was_pasted() -> None:
 
 
 def test_code_between_fences_was_pasted() -> None:
-    """Whatever it holds."""
     assert list(told.pasted(["See:", "```", "a line of words", "and one more here", "```", "Mend it for me."])) == [
         range(1, 5)
     ]
@@ -86,13 +84,11 @@ def telling(*texts: str) -> told.Story:
     ],
 )
 def test_findings_are_sentences_that_say_what_was_found(text: str, found: bool) -> None:
-    """Not what comes next."""
     story = telling(">Mend it.", text, "Done with the tide.")
     assert told.decisions(story, 500) == ([f"- > {text}"] if found else [])
 
 
 def test_no_half_of_a_bold_mark_is_left() -> None:
-    """A list's mark goes, a whole bold mark stays."""
     story = telling(
         ">Mend it.",
         "* **Root cause** is the late tide at the pier.\n- Tides are late** because the root cause is the pier.",
@@ -113,7 +109,6 @@ def test_sure_findings_come_before_others() -> None:
 
 
 def test_a_weak_last_text_is_no_report() -> None:
-    """The one before it says more."""
     assert told.reports(telling(">Mend it.", "The tide is mended.", "Let me look once more."), 500) == [
         "1. > The tide is mended."
     ]
@@ -121,12 +116,10 @@ def test_a_weak_last_text_is_no_report() -> None:
 
 
 def test_what_came_before_any_request_has_no_number() -> None:
-    """The request stands in what nobody has."""
     assert told.reports(telling("The tide is mended."), 500) == ["- > The tide is mended."]
 
 
 def test_the_first_and_the_last_requests_are_longest() -> None:
-    """And what is cut says where it is whole."""
     long = ">" + "\n".join(f"Reading {at} of the gauge is late." for at in range(30))
     rows = told.requests(telling(*[long] * 5), 4000, splits=False)
     sizes = [len(row) for row in rows]
@@ -149,7 +142,6 @@ def test_each_request_has_a_line_before_any_has_many() -> None:
 
 
 def test_what_was_pasted_is_cut_first() -> None:
-    """The words before and behind it stay."""
     words = "Mend the tide gauge of the berth at the quay, please."
     text = "\n".join([*[words] * 2, *SCREEN * 3, *[words] * 2])
     rows = told.requests(telling(f">{text}"), 700, splits=False)
@@ -206,7 +198,6 @@ def test_what_short_requests_state_stays_where_they_do_not(asked: str, said: boo
 
 
 def test_rules_come_before_facts_where_not_all_fit() -> None:
-    """Then the newest."""
     story = telling(">Never push.  Wait for Ines.", *(f">TIDE-{at} is at noon, as agreed." for at in range(30)))
     rows = told.constraints(story, "", 150)
     assert (rows[0], rows[-1]) == ("- > Never push. Wait for Ines.", "- > TIDE-29 is at noon, as agreed.")
@@ -214,19 +205,16 @@ def test_rules_come_before_facts_where_not_all_fit() -> None:
 
 
 def test_a_reference_is_no_longer_than_what_it_stands_for() -> None:
-    """The end of a short request takes less."""
     story = telling(">Look at the logs of the gauge at the berth, please.", *_TALK)
     assert told.requests(story, 800, splits=False)[0] == "1. > Look at the logs of the gauge at the berth, please."
 
 
 def test_what_is_reported_again_and_again_is_said_once() -> None:
-    """As the newest."""
     story = telling(">a", "Going on.", ">b", "The berth is free.", ">c", "Going on.")
     assert told.reports(story, 500) == ["2. > The berth is free.", "3. > Going on."]
 
 
 def test_what_says_nothing_on_the_way_is_left_out() -> None:
-    """That something still runs, say."""
     passed = "The verify run has passed build, types and the tests of the gauge."
     story = telling(">a", "Still running.", passed, "Next.", "The gauge is mended, and all of its tests pass.")
     assert list(story.texts) == [passed]
@@ -246,7 +234,6 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("text", "expected"), WRITTEN.values(), ids=list(WRITTEN))
 def test_a_goal_is_one_harmless_line(text: str, expected: str | None) -> None:
-    """However it came in."""
     goal = told.as_goal(text)
     assert expected is None or goal == expected
     assert len(goal) <= told.LONGEST_GOAL

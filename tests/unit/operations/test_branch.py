@@ -30,12 +30,10 @@ MADE = branched()
 
 
 def last(path: Path) -> Any:
-    """Return the last entry."""
     return json.loads(split(path.read_bytes())[-1])
 
 
 def live(path: Path) -> list[bytes]:
-    """Return the lines that the model reads."""
     read, lines = survey_of(path.read_bytes()), split(path.read_bytes())
     return [lines[number] for number in read.shape.live if number not in read.shape.dead]
 
@@ -89,7 +87,6 @@ def test_of_several_other_leaves_the_last_is_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", ["fork", "first"])
 def test_an_entry_to_go_on_from_may_be_named(to: str, tmp_path: Path) -> None:
-    """An ancestor too: then all behind it is left."""
     path = write(tmp_path, MADE.data)
     target = getattr(MADE, to)
     stats = summarize_branch(path, to=target)
@@ -227,7 +224,6 @@ def inside_a_step() -> tuple[PiSession, str]:
 
 
 def listed() -> PiSession:
-    """Return one of the first version."""
     made = PiSession(version=1)
     made.user("Begin.")
     made.assistant("Begun.")
@@ -235,7 +231,6 @@ def listed() -> PiSession:
 
 
 def alone() -> PiSession:
-    """Return one of a single branch."""
     made = PiSession()
     made.user("Begin.")
     made.assistant("Begun.")
@@ -379,7 +374,6 @@ def test_the_list_has_leaves_and_forks(tmp_path: Path) -> None:
 
 
 def test_the_list_has_where_the_turns_of_the_live_path_end(tmp_path: Path) -> None:
-    """Of other branches only the leaves."""
     path = write(tmp_path, LONG["pi"](3))
     found = [(each.kind, each.is_live, each.words) for each in places(path)]
     assert found == [

@@ -27,31 +27,22 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
-from tests.support.long import FEW, LINES, LONG, NUMBERED, grown, pi, rounds_come_to_rest
-from tests.support.runs import compress, form_of, journal_of, snapshot, split, survey_of, units, write
+from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, grown, pi
+from tests.support.runs import compress, form_of, journal_of, split, survey_of, units, write
 
 DROPPED = {name: LONG[name] for name in (*LINES, "opencode document")}
 """The sessions from which lines leave only where that is asked for."""
 
 EACH = pytest.mark.parametrize("name", [name for name in LONG if name != NUMBERED])
 EACH_OF_LINES = pytest.mark.parametrize("name", LINES)
-SMALL = replace(
-    FEW,
-    size_threshold_kb=0,
-    min_saved_kb=0,
-    turn_threshold_before_compress=1,
-    protect_tokens=0,
-    compact=Compact(keep_tokens=600, min_dead_tokens=200, min_saved_tokens=1),
-)
+EAGER = replace(SMALL, protect_tokens=0)
 
 
 def drop(path: Path, policy: Policy = FEW) -> CompactStats:
-    """Compact a session, and drop its old lines."""
     return compact_session(path, policy, drop_dead=True)
 
 
 def dropped(folder: Path, name: str) -> Path:
-    """Write a session and drop its old lines."""
     path = write(folder, LONG[name](8))
     stats = drop(path)
     assert (stats.status, stats.lines_dropped > 0) == (Status.COMPACTED, True), stats.reason
@@ -153,68 +144,12 @@ def test_without_originals_it_is_refused(name: str, tmp_path: Path) -> None:
     assert path.read_bytes() == LONG[name](8)
 
 
-# The second run, and the dry one
-
-
-@EACH
-def test_a_second_run_writes_nothing(name: str, tmp_path: Path) -> None:
-    path = dropped(tmp_path, name)
-    before = snapshot(path)
-    assert drop(path).status is Status.UNCHANGED
-    assert snapshot(path) == before
-
-
-@EACH
-def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, LONG[name](8))
-    before = snapshot(path)
-    said = compact_session(path, FEW, drop_dead=True, dry_run=True)
-    assert snapshot(path) == before
-    assert replace(drop(path), status=said.status, run="") == said
-
-
-@EACH
-def test_the_same_session_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
-    for folder in ("one", "other"):
-        (tmp_path / folder).mkdir()
-    one, other = (dropped(tmp_path / folder, name) for folder in ("one", "other"))
-    assert one.read_bytes() == other.read_bytes()
-    assert store_in(one).originals.read_bytes() == store_in(other).originals.read_bytes()
-
-
 # The way back
-
-
-@EACH
-def test_restore_puts_every_line_back(name: str, tmp_path: Path) -> None:
-    path = dropped(tmp_path, name)
-    verify_session(path)
-    stats = restore_session(path)
-    assert (stats.status, stats.checkpoints_removed, stats.reason) == (Status.RESTORED, 1, "")
-    assert path.read_bytes() == LONG[name](8)
-    assert restore_session(path).status is Status.UNCHANGED
-    verify_session(path)
-    assert drop(path).status is Status.COMPACTED
-    restore_session(path)
-    assert path.read_bytes() == LONG[name](8)
 
 
 COMMANDS: dict[str, Callable[[Path, Policy], object]] = {"c": compress_session, "d": drop, "p": compact_session}
 ORDERS = ["cd", "dc", "cdc", "dcd", "dpc", "pdc", "pcd"]
 """What is done: compress, compact with the old lines dropped, compact with them left; a session goes on behind each."""
-
-
-@EACH
-@pytest.mark.parametrize("order", ["cd", "dc", "cdc"])
-def test_restore_undoes_both_commands_in_either_order(name: str, order: str, tmp_path: Path) -> None:
-    path = write(tmp_path, LONG[name](8))
-    for command in order:
-        COMMANDS[command](path, SMALL)
-        verify_session(path)
-    stats = restore_session(path)
-    assert path.read_bytes() == LONG[name](8)
-    assert (stats.checkpoints_removed, stats.reason) == (1, "")
-    verify_session(path)
 
 
 @EACH_OF_LINES
@@ -225,7 +160,7 @@ def test_restore_undoes_any_order_of_runs_between_which_the_agent_went_on(
     turns = 8
     path = write(tmp_path, LONG[name](turns))
     for command in order:
-        COMMANDS[command](path, SMALL)
+        COMMANDS[command](path, EAGER)
         verify_session(path)
         before, turns = LONG[name](turns), turns + 4
         more = b"".join(split(LONG[name](turns))[len(split(before)) :])
@@ -234,16 +169,11 @@ def test_restore_undoes_any_order_of_runs_between_which_the_agent_went_on(
             more = more.replace(b'"parentId":"%s"' % last.encode(), b'"parentId":"%s"' % leaf.encode(), 1)
         with path.open("ab") as file:
             file.write(more)
-    compress_session(path, SMALL)
+    compress_session(path, EAGER)
     verify_session(path)
     stats = restore_session(path)
     assert (path.read_bytes() == LONG[name](turns), stats.reason) == (True, "")
     assert stats.checkpoints_removed == sum(order.count(each) for each in "dp")
-
-
-@EACH
-def test_five_rounds_of_both_come_to_rest(name: str, tmp_path: Path) -> None:
-    rounds_come_to_rest(tmp_path, name, lambda path: drop(path, SMALL))
 
 
 @EACH_OF_LINES
@@ -257,9 +187,9 @@ def test_lines_that_come_after_it_stay_behind_all(name: str, tmp_path: Path) -> 
 def test_a_kept_line_that_hangs_elsewhere_and_was_compressed_then_comes_back(tmp_path: Path) -> None:
     path = write(tmp_path, pi())
     keeps = Compact(keep=CutRule.MESSAGES, keep_messages=3, min_dead_tokens=200, min_saved_tokens=1)
-    compact_session(path, replace(SMALL, compact=keeps), drop_dead=True)
+    compact_session(path, replace(EAGER, compact=keeps), drop_dead=True)
     hung = {json.loads(line)["id"] for line in split(path.read_bytes()) if line not in split(pi())}
-    compress_session(path, replace(SMALL, turn_threshold_before_compress=0), force=True)
+    compress_session(path, replace(EAGER, turn_threshold_before_compress=0), force=True)
     assert hung & {json.loads(line).get("id") for line in split(path.read_bytes())}
     verify_session(path)
     assert restore_session(path).reason == ""
@@ -280,13 +210,13 @@ def test_a_line_that_was_compressed_since_comes_back_and_hangs_where_it_should(d
     more = [json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in (line, turn)]
     with path.open("ab") as file:
         file.write(b"".join(more))
-    compress_session(path, SMALL, force=True)
+    compress_session(path, EAGER, force=True)
     assert more[0] not in path.read_bytes()
     restore_session(path)
     expected = more[0].replace(ours["id"].encode(), ours["parentId"].encode())
     assert path.read_bytes() == pi(8) + expected + more[1]
     verify_session(path)
-    compress_session(path, SMALL, force=True)
+    compress_session(path, EAGER, force=True)
     verify_session(path)
     restore_session(path)
     assert path.read_bytes() == pi(8) + expected + more[1]
@@ -310,7 +240,7 @@ def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
     path = dropped(tmp_path, name)
     whole = grown(path, name)
     there = path.read_bytes()
-    compress(path, SMALL)
+    compress(path, EAGER)
     stats = restore_session(path, keep_checkpoints=True)
     assert (stats.checkpoints_removed, path.read_bytes(), stats.reason) == (0, there, "")
     assert restore_session(path).checkpoints_removed == 1
@@ -330,7 +260,7 @@ def test_any_number_of_them_is_taken_out(name: str, tmp_path: Path, monkeypatch:
             more = more.replace(b'"parentId":"%s"' % last, b'"parentId":"%s"' % ours, 1)
         with path.open("ab") as file:
             file.write(more)
-        drop(path, SMALL)
+        drop(path, EAGER)
     number = sum(each["type"] == "checkpoint" for each in journal_of(path))
     assert number > 20
     depth = len(inspect.stack())
@@ -374,7 +304,7 @@ def test_where_lines_cannot_go_back_the_summary_stays_and_all_else_comes_back(
     path = dropped(tmp_path, name)
     change(path)
     there = path.read_bytes()
-    compress_session(path, SMALL)
+    compress_session(path, EAGER)
     for _ in range(2):
         done = restore_session(path)
         assert not done.exact
@@ -403,12 +333,12 @@ def test_a_compacted_state_that_is_put_back_behind_a_restore_and_changed_is_told
 
 def test_a_rewritten_line_that_was_changed_before_it_left_is_told(tmp_path: Path) -> None:
     path = write(tmp_path, pi())
-    compress(path, SMALL)
+    compress(path, EAGER)
     number = next(at for at, line in enumerate(split(path.read_bytes())) if line not in split(pi()))
     lines = split(path.read_bytes())
     lines[number] = lines[number].replace(b'{"', b'{ "', 1)
     path.write_bytes(b"".join(lines))
-    drop(path, SMALL)
+    drop(path, EAGER)
     for _ in range(2):
         done = restore_session(path)
         assert (done.exact, [each.line for each in done.changed]) == (False, [number + 1])
@@ -431,10 +361,10 @@ def test_a_state_from_before_the_lines_came_that_left_for_a_later_summary_is_an_
 ) -> None:
     """It lacks all of them, and the later summary; it may have an earlier one, or what left for that."""
     path = write(tmp_path, LONG[name](8))
-    drop(path, SMALL)
+    drop(path, EAGER)
     states = {LONG[name](8): LONG[name](8), path.read_bytes(): LONG[name](8)}
     grown(path, name)
-    assert drop(path, SMALL).is_compacted
+    assert drop(path, EAGER).is_compacted
     for state, original in states.items():
         path.write_bytes(state)
         verify_session(path)
@@ -493,25 +423,16 @@ def test_forget_says_that_it_is_the_only_copy(name: str, tmp_path: Path) -> None
 @EACH
 def test_every_reference_is_answered_also_of_a_later_summary(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LONG[name](8))
-    drop(path, SMALL)
-    compress_session(path, SMALL)
+    drop(path, EAGER)
+    compress_session(path, EAGER)
     if name in LINES:
         grown(path, name)
-        drop(path, SMALL)
+        drop(path, EAGER)
     records = [each for each in journal_of(path) if each["type"] == "checkpoint"]
     refs = {ref for record in records for ref in record["refs"]}
     assert refs
     for ref in refs:
         assert show(ref, path)[0].content
-
-
-@EACH_OF_LINES
-def test_a_later_summary_holds_what_the_first_one_did(name: str, tmp_path: Path) -> None:
-    path = dropped(tmp_path, name)
-    grown(path, name)
-    text = drop(path).summary
-    assert "Part 0: look at the logs" in text
-    assert "notes-0.md" in text
 
 
 @pytest.mark.parametrize("first", [True, False])

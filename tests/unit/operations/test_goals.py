@@ -137,7 +137,6 @@ def test_the_goal_says_how_to_cut(tmp_path: Path, goal: Goal, keep: CutRule) -> 
 
 
 def test_a_single_request_is_cut_as_the_policy_says(tmp_path: Path) -> None:
-    """Nothing lies before the newest request then."""
     made = PiSession()
     made.opening()
     made.user("Do it all.")
@@ -223,7 +222,6 @@ FILES = {
 
 @pytest.mark.parametrize(("before", "after"), FILES.values(), ids=list(FILES))
 def test_every_other_byte_stays(tmp_path: Path, before: bytes, after: bytes) -> None:
-    """And the mode; also through a link."""
     file, link = tmp_path / "config.json", tmp_path / "link.json"
     file.write_bytes(before)
     file.chmod(0o640)
@@ -235,7 +233,6 @@ def test_every_other_byte_stays(tmp_path: Path, before: bytes, after: bytes) -> 
 
 
 def test_a_file_that_is_not_there_is_begun(tmp_path: Path) -> None:
-    """For the user alone."""
     file = tmp_path / "a" / "b" / "config.json"
     goals.set_keys(file, "compact", {"ask": False})
     assert json.loads(file.read_bytes()) == {"session": {"compact": {"ask": False}}}

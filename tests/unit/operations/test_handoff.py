@@ -17,7 +17,7 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.store.layout import store_in
 from tests.support.branched import branched
 from tests.support.long import FEW, LONG
-from tests.support.runs import FIXTURES, compress, fixture, form_of, snapshot, split, survey_of, write
+from tests.support.runs import compress, fixture, form_of, snapshot, split, survey_of, write
 from tests.support.session import PiSession
 
 MADE = branched()
@@ -36,13 +36,6 @@ def test_the_document_has_all_requests_and_files_and_the_session_stays(name: str
     assert 0 < made.tokens_summary < made.tokens_before
     assert snapshot(path) == before
     assert not store_in(path).work.exists()
-
-
-@pytest.mark.parametrize("name", sorted(each.name for each in FIXTURES.glob("[!l]*.json*")))
-def test_every_agent_s_session_can_be_handed_off(name: str, tmp_path: Path) -> None:
-    """In lines that a terminal may print."""
-    text = handoff_session(write(tmp_path, fixture(name), name)).text
-    assert text.replace("\n", "").isprintable()
 
 
 def test_what_is_not_on_the_live_path_is_not_handed_off(tmp_path: Path) -> None:

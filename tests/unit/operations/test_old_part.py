@@ -163,6 +163,7 @@ def test_no_summary_is_without_a_request_where_the_session_has_one(name: str, tm
     entries = (parse(lines[number]) or {} for number in live)
     asked = [each for entry in entries for each in reader.said(entry) if each.say in (Say.PROMPT, Say.CARRIED)]
     text = handoff_session(write(tmp_path, data, Path(name).name)).text
+    assert text.replace("\n", "").isprintable()
     if asked:
         assert of_the_user(text) > 0
         assert section(text, "The user's requests") or section(text, "The request in progress")
@@ -198,7 +199,6 @@ def test_requests_that_a_model_left_out_stand_in_the_next_summary(tmp_path: Path
 
 
 def test_what_codex_repeats_behind_a_summary_of_ours_counts_once(tmp_path: Path) -> None:
-    """And each report stands beside its request."""
     made = Rollout()
     for text in ASKED[:2]:
         made.user(text)

@@ -49,7 +49,6 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def compacted(path: Path, url: str = "", policy: Policy = FEW, **rules: Any) -> CompactStats:
-    """Compact a session with a model."""
     if url:
         rules = {"models": ("m",), **rules, "endpoint": url}
     return compact_session(path, replace(policy, summarizer=Summarizer(**rules)))
@@ -84,7 +83,6 @@ def test_its_prose_stands_in_every_form(tmp_path: Path, name: str) -> None:
 
 
 def test_below_a_loop_that_runs(tmp_path: Path) -> None:
-    """As in a notebook."""
 
     async def cell(url: str) -> CompactStats:
         return compacted(write(tmp_path, pi(8)), url)
@@ -136,7 +134,6 @@ def test_a_key_that_is_none_is_said_first(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_answer_that_quotes_the_key_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would stand in the session."""
     monkeypatch.setenv("MINE", KEY)
     with Endpoint([chat(f"{PROSE}\nThe key is Bearer {KEY}.")]) as endpoint:
         stats = compacted(path := write(tmp_path, pi(8)), endpoint.url, api_key_env="MINE")
@@ -145,7 +142,6 @@ def test_an_answer_that_quotes_the_key_does_not_count(tmp_path: Path, monkeypatc
 
 
 def test_what_goes_to_this_machine_goes_through_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As is said before it is sent."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with Endpoint([chat(PROSE)]) as endpoint:
         assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
@@ -153,7 +149,6 @@ def test_what_goes_to_this_machine_goes_through_no_proxy(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("variable", ["ALL_PROXY=nonsense://me:{}@h", "HTTP_PROXY=:{}:::", "SSL_CERT_FILE=/etc/passwd"])
 def test_an_environment_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    """It is no error of ours, and is not quoted."""
     name, _, value = variable.partition("=")
     monkeypatch.setenv(name, value.format(KEY))
     stats = compacted(write(tmp_path, pi(8)), "http://192.0.2.1/v1")
@@ -184,7 +179,6 @@ def test_another_that_cannot_be_used(
 
 
 def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
-    """What comes may hang on what is summed up."""
     path = write(tmp_path, pi(8))
     with path.open("ab") as file:
         file.write(b"\n")
@@ -198,7 +192,6 @@ def test_a_session_that_goes_on_meanwhile_is_left(tmp_path: Path) -> None:
 @EACH
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_session_that_is_cut_short_meanwhile_is_refused(tmp_path: Path, name: str, dry_run: bool) -> None:
-    """Whose lines are gone is not looked for them."""
     path = write(tmp_path, LONG[name](8))
     size = path.stat().st_size // 2
     command = python(f"import os\nos.truncate({str(path)!r}, {size})\n{PRINTS}")
@@ -295,7 +288,6 @@ def test_after_a_failure_the_extract_stands(tmp_path: Path, waits: list[float], 
 
 @pytest.mark.parametrize("name", ["500 for good", "a closing tag", "no JSON"])
 def test_or_the_session_is_left(tmp_path: Path, name: str) -> None:
-    """If the policy says so; nothing is written."""
     answers, failure, _ = FAILING[name]
     path = write(tmp_path, pi(8))
     before = snapshot(path)
@@ -331,7 +323,6 @@ def test_what_says_no_cost(tmp_path: Path, usage: Any) -> None:
 
 
 def test_what_all_answers_cost(tmp_path: Path) -> None:
-    """Also those that do not count."""
     answers = [chat("</summary>", usage={"cost": 0.25}), chat(PROSE, usage={"cost": 1})]
     with Endpoint(answers) as endpoint:
         stats = compacted(write(tmp_path, pi(8)), endpoint.url, models=("a", "b"))
@@ -456,7 +447,6 @@ def test_after_a_failing_command_the_extract_stands(tmp_path: Path, name: str) -
 
 
 def test_a_child_that_holds_the_pipe(tmp_path: Path) -> None:
-    """What the command itself printed counts."""
     program = f"import os, sys, time\n{PRINTS}sys.stdout.flush()\nif os.fork() == 0: time.sleep(30)"
     began = time.monotonic()
     assert compacted(write(tmp_path, pi(8)), command=python(program)).by == "command"
@@ -480,7 +470,6 @@ def test_no_model_is_asked_where_nothing_would_be_written(tmp_path: Path) -> Non
 
 @pytest.fixture
 def prompt(tmp_path: Path) -> Path:
-    """Return a file with a prompt."""
     path = tmp_path / "prompt.md"
     path.write_text("Write a poem.\n")
     return path
@@ -504,6 +493,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"endpoint": "http://h/v1\x01", "models": ("m",)}, "is not a URL"),
     ({"endpoint": "http://h\xff/v1", "models": ("m",)}, "is not a URL"),
     ({"endpoint": f"http://{KEY}@h/v1", "models": ("m",)}, "has a user or a password"),
+    ({"endpoint": f"http://me:{KEY}@h/v1", "models": ("m",)}, "has a user or a password"),
+    ({"endpoint": "http://@h/v1", "models": ("m",)}, "has a user or a password"),
     ({"endpoint": "http://h/v1"}, "needs the name of a model"),
     ({"endpoint": "http://h/v1", "protocol": "omp", "models": ("m",)}, "does not take a model"),
     ({"command": "no-such-program --key x"}, "the summarizer program no-such-program is not found"),

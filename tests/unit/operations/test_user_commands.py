@@ -32,7 +32,6 @@ from tests.support.session import PiSession
 
 
 def shell(line: str) -> str:
-    """Write a command that runs a line of shell."""
     return f"sh -c {shlex.quote(line)}"
 
 
@@ -60,7 +59,6 @@ DATA = {"n": [1, "\u00e4"]}
 
 @pytest.mark.parametrize("answer", [{}, {"prompt": "Be brief."}, None], ids=["nothing", "a prompt", "no output"])
 def test_what_changes_no_summary(session: Path, tmp_path: Path, answer: Any) -> None:
-    """A prompt is for a model, and there is none."""
     plain = compact_session(session, FEW, dry_run=True)
     policy = replace(FEW, before_command="true") if answer is None else saying(answer, tmp_path)
     done = compact_session(session, policy)
@@ -123,7 +121,6 @@ def test_data_is_kept_and_given_back(tmp_path: Path, name: str) -> None:
 
 
 def test_oh_my_pi_has_a_place_for_data() -> None:
-    """In its entry, as its own extensions keep it."""
     session = written_of(PiSession().opening().bytes())
     cut = Cut([1], [2], splits=False)
     kept = OhMyPi().noted_beside(session, cut, Summary("text", preserved=json.dumps(DATA)))
@@ -154,7 +151,6 @@ def test_no_model_is_asked_where_it_sums_up_itself(session: Path, tmp_path: Path
 
 
 def test_it_is_not_asked_of_a_session_that_gets_no_summary(tmp_path: Path) -> None:
-    """One that is refused, or saves too little."""
     policy = saying({}, tmp_path)
     dear = replace(policy, compact=replace(FEW.compact, min_saved_tokens=10**6))
     done = compact_session(write(tmp_path, pi()), dear)
@@ -263,6 +259,5 @@ def test_its_failure_is_said_and_the_run_stands(session: Path) -> None:
 
 
 def test_the_journal_has_no_command(session: Path) -> None:
-    """Its arguments may hold what is secret."""
     compact_session(session, replace(FEW, before_command="true --token SECRET", after_command="true SECRET"))
     assert b"SECRET" not in store_in(session).journal.read_bytes()
