@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from sessioncompress.errors import (
     NOT_CHANGED,
@@ -52,60 +52,6 @@ LARGEST: Final = 1024 * MB
 _LONGEST_NAME: Final = 255
 
 
-class Place(Protocol):
-    """What packs are read from, and sessions are brought back to."""
-
-    root: Path
-
-    def shown(self, path: Path) -> str:
-        """Write a path as the user knows it."""
-
-    def folders(self) -> list[Path]:
-        """List the folders in which there may be packs."""
-
-    def names(self, folder: Path) -> list[str]:
-        """List what is in a folder of packs. Raises OSError, FileFailed."""
-
-    def size(self, path: Path) -> int | None:
-        """Look up how many bytes are at a path; None where there is nothing."""
-
-    def is_certain(self, archive: Path) -> bool:
-        """Tell whether no checkout takes a pack away."""
-
-    def index(self, path: Path) -> tuple[Index, Object | None]:
-        """Read an index, and in a bucket what it was then. Raises Damaged, Refused, FileFailed."""
-
-    def note(self, path: Path, index: Index, seen: Object | None) -> bool:
-        """Replace an index in one step, unless it is no longer what was seen. Raises OSError, FileFailed."""
-
-    def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
-        """Remove a pack that holds no more."""
-
-    def free_name(self, base: str, taken: Collection[str] = ()) -> str:
-        """Name a new pack so that none has its name, nor will get it."""
-
-    def publish(self, draft: Path, name: str, index: Index) -> Object | None:
-        """Make a pack of an archive that was read back, and of its index, whose name is the commit."""
-
-    def opened(self, archive: Path) -> AbstractContextManager[Span]:
-        """Open an archive to read parts of it."""
-
-    def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
-        """Tell whether nothing is at a path; else it is as it was packed, or at least begins so. Raises Refused."""
-
-    def workroom(self, session: Path, size: int) -> AbstractContextManager[Path]:
-        """Give the folder for drafts of a session; the largest is of so many bytes."""
-
-    def put(self, draft: Path, path: Path, member: Member) -> None:
-        """Give a draft its name, where nothing has it. Raises Refused, FileFailed."""
-
-    def take_back(self, path: Path) -> None:
-        """Remove what put() has just put, so that no store is without its session."""
-
-    def flush(self, paths: Iterable[Path]) -> None:
-        """Bring what was put to the disk."""
-
-
 class Disk:
     """A folder of this machine."""
 
@@ -113,7 +59,7 @@ class Disk:
         self.root = root
 
     def shown(self, path: Path) -> str:
-        """It is what it is."""
+        """Write a path as the user knows it."""
         return str(path)
 
     def folders(self) -> list[Path]:
@@ -124,7 +70,7 @@ class Disk:
         return [each for each in dict.fromkeys(folder / PACKS for folder in above) if os.path.lexists(each)]
 
     def names(self, folder: Path) -> list[str]:
-        """List a folder; through a link it would be another one."""
+        """List what is in a folder of packs; through a link it would be another one. Raises FileFailed."""
         if any(map(Path.is_symlink, (folder, folder.parent, self.root / FOLDER))):
             return []
         try:
@@ -135,7 +81,7 @@ class Disk:
             raise failed(error, folder) from error
 
     def size(self, path: Path) -> int | None:
-        """Look up a file; a stranger's index may name what no system takes."""
+        """Look up how many bytes are at a path; None for nothing, as for what no system takes of a stranger's index."""
         try:
             return path.lstat().st_size
         except OSError:
@@ -148,26 +94,29 @@ class Disk:
         return archive.parent == self.root / FOLDER / PACKS and not known([archive])
 
     def index(self, path: Path) -> tuple[Index, Object | None]:
-        """Read it, unless another user owns it, or the archive: who wrote it says what comes back, and where to."""
+        """Read an index, and in a bucket what it was then. Raises Damaged, Refused, FileFailed.
+
+        None that another user owns, nor the archive: who wrote it says what comes back, and where to.
+        """
         _refuse_of_others(path)
         _refuse_of_others(path.with_name(path.name.removesuffix(INDEX) + ARCHIVE))
         return read_index(path), None
 
     def note(self, path: Path, index: Index, seen: Object | None) -> bool:
-        """Replace it; alone() keeps others from it."""
+        """Replace an index in one step, unless it is no longer what was seen; alone() keeps others from it here."""
         del seen
         disk.put(path, index.written())
         return True
 
     def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
-        """The archive goes first: an index without one tells of nothing lost."""
+        """Remove a pack that holds no more. The archive goes first: an index without one tells of nothing lost."""
         del seen
         disk.remove(archive)
         disk.remove(index)
         disk.flush_folder(archive.parent)
 
     def free_name(self, base: str, taken: Collection[str] = ()) -> str:
-        """Number it; alone() keeps others from the number."""
+        """Name a new pack so that none has its name, nor will get it: alone() keeps others from the number."""
         folder = packs_of(self.root)
         for number in count(1):
             free = f"{base}-{number}"
@@ -177,7 +126,7 @@ class Disk:
         return free
 
     def publish(self, draft: Path, name: str, index: Index) -> Object | None:
-        """Name both when the index reads back; the index last."""
+        """Make a pack of an archive that was read back, and of its index, which reads back too and is named last."""
         archive, new = draft.with_name(f"{name}{ARCHIVE}"), draft.with_name(f"{name}{NEW}")
         try:
             with disk.closing(disk.create(new)) as fd:
@@ -199,12 +148,15 @@ class Disk:
         return None
 
     def opened(self, archive: Path) -> AbstractContextManager[Span]:
-        """Open the file."""
+        """Open an archive to read parts of it."""
         _refuse_of_others(archive)
         return opened(archive)
 
     def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
-        """Compare all of it: here no run adds to the store of a session that is gone."""
+        """Tell whether nothing is at a path; else it is as it was packed. Raises Refused.
+
+        In a bucket what is no `whole` session may have more: here no run adds to the store of one that is gone.
+        """
         del whole
         if not is_below(self.root, path):
             raise IsALink("there is a link on the path to it", where=path, state=IN_PACK, remedy="Move the link away.")
@@ -216,14 +168,14 @@ class Disk:
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
-        """Beside the session, in our folder: a killed run's drafts are like any of ours."""
+        """Give the folder for drafts of a session: ours beside it, where a killed run's are like any."""
         del size
         disk.make_folder(session.parent)
         yield session.parent / FOLDER
         tidy(store_in(session).work)
 
     def put(self, draft: Path, path: Path, member: Member) -> None:
-        """Link it."""
+        """Give a draft its name, where nothing has it. Raises Refused, FileFailed."""
         if is_local(path.parent.name):
             make_ours(path.parent)
         try:
@@ -233,11 +185,11 @@ class Disk:
                 raise another(path, "file") from None
 
     def take_back(self, path: Path) -> None:
-        """Unlink it."""
+        """Remove what put() has just put, so that no store is without its session."""
         disk.remove(path)
 
     def flush(self, paths: Iterable[Path]) -> None:
-        """Flush the folders of each up to the packed one: any may be new."""
+        """Bring what was put to the disk: the folders of each up to the packed one, as any may be new."""
         found = {
             each for path in paths for each in (path.parent / FOLDER, *path.parents) if each.is_relative_to(self.root)
         }
@@ -382,6 +334,10 @@ class Bucket:
 
     def flush(self, paths: Iterable[Path]) -> None:
         """A put is on no disk of ours."""
+
+
+Place = Disk | Bucket
+"""What packs are read from, and sessions are brought back to."""
 
 
 def packs_of(root: Path) -> Path:
