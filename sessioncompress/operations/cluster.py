@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import VERSION, process
 from sessioncompress.errors import FileFailed, UsageError
-from sessioncompress.operations.batch import SAFE_PATH, STATE, Engine, Outcome, Results, Task, outcome_of
+from sessioncompress.operations.batch import STATE, Engine, Outcome, Results, Task, outcome_of, safe_path
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -104,10 +104,8 @@ def _local(stack: ExitStack, workers: int) -> Client:
     import distributed
     from distributed.security import Security
 
-    # A new Python imports from the working folder otherwise, which may be anyone's; also one that replaces another.
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
-    stack.callback(lambda: os.environ.update({SAFE_PATH: before}) if before else os.environ.pop(SAFE_PATH, None))
+    # As long as there are workers: one may be replaced by another.
+    stack.enter_context(safe_path())
     # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits this.
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

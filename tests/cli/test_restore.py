@@ -12,7 +12,7 @@ from click.testing import Result
 
 from sessioncompress.cli import tables
 from sessioncompress.cli.choosing import Chosen
-from sessioncompress.operations import schedule
+from sessioncompress.operations import batch
 from sessioncompress.operations.history import session_runs
 from sessioncompress.store.layout import store_in
 from tests.support.runs import fixture, invoke, run, snapshot, write
@@ -121,7 +121,7 @@ def test_a_summary_that_is_taken_out_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", [("--last",), ()], ids=["the newest run", "all"])
 def test_quiet_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[str, ...]) -> None:
     """No run, progress, undo or store; errors are told."""
-    monkeypatch.setattr(schedule, "_FIRST_LINE", 0)
+    monkeypatch.setattr(batch, "_FIRST_LINE", 0)
     path = write(tmp_path, fixture("pi-anthropic.jsonl"), "a.jsonl")
     write(tmp_path, fixture("pi-anthropic.jsonl"), "b.jsonl")
     for command in (("compress", "--min-size", "0"), ("compact", "--keep-tokens", "2000"), ("restore", *which)):

@@ -418,7 +418,7 @@ MUTANTS = (
     Mutant(
         "processes import from the working folder",
         "operations/batch.py",
-        '    os.environ[SAFE_PATH] = "1"\n',
+        '    os.environ[name] = "1"\n',
         "",
         _NAMES_BESIDE,
     ),
