@@ -28,8 +28,6 @@ RARELY: Final = 100_000
 What a session is read into lives until the run ends, and next to nothing of it is in circles.
 """
 
-_SAID = "\nFinishing the files in progress. Press Ctrl-C again to stop now.\n"
-
 
 def ends_it() -> None:
     """Let an interrupt end the program from here on: nothing of a session is open, and a traceback says nothing.
@@ -68,7 +66,7 @@ def deferred() -> Iterator[Callable[[], bool]]:
         # In the middle of a write to the stream there can be no other.
         with suppress(RuntimeError):
             if sys.stderr is not None:
-                sys.stderr.write(_SAID)
+                sys.stderr.write("\nFinishing the files in progress. Press Ctrl-C again to stop now.\n")
                 sys.stderr.flush()
 
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -145,8 +143,7 @@ class _Raw(io.FileIO):
 @contextmanager
 def ending_with_its_reader() -> Iterator[None]:
     """Raise BrokenPipeError in a block that only reads sessions, as soon as nobody reads stdout."""
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    if not isinstance(raw, _Raw):
+    if (raw := _raw_stdout()) is None:
         yield
         return
     raw.ends_with_its_reader = True
@@ -177,17 +174,14 @@ def outliving_their_readers() -> Iterator[None]:
         yield
     except SystemExit as ended:
         code = ended.code
-    if (failure := _unwritten()) and code not in _SAY_MORE:
+    # An interrupt and damage say more than that the output is lost.
+    if (failure := _unwritten()) and code not in (EXIT_CODE, 5):
         if sys.stderr is not None:
-            sys.stderr.write(f"stdout cannot be written: {failure}. {_UNWRITTEN}\n")
+            lost = "Part of the output is lost; what was done to sessions stands. Send the output elsewhere."
+            sys.stderr.write(f"stdout cannot be written: {failure}. {lost}\n")
         code = 3
     if code:
         sys.exit(code)
-
-
-_SAY_MORE: Final = (EXIT_CODE, 5)
-"""Exit codes that say more than that the output is lost."""
-_UNWRITTEN: Final = "Part of the output is lost; what was done to sessions stands. Send the output elsewhere."
 
 
 def _unwritten() -> str:
@@ -196,8 +190,13 @@ def _unwritten() -> str:
         return ""
     with suppress(ValueError):  # it was closed
         sys.stdout.flush()
+    raw = _raw_stdout()
+    return raw.failure if raw else ""
+
+
+def _raw_stdout() -> _Raw | None:
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    return raw.failure if isinstance(raw, _Raw) else ""
+    return raw if isinstance(raw, _Raw) else None
 
 
 class Ran(NamedTuple):
@@ -211,7 +210,6 @@ class Ran(NamedTuple):
     ended: bool = False
 
 
-_PIPED = 1 << 16
 _LOOK = 0.05
 """Seconds between two looks whether something ends a program."""
 GRACE: Final = 2.0
@@ -303,7 +301,7 @@ def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted:
 
     def read() -> None:
         with sink:
-            while len(output) <= most and (data := os.read(sink.fileno(), _PIPED)):
+            while len(output) <= most and (data := os.read(sink.fileno(), 1 << 16)):
                 output.extend(data)
 
     threads = [Thread(target=each, daemon=True) for each in (write, read)]
@@ -332,10 +330,6 @@ def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted:
         failure = "it was stopped together with sessioncompress"
     elif len(output) > most:
         failure = f"it printed more than {most:,} bytes"
-    return Ran(bytes(output), failure or _ended(code), bool(noted))
-
-
-def _ended(code: int) -> str:
-    if not code:
-        return ""
-    return f"it exited with status {code}" if code > 0 else f"signal {-code} stopped it"
+    elif code and not failure:
+        failure = f"it exited with status {code}" if code > 0 else f"signal {-code} stopped it"
+    return Ran(bytes(output), failure, bool(noted))
