@@ -2,15 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown
-from sessioncompress.core.text import counted, printable
-from sessioncompress.operations.search import SearchStats, search_session
+from sessioncompress.core import jsonl
+from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.marker import PREFIX_BYTES
+from sessioncompress.core.text import counted, printable, utf8
+from sessioncompress.pipeline import reading
+from sessioncompress.store.lock import open_session
+
+_SHOWN = 160
+"""Characters of a line that are shown, around what was found."""
+_MOST = 1000
+"""Places in one session."""
+_ESCAPED = '"\\'
+"""What JSON writes otherwise than it is said, in any text of ASCII."""
+
+
+class Hit(Struct, frozen=True, rename="camel"):
+    """One line in which a text was found: the turn it stands in, counted from 1, and whose words it is of."""
+
+    turn: int
+    said: str
+    line: str
+
+
+class SearchStats(Struct, frozen=True, rename="camel"):
+    """Where a text was found in one session. `cut`: more places exist. `shortened`: some text was replaced."""
+
+    path: str
+    packed: bool
+    hits: tuple[Hit, ...]
+    cut: bool = False
+    shortened: bool = False
+
+
+def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStats:
+    """Find a text, in letters of either case, in what was said in a session. Raises SessionCompressError."""
+    folded = text.casefold()
+    plain = folded.encode() if folded.isascii() and folded.isprintable() and not set(folded) & set(_ESCAPED) else b""
+    hits: list[Hit] = []
+    with open_session(path, writing=False) as session:
+        reader = reading.format_of(session).reader()
+        turn, shortened = 0, False
+        for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
+            shortened = shortened or PREFIX_BYTES in raw
+            if not whole or (entry := jsonl.parse(raw)) is None:
+                continue
+            # Most lines do not hold it, and to look for it in their bytes is faster.
+            may_hold = not plain or plain in raw.lower()
+            for said in reader.said(entry):
+                turn += said.say is Say.PROMPT
+                if may_hold and said.say is not Say.CARRIED:
+                    hits += (Hit(turn, said.say.value, line) for line in _lines(said, folded))
+            if len(hits) > _MOST:
+                break
+    return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened)
+
+
+def _lines(said: Said, folded: str) -> Iterator[str]:
+    """Yield the lines of what was said that hold a text, each cut to what stands around it."""
+    for content in said.contents():
+        if folded not in content.casefold():
+            continue
+        for line in content.splitlines():
+            at = line.casefold().find(folded)
+            if at >= 0:
+                start = max(0, min(at - _SHOWN // 4, len(line) - _SHOWN))
+                yield utf8(line[start : start + _SHOWN])
 
 
 class Search(SessionCommand[SearchStats]):

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from sessioncompress.cli import search as searching
 from sessioncompress.core.text import kb
 from sessioncompress.formats.table import TABLE
-from sessioncompress.operations import search as searching
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.originals import zstd

@@ -16,6 +16,7 @@ from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.digest import room_for_prose
 from sessioncompress.checkpoints.merge import head
 from sessioncompress.checkpoints.notes import Notes
+from sessioncompress.cli.search import search_session
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
 from sessioncompress.operations.branch import summarize_branch
@@ -24,7 +25,6 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.draft import opened
 from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.old_part import OldPart
-from sessioncompress.operations.search import search_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Summarizer
 from sessioncompress.store.layout import FOLDER
