@@ -127,14 +127,10 @@ class Chosen(NamedTuple):
 
     def each_packed(self, work: Callable[[Path, Path], T]) -> Iterator[Outcome[T]]:
         """Do some work on the packed sessions that are chosen: on the place of each, and a copy that goes again."""
-        from sessioncompress.operations.packed import each_packed
+        from sessioncompress.operations.packed import each_packed, packed_below
 
         if self.places:
-            from sessioncompress.operations import cloud_packed
-            from sessioncompress.pipeline.discover import Globs
-
-            globs = Globs(self.include, self.exclude)
-            return each_packed(cloud_packed.selected(self.places, globs, self.older_than), work)
+            return each_packed(packed_below(self.places, self.selection.globs, self.older_than, is_read=True), work)
         return each_packed(self.packed(), work)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped, shown
 from sessioncompress.core.text import OBJECT_STORES, counted, kb
 from sessioncompress.errors import InUse
-from sessioncompress.operations.pack import PackStats, pack_sessions
+from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
 from sessioncompress.pipeline.discover import Found, is_folder
 
 _LARGE = 1 << 20
@@ -54,9 +54,7 @@ class Pack(SessionCommand[PackStats]):
         chosen, policies = self.chosen, self.policies
         self.is_any = bool(found)
         if chosen.places:
-            from sessioncompress.operations import cloud_packs
-
-            outcomes = list(cloud_packs.pack(list(found), chosen.places, policies.apart, dry_run=chosen.dry_run))
+            outcomes = list(pack_objects(found, chosen.urls, policies.apart, dry_run=chosen.dry_run))
         else:
             roots = [*table.agent_roots()] if chosen.by_options else [*filter(is_folder, chosen.paths)]
             outcomes = list(pack_sessions(found, roots, policies.of, dry_run=chosen.dry_run))
@@ -64,7 +62,11 @@ class Pack(SessionCommand[PackStats]):
         in_use = [each for each in outcomes if chosen.by_options and isinstance(each.error, InUse)]
         done = self.collected(each for each in outcomes if each not in in_use)
         done.others["skipped, in use"] = len(in_use)
-        self.archives = _archives(done.results)
+        self.archives: dict[str, _Into] = {}
+        for each in done.results:
+            if each.archive:
+                sessions, size, stores = self.archives.get(each.archive, _Into())
+                self.archives[each.archive] = _Into(sessions + 1, size + each.size, stores + each.store_size)
         return done
 
     def document(self, done: Done[PackStats]) -> dict[str, Any]:
@@ -121,15 +123,6 @@ class _Into(NamedTuple):
     sessions: int = 0
     size: int = 0
     stores: int = 0
-
-
-def _archives(results: Sequence[PackStats]) -> dict[str, _Into]:
-    found: dict[str, _Into] = {}
-    for each in results:
-        if each.archive:
-            sessions, size, stores = found.get(each.archive, _Into())
-            found[each.archive] = _Into(sessions + 1, size + each.size, stores + each.store_size)
-    return found
 
 
 def _range(archives: Iterable[_Into]) -> str:

@@ -12,12 +12,14 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, shown, with_tilde
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
+from sessioncompress.errors import UsageError
 from sessioncompress.operations.packed import (
     AT_PLACE,
     Ambiguous,
     Packed,
     UnpackStats,
     meant_by,
+    packed_below,
     selected,
     unpack_sessions,
 )
@@ -61,9 +63,12 @@ class Unpack(SessionCommand[UnpackStats]):
         dry_run = self.chosen.dry_run
         if self.urls_named:
             # Imported here: most packs lie on a disk.
-            from sessioncompress.operations import cloud_packed
+            from sessioncompress.operations.cloud import Places
 
-            return self.collected(unpack_sessions(cloud_packed.meant(self.urls_named), dry_run=dry_run))
+            if not (urls := list(packed_below(Places(self.urls_named)))):
+                what, where = "no packed session matches it", self.urls_named[0]
+                raise UsageError(what, where=where, state="Nothing was done.")
+            return self.collected(unpack_sessions(urls, dry_run=dry_run))
         try:
             everything = self.given.all_packed
             packed = list(selected((), Selection())) if everything else meant_by(self.given.what, self.there.append)

@@ -16,7 +16,14 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, UsageError, failed
+from sessioncompress.errors import (
+    NOT_CHANGED,
+    FileFailed,
+    InUse,
+    Refused,
+    UsageError,
+    failed,
+)
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
 from sessioncompress.pipeline.discover import NEVER, Found, Globs, Remote
 from sessioncompress.pipeline.summary import CompressionStats, Status
@@ -27,7 +34,7 @@ from sessioncompress.store import disk, objects
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, plain_in
 from sessioncompress.store.objects import MB, NOTHING, Object
-from sessioncompress.store.places import LARGEST, refuse_unless_file
+from sessioncompress.store.places import LARGEST, private_folder, refuse_unless_file
 
 T = TypeVar("T")
 
@@ -108,7 +115,7 @@ def temporary(url: str) -> Iterator[Path]:
     Raises FileFailed where it cannot be written.
     """
     try:
-        with disk.private_folder() as made:
+        with private_folder() as made:
             # Packs lock the folder that they are of, so that is another one.
             folder = made / "at"
             disk.make_folder(folder)
@@ -269,7 +276,9 @@ def _may_be_session(root: str, key: str, size: int, stored: Container[str], pres
         return not (name.endswith(JOURNAL) and originals_of(Path(key)).as_posix() in present)
     if not name.endswith(".json"):
         return False
-    return name + JOURNAL in stored or may_be_session(objects.first_bytes(root + key, min(size, FIRST_BYTES)))
+    return name + JOURNAL in stored or may_be_session(
+        next(objects.ranged(root + key, 0, min(size, FIRST_BYTES), NOTHING), b"")
+    )
 
 
 def _meant(url: str, listed: Listed, stored: Iterable[str] | None, *, named: bool) -> Found:

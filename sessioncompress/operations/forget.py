@@ -28,7 +28,7 @@ from sessioncompress.pipeline.relatives import (
     unknown_to,
 )
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import damage, disk, folder, git, packing, recover, recover_packs
+from sessioncompress.store import damage, disk, folder, git, moves, packing, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.late_links import foreign_links, late_links, stale_drafts
 from sessioncompress.store.layout import (
@@ -221,7 +221,7 @@ def forget_session(
     if done.kept:
         return done
     for pack, entry in copies if not dry_run else ():
-        with recover_packs.alone(pack.at):
+        with moves.alone(pack.at):
             packing.write_anew(pack, entry)
     size = sum(packing.share_of(*each) for each in copies)
     return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies))
@@ -233,7 +233,7 @@ def _copies_in_packs(path: Path) -> list[tuple[Pack, Entry]]:
     return [
         (pack, entry)
         for pack, entry in found
-        if pack.place(entry) == path and (entry.state is not Became.PACKED or packing.is_as_packed(pack.root, entry))
+        if pack.place(entry) == path and (entry.state is not Became.PACKED or moves.is_as_packed(pack.root, entry))
     ]
 
 

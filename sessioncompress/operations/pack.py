@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,25 +18,30 @@ from msgspec.structs import replace
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
-from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Refused, SessionCompressError, failing
-from sessioncompress.formats.base import Format
+from sessioncompress.errors import NOT_CHANGED, InUse, Refused, SessionCompressError, failing
+from sessioncompress.formats.base import Format, Name
 from sessioncompress.formats.values import unescaped
-from sessioncompress.operations import packed
+from sessioncompress.operations import cloud, packed
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import disk, packing, recover_packs, unpacking
+from sessioncompress.policy.model import Policy
+from sessioncompress.store import disk, moves, objects, packing
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
-from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, sessions_named, store_in, store_of
+from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, plain_in, sessions_named, store_in, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.machine import make_key
-from sessioncompress.store.pack import MOST, Entry, State, may_name, not_utf8, source_of
+from sessioncompress.store.objects import MB, Object
+from sessioncompress.store.pack import MOST, Entry, State, is_same, may_name, source_of
 from sessioncompress.store.packing import Pack
-from sessioncompress.store.places import Disk, Place, packs_of
+from sessioncompress.store.places import Bucket, Disk, Place, packs_of, refuse_unless_file
 from sessioncompress.store.recover import recover
+
+BATCH = 1024 * MB
+"""Bytes of sessions and stores behind which a pack ends: what is fetched lies in a temporary folder until then."""
+AT_ONCE = 8
 
 
 class PackStats(Struct, frozen=True, rename="camel"):
@@ -59,9 +65,7 @@ class Head(NamedTuple):
     root: Path
     policy: Policy
     form: Format
-    id: str
-    parents: tuple[str, ...]
-    project: str
+    name: Name
     title: str
     family: str
     size: int
@@ -86,7 +90,7 @@ def pack_sessions(
             yield Outcome(each, error=outcome.error, passed_over=outcome.passed_over)
         else:
             head = outcome.result
-            projects_in.setdefault(head.root, {}).setdefault(head.project, []).append(head)
+            projects_in.setdefault(head.root, {}).setdefault(head.name.project, []).append(head)
     # Whoever packs again and again is told of an archive that none of our commands can read.
     for wrong in chain.from_iterable(packing.packs_in(Disk(root)) for root in {*real, *projects_in}):
         if not isinstance(wrong, Pack):
@@ -106,7 +110,7 @@ def pack_sessions(
     # What goes on from another session began later, and leaves before that one.
     for root, projects in sorted(projects_in.items(), reverse=True):
         try:
-            with recover_packs.alone(at := Disk(root)):
+            with moves.alone(at := Disk(root)):
                 packs = packing.certain_packs(at)
                 latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
                 for heads in latest_first:
@@ -119,14 +123,14 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
     """Read what decides with which others a session is packed. Raises SessionCompressError."""
     path = found.path.parent.resolve() / found.path.name
     root = next((each for each in roots if path.is_relative_to(each)), path.parent)
-    if not_utf8(str(path.relative_to(root))):
+    if utf8(place := str(path.relative_to(root))) != place:
         remedy = "Rename it."
         raise Refused("its name is not UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
-    if not may_name(path.relative_to(root).as_posix()):
+    if not may_name(place):
         what, remedy = "in a folder of that name no session comes back from a pack", "Name its own folder alone."
         raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
     remedy = "Rename it, or name its own folder alone."
-    packed.refuse_strange(root, path.relative_to(root).as_posix(), str(path), NOT_CHANGED, remedy)
+    packed.refuse_strange(root, place, str(path), NOT_CHANGED, remedy)
     with open_session(path, writing=False) as session:
         if rollouts.is_packed(session):
             form, head = rollouts.read(session)
@@ -136,22 +140,9 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
             if not found.named:
                 reading.refuse_nameless(session, form)
             _refuse_parted(session, form)
-        name = form.named(head)
-        prompt = first_prompt(session, form, head)
-        return Head(
-            found,
-            path,
-            root,
-            policy,
-            form,
-            name.id,
-            name.parents,
-            name.project,
-            prompt[0],
-            f"{prompt[1]} {prompt[0]}",
-            session.size,
-            session.stat.st_mtime,
-        )
+        title, written = first_prompt(session, form, head)
+        family, modified = f"{written} {title}", session.stat.st_mtime
+        return Head(found, path, root, policy, form, form.named(head), title, family, session.size, modified)
 
 
 def _refuse_parted(session: OpenSession, form: Format) -> None:
@@ -173,10 +164,10 @@ def _refuse_parted(session: OpenSession, form: Format) -> None:
 def by_family(heads: Iterable[Head]) -> list[Head]:
     """Order sessions so that forks stand together behind their parent, and else by time."""
     ordered = sorted(heads, key=lambda head: (head.modified, head.path))
-    family_of = {head.id: head.family for head in reversed(ordered) if head.id}
+    family_of = {head.name.id: head.family for head in reversed(ordered) if head.name.id}
     families: dict[str, list[Head]] = {}
     for head in ordered:
-        family = next((family_of[each] for each in head.parents if each in family_of), head.family)
+        family = next((family_of[each] for each in head.name.parents if each in family_of), head.family)
         families.setdefault(family, []).append(head._replace(family=family))
     return [head for family in families.values() for head in family]
 
@@ -248,40 +239,18 @@ def _packed_before(
 def _found_again(pack: Pack, root: Path, entry: Entry) -> State | None:
     """Tell what a packed session is whose place is taken: as it was packed, and so still to go, or gone on with.
 
-    None where another one is in its place: then it stays packed. Raises SessionCompressError, OSError.
+    None where another one is in its place: then it stays packed. One that was rewritten since counts as another. Raises
+    SessionCompressError, OSError.
     """
     path = root / entry.path
     if not os.path.lexists(path):
         raise InUse("another run has packed it", where=path, state=f"It is in {pack.shown}.")
-    if packing.is_as_packed(root, entry):
-        return State.PACKED if recover_packs.reads_back(pack, entry) else State.LEFT
+    if moves.is_as_packed(root, entry):
+        return State.PACKED if moves.reads_back(pack, entry) else State.LEFT
     if not all(os.path.lexists(root / each.path) for each in entry.members[1:]):
         # A branch brought it, without the store that is packed.
         return None
-    return State.LEFT if _goes_on(pack, entry, path) else None
-
-
-def _goes_on(pack: Pack, entry: Entry, path: Path) -> bool:
-    """Tell whether the session in the place of a packed one is that one, gone on with: of both the originals count.
-
-    Where one is damaged, or cannot be restored, they may differ. Raises FileFailed, OSError.
-    """
-    # Imported here: hardly ever a session is in both places.
-    from sessioncompress.operations.restore import restore_session
-
-    there = False
-    with suppress(Damaged, Refused), disk.private_folder() as folder:
-        packed, now = folder / "packed", folder / "now"
-        with pack.reader() as reader:
-            first = unpacking.copy_out(entry, reader, packed)
-        second = unpacking.copy_of(path, now)
-        for copy in (first, second):
-            if store_in(copy).journal.exists():
-                restore_session(copy, BALANCED)
-        size = first.stat().st_size
-        with first.open("rb") as one, second.open("rb") as other:
-            there = disk.sha256_of(one.fileno(), 0, size) == disk.sha256_of(other.fileno(), 0, size)
-    return there
+    return State.LEFT if is_same(path, entry.members[0], begun=True) else None
 
 
 def _taken_out(
@@ -329,19 +298,19 @@ def _take_out(pack: Pack, entry: Entry, head: Head) -> None:
         # One that was packed before a kill may have something left beside it.
         if session.path.name in sessions_named(store.work):
             _refuse_unless_whole(session, store)
-        packing.take_out(pack, entry, session)
+        moves.take_out(pack, entry, session)
 
 
 def stats_of(head: Head, archive: str, status: str) -> PackStats:
     """Tell of a session that is or would be in an archive."""
     store = reading.size_of_store(store_in(head.path))
     size = head.size + store
-    return PackStats(str(head.found.path), head.form.name, head.project, head.title, size, archive, status, store)
+    return PackStats(str(head.found.path), head.form.name, head.name.project, head.title, size, archive, status, store)
 
 
 def _name_of(head: Head) -> str:
     """Name a pack after the project of its sessions, by letters that need no care in a shell."""
-    named = Path(head.project).name[:40] if "/" in head.project else ""
+    named = Path(head.name.project).name[:40] if "/" in head.name.project else ""
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
     return plain.strip(".-") or head.form.name
 
@@ -369,11 +338,11 @@ def _added(new: packing.NewPack, head: Head, pool: ThreadPoolExecutor) -> Entry:
         added = adding.result()
     if added is None:
         raise session.in_use("a program shortened it")
-    modified, project = written_time(session.stat.st_mtime), utf8(head.project)
+    modified, project = written_time(session.stat.st_mtime), utf8(head.name.project)
     frame, members = added
     return Entry(
         state=State.PACKED,
-        id=head.id,
+        id=head.name.id,
         agent=head.form.name,
         project=project,
         title=head.title,
@@ -411,3 +380,142 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
             if not dated:
                 begun = form.written_at(entry)
     return turns, written_time(begun / 1000) if begun else ""
+
+
+class _Fetched(NamedTuple):
+    """A session in the temporary folder. `copy` is None for one that is gone, and of which only a store is left."""
+
+    found: Found
+    copy: cloud.Copy | None
+    store: tuple[Object, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(each.size for each in (*([self.copy.session] if self.copy else []), *self.store))
+
+
+def pack_objects(
+    found: Iterable[Found], urls: Sequence[str], policy: Policy, *, dry_run: bool = False
+) -> Iterator[Outcome[PackStats]]:
+    """Pack sessions in object stores by the same code: a part of them is at a time in a temporary folder.
+
+    The order of the puts is that of the writes on a disk: archive, read back; index; and only then each session, if it
+    is still the one that was read. No store deletes on a condition by our library, so what is packed becomes an empty
+    object, which is as atomic as any put. What it was stands in the index. A session that was named is packed in what
+    is above it.
+    """
+    prefixes = [objects.without_slash(url) for url in urls]
+    by_root: dict[str, list[Found]] = {}
+    for each in found:
+        url = each.shown
+        root = next((prefix for prefix in prefixes if url.startswith(f"{prefix}/")), url.rpartition("/")[0])
+        by_root.setdefault(root, []).append(each)
+    for root, these in by_root.items():
+        at, packs = Bucket(root), list[Pack]()
+        for old in packing.packs_in(at):
+            if isinstance(old, Pack):
+                packs.append(old)
+            else:
+                yield Outcome(packed.found_at(at, at.root), error=old)
+        known = {at.shown(old.place(entry)) for old in packs for entry in old.packed()}
+        # One that is gone and in no pack is no matter of this command.
+        left = iter([each for each in these if each.error is None or each.shown in known])
+        while rest := list(islice(left, 1)):
+            try:
+                yield from _packed_objects(root, at, chain(rest, left), packs, policy, dry_run=dry_run)
+            except SessionCompressError as error:
+                yield Outcome(packed.found_at(at, at.root), error=error)
+
+
+def _packed_objects(
+    root: str, at: Bucket, left: Iterator[Found], packs: Sequence[Pack], policy: Policy, *, dry_run: bool
+) -> Iterator[Outcome[PackStats]]:
+    """Pack as many sessions as there is room for."""
+    with cloud.temporary(root) as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+
+        def told(outcome: Outcome[PackStats]) -> Outcome[PackStats]:
+            if outcome.error:
+                objects.tell(outcome.error, root, folder)
+            return outcome
+
+        def fetched(each: Found) -> Outcome[_Fetched]:
+            return outcome_of(replace(each, error=None), lambda: _fetch(root, folder, each))
+
+        here_of: dict[Path, _Fetched] = {}
+        projects: dict[str, list[Head]] = {}
+        size = 0
+        while size < BATCH and (some := list(_some(left))):
+            for outcome in pool.map(fetched, some):
+                if (here := outcome.result) is None:
+                    yield told(Outcome(outcome.found, error=outcome.error, passed_over=outcome.passed_over))
+                    continue
+                size += here.size
+                here_of[here.found.path] = here
+                if here.copy is None:
+                    continue
+                read = outcome_of(here.found, partial(read_head, here.found, [folder], policy))
+                if (head := read.result) is not None:
+                    projects.setdefault(head.name.project, []).append(head)
+                else:
+                    yield told(Outcome(read.found, error=read.error, passed_over=read.passed_over))
+
+        def take(pack: Pack, entry: Entry, head: Head) -> None:
+            del pack, entry
+            here = here_of[head.found.path]
+            assert here.copy is not None
+            here.copy.session.put(b"")
+            _empty_store(here.store)
+
+        for heads in map(by_family, projects.values()):
+            if dry_run:
+                yield from (Outcome(head.found, stats_of(head, "", "would pack")) for head in heads)
+            else:
+                yield from map(told, pack_project(at, folder, heads, packs, take, pool))
+        if not dry_run:
+            for here in here_of.values():
+                if here.copy is None:
+                    _drop_left(here, folder, packs)
+
+
+def _drop_left(here: _Fetched, folder: Path, packs: Sequence[Pack]) -> None:
+    """Empty what a killed run had left of a store, where its pack reads back."""
+    for pack in packs:
+        for entry in pack.packed():
+            if folder / entry.path == here.found.path and moves.reads_back(pack, entry):
+                members = {folder / each.path: each for each in entry.members}
+                of_it = (each for each in here.store if each.path in members)
+                _empty_store([each for each in of_it if is_same(each.path, members[each.path])])
+
+
+def _some(left: Iterator[Found]) -> Iterator[Found]:
+    """Take as many as are fetched at once, and no more than there is room for, by their sizes as listed."""
+    size = 0
+    for each in islice(left, AT_ONCE):
+        yield each
+        size += each.remote.size if each.remote else 0
+        if size >= BATCH:
+            return
+
+
+def _fetch(root: str, folder: Path, found: Found) -> _Fetched:
+    """Fetch a session with its store to its place below the folder. Raises SessionCompressError."""
+    assert found.remote is not None
+    url = found.remote.url
+    *above, name = url.removeprefix(f"{root}/").split("/")
+    refuse_unless_file(url, *above, name)
+    path = folder.joinpath(*above, name)
+    disk.make_folder(path.parent)
+    here = Found(path, named=found.named, remote=found.remote)
+    if found.error is None:
+        copy = cloud.copied(found.remote, path.parent, writes=True)
+        return _Fetched(here, copy, tuple(each for each in (copy.originals, copy.journal) if each.found))
+    store, where = plain_in(path), url.rpartition("/")[0]
+    left = (objects.fetched(f"{where}/{FOLDER}/{each.name}", each) for each in (store.originals, store.journal))
+    return _Fetched(here, None, tuple(each for each in left if each.found))
+
+
+def _empty_store(store: Iterable[Object]) -> None:
+    for each in store:
+        # A run that wrote it meanwhile adds to it, and fails at the session. What it began with is in the pack.
+        with suppress(InUse):
+            each.put(b"", state="Its session is packed; the next 'pack' takes the rest of its store.")

@@ -7,10 +7,11 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -19,13 +20,16 @@ from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import ListedSession, Selection, Session, printed, project_of, sessions
 from sessioncompress.pipeline import reading, rollouts
-from sessioncompress.pipeline.discover import Found, Remote, folders, is_folder
-from sessioncompress.store import disk, packing, recover_packs, unpacking
-from sessioncompress.store.layout import ARCHIVE, is_archive
+from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Remote, folders, is_folder
+from sessioncompress.store import moves, objects, packing
+from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_archive
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import INDEX, Entry, PackReader, State, in_order
 from sessioncompress.store.packing import Pack, by_tar
-from sessioncompress.store.places import IN_PACK, Disk, Place
+from sessioncompress.store.places import IN_PACK, Bucket, Disk, Place, private_folder
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.cloud import Places
 
 T = TypeVar("T")
 
@@ -61,6 +65,10 @@ class Packed(NamedTuple):
     def shown(self) -> str:
         """Its path or URL."""
         return self.pack.at.shown(self.place)
+
+    def is_younger_than(self, seconds: int | None) -> bool:
+        """Tell whether it changed more recently than a limit, if there is one."""
+        return seconds is not None and time.time() - self.entry.members[0].mtime_ns / 1e9 < seconds
 
     def found(self, *, named: bool = True) -> Found:
         """Make what stands for it among files."""
@@ -190,12 +198,12 @@ def meant_by(
                 raise UsageError(what, state="Nothing was done.", remedy=remedy)
             for one in at_place:
                 there(one)
-        found |= _newest(here)
+        found |= newest(here)
         failures += wrong
     return [*found.values(), *failures]
 
 
-def _newest(among: Iterable[Packed]) -> dict[Path, Packed]:
+def newest(among: Iterable[Packed]) -> dict[Path, Packed]:
     """Choose by their places: of two packed sessions of one place the newer one is meant, but none that git brought."""
     newest: dict[Path, Packed] = {}
     for each in among:
@@ -222,7 +230,7 @@ def called(named: str) -> list[Packed]:
 
 
 def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
-    by_place = _newest(among)
+    by_place = newest(among)
     folded = named.casefold()
     is_title = len(named) >= _FEWEST and not _LIKE_ID.fullmatch(named)
     ways: tuple[Callable[[Entry], bool], ...] = (
@@ -268,7 +276,7 @@ def unpack_sessions(
         wanted = {each.entry.content for each in group}
         at = group[0].pack.at
         try:
-            with recover_packs.alone(at):
+            with moves.alone(at):
                 # Another run may have been at work since they were read: each is in the pack that has it now.
                 for pack in packing.packs_in(at):
                     if isinstance(pack, Pack) and not wanted.isdisjoint(each.content for each in pack.packed()):
@@ -314,7 +322,7 @@ def _bring(each: Packed, reader: PackReader) -> UnpackStats:
     if not isinstance(each.pack.at, Disk):
         remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
     refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy)
-    unpacking.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
+    moves.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
     if isinstance(each.pack.at, Disk):
         reading.mended(each.place)
     return _unpacked(each, "unpacked")
@@ -355,10 +363,10 @@ def each_packed(
 
 
 def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
-    with disk.private_folder() as folder:
+    with private_folder() as folder:
         try:
             with failing(folder, ""):
-                return work(pack.place(entry), unpacking.copy_out(entry, reader, folder))
+                return work(pack.place(entry), moves.copy_out(entry, reader, folder))
         except SessionCompressError as error:
             if str(error.where).startswith(str(folder)):
                 # The copy is gone when this is read; where it was, there may be no room.
@@ -371,28 +379,82 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
 def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
     """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
     project = project_of(selection)
-
-    def takes(entry: Entry) -> bool:
-        if selection.agent not in (None, entry.agent) or not selection.globs.takes(entry.path):
-            return False
-        if selection.older_than is not None and time.time() - entry.members[0].mtime_ns / 1e9 < selection.older_than:
-            return False
-        return project is None or project.has(entry.project)
-
     found, wrong = _sorted(packed_in(paths) if paths else packed_anywhere())
     yield from wrong
-    for each in _newest(found).values():
-        if each.pack.holds(each.entry) and takes(each.entry):
+    for each in newest(found).values():
+        entry = each.entry
+        is_meant = selection.agent in (None, entry.agent) and selection.globs.takes(entry.path)
+        is_meant = is_meant and not each.is_younger_than(selection.older_than)
+        if each.pack.holds(entry) and is_meant and (project is None or project.has(entry.project)):
             yield each
+
+
+def packed_below(
+    places: Places, globs: Globs = EVERYTHING, older_than: int | None = None, *, is_read: bool = False
+) -> Iterator[Packed | SessionCompressError]:
+    """Yield the packed sessions that URLs mean, each once, and what is wrong with a pack.
+
+    Where they are only read, those at their places are left out.
+    """
+    found: list[Packed] = []
+    for url in places.urls:
+        named = objects.without_slash(url)
+        for pack in chain.from_iterable(map(packing.packs_in, _buckets(places, url, is_read=is_read))):
+            if not isinstance(pack, Pack):
+                yield pack
+                continue
+            at = pack.at
+            for each in (Packed(pack, entry) for entry in pack.packed()):
+                is_all = named in (at.shown(at.root), pack.shown)
+                path = each.entry.path
+                below = each.shown.removeprefix(f"{named}/") if each.shown.startswith(f"{named}/") else path
+                is_meant = (is_all or each.shown == named or below != path) and globs.takes(below)
+                if is_meant and not each.is_younger_than(older_than):
+                    found.append(each)
+    yield from (each for each in newest(found).values() if not is_read or each.pack.holds(each.entry))
+
+
+def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
+    """Find what was packed below a URL, and what is above it."""
+    listing = places.listing(url)
+    sizes: dict[str, int] | None = None
+    listed = ""
+    if listing is not None:
+        if is_read:
+            here = (*listing.present.items(), *listing.packs.items())
+            sizes = {listing.root + key: each.size for key, each in here}
+            listed = listing.root + listing.begins
+        full = (key for key, each in listing.packs.items() if key.endswith((INDEX, ARCHIVE)) and each.size)
+        for folder in dict.fromkeys(f"/{key}".rpartition("/")[0] for key in full):
+            root = folder.removesuffix(f"/{FOLDER}/{PACKS}")
+            yield Bucket(f"{listing.root.rstrip('/')}{root}", sizes, listed)
+    bucket, above = objects.root_of(url).rstrip("/"), objects.without_slash(url)
+    while above != bucket:
+        above = above.rpartition("/")[0]
+        yield Bucket(above, sizes, listed)
 
 
 def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
     """Yield the packed sessions that are selected, for the list."""
     found, wrong = _sorted(selected((), selection))
-    for error in wrong:
-        yield _failed(error)
+    yield from map(_failed, wrong)
     for each, now in _with_shares(found):
-        yield Outcome(Found(each.place, named=False), _listed(each, now))
+        entry = each.entry
+        listed = ListedSession(
+            path=str(each.place),
+            agent=entry.agent,
+            project=entry.project,
+            id=entry.id,
+            size=entry.members[0].size,
+            modified=entry.members[0].mtime_ns / 1e9,
+            compressed=len(entry.members) > 1,
+            could_save=0,
+            reason=f"packed in {each.pack.archive}",
+            packed=True,
+            packed_size=round(now),
+            title=entry.title,
+        )
+        yield Outcome(Found(each.place, named=False), listed)
 
 
 class PackedSize(Struct, frozen=True):
@@ -407,8 +469,7 @@ class PackedSize(Struct, frozen=True):
 def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Outcome[PackedSize]]:
     """Measure packed sessions."""
     found, wrong = _sorted(among)
-    for error in wrong:
-        yield _failed(error)
+    yield from map(_failed, wrong)
     for each, now in _with_shares(found):
         size = PackedSize(str(each.place), each.entry.project, each.entry.size, now)
         yield Outcome(Found(each.place, named=False), size)
@@ -416,30 +477,9 @@ def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Out
 
 def _with_shares(found: Iterable[Packed]) -> Iterator[tuple[Packed, float]]:
     """Yield each with its share of its archive in bytes: also what came back from there takes its share of it."""
-    shares: dict[Path, float] = {}
+    share_of = cache(lambda pack: pack.index.size / max(sum(entry.size for entry in pack.packed()), 1))
     for each in found:
-        archive = each.pack.archive
-        if archive not in shares:
-            shares[archive] = each.pack.index.size / max(sum(entry.size for entry in each.pack.packed()), 1)
-        yield each, each.entry.size * shares[archive]
-
-
-def _listed(each: Packed, now: float) -> ListedSession:
-    entry = each.entry
-    return ListedSession(
-        path=str(each.place),
-        agent=entry.agent,
-        project=entry.project,
-        id=entry.id,
-        size=entry.members[0].size,
-        modified=entry.members[0].mtime_ns / 1e9,
-        compressed=len(entry.members) > 1,
-        could_save=0,
-        reason=f"packed in {each.pack.archive}",
-        packed=True,
-        packed_size=round(now),
-        title=entry.title,
-    )
+        yield each, each.entry.size * share_of(each.pack)
 
 
 def projects_instead(selection: Selection) -> list[str]:

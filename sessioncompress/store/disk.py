@@ -17,12 +17,8 @@ from typing import Any, BinaryIO, Final, cast
 
 from xxhash import xxh3_128
 
-from sessioncompress.core.process import emptied_at_a_signal
-
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS: Final = 0o077
-_COPY: Final = "sessioncompress-copy-"
-_COPY_SECONDS: Final = 3600
 
 
 def _flush_drive(fd: int) -> None:
@@ -343,38 +339,3 @@ def put(path: Path, data: bytes) -> None:
             remove(temporary)
             raise
     flush_folder(path.parent)
-
-
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """Make a folder that nobody else may enter, for copies of sessions that are only read. Raises OSError.
-
-    It goes with the block or at a signal; what a killed run left goes later.
-    """
-    # Imported here, as below: most runs make no copy.
-    import fcntl
-    from tempfile import TemporaryDirectory
-
-    _sweep_copies()
-    with TemporaryDirectory(prefix=_COPY) as made, closing(open_folder(Path(made))) as fd:
-        # What is locked is in use.
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        with emptied_at_a_signal(made):
-            yield Path(os.path.realpath(made))
-
-
-@cache
-def _sweep_copies() -> None:
-    """Remove what killed runs left: it holds what sessions hold."""
-    import fcntl
-    from shutil import rmtree
-    from tempfile import gettempdir
-
-    for folder in Path(gettempdir()).glob(f"{_COPY}*"):
-        # Also where another process has it locked.
-        with suppress(OSError):
-            found = folder.lstat()
-            if found.st_uid == os.getuid() and time.time() - found.st_mtime >= _COPY_SECONDS:
-                with closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)) as fd:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    rmtree(folder, ignore_errors=True)

@@ -118,20 +118,15 @@ def put_new(url: str, path: Path, state: str) -> None:
 
 def fetched(url: str, path: Path) -> Object:
     """Fetch an object into a file, which gets its time of change; none is no error. Raises FileFailed."""
-    from obstore import get
-
-    store, key = place(url)
-    with failing(url, NOT_CHANGED):
-        try:
-            found = get(store, key)
-        except FileNotFoundError:
-            return Object(url, path)
-        disk.make_folder(path.parent)
-        with disk.closing(disk.create(path)) as fd:
-            for chunk in found.stream(_CHUNK):
-                disk.write_all(fd, chunk)
-            disk.set_time(fd, changed_ns(found.meta))
-    return Object(url, path, found)
+    there = met(url, path)
+    if there.found is None:
+        return there
+    disk.make_folder(path.parent)
+    with disk.closing(disk.create(path)) as fd:
+        for chunk in there.pieces():
+            disk.write_all(fd, chunk)
+        disk.set_time(fd, changed_ns(there.found.meta))
+    return Object(url, path, there.found)
 
 
 def met(url: str, path: Path) -> Object:
@@ -145,11 +140,11 @@ def met(url: str, path: Path) -> Object:
             return Object(url, path)
 
 
-def ranged(url: str, start: int, end: int) -> Iterator[bytes]:
+def ranged(url: str, start: int, end: int, state: str = NOT_CHANGED) -> Iterator[bytes]:
     """Read a part of an object, as far as there is one. Raises FileFailed."""
     from obstore import get_range
 
-    with failing(url, NOT_CHANGED):
+    with failing(url, state):
         store, key = place(url)
         for begin in range(start, end, _CHUNK):
             length = min(_CHUNK, end - begin)
@@ -182,14 +177,6 @@ def looked_up(url: str) -> ObjectMeta | None:
             return None
 
 
-def first_bytes(url: str, size: int) -> bytes:
-    """Read the first bytes of an object. Raises FileFailed."""
-    from obstore import get_range
-
-    with failing(url, NOTHING):
-        return bytes(get_range(*place(url), start=0, end=size))
-
-
 def changed_ns(meta: ObjectMeta) -> int:
     """Return when an object was put, in nanoseconds."""
     return int(meta["last_modified"].timestamp()) * 1_000_000_000
@@ -199,6 +186,12 @@ def root_of(url: str) -> str:
     """What all URLs of a bucket begin with."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}/"
+
+
+def without_slash(url: str) -> str:
+    """Write a URL without a slash at its end."""
+    root = root_of(url)
+    return (root + url[len(root) :]).rstrip("/")
 
 
 def place(url: str) -> tuple[ObjectStore, str]:

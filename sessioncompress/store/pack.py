@@ -484,22 +484,15 @@ class PackReader:
         )
 
 
-def is_same(path: Path, member: Member) -> bool:
-    """Tell whether a file has the bytes of a member. Raises OSError."""
+def is_same(path: Path, member: Member, *, begun: bool = False) -> bool:
+    """Tell whether a file has the bytes of a member, or at least begins with them. Raises OSError."""
     with suppress(NotASession, FileNotFoundError, NotADirectoryError), disk.closing(open_file(path)) as fd:
-        return os.fstat(fd).st_size == member.size and disk.sha256_of(fd, 0, member.size) == member.sha256
+        size = os.fstat(fd).st_size
+        may_be = size >= member.size if begun else size == member.size
+        return may_be and disk.sha256_of(fd, 0, member.size) == member.sha256
     return False
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Order sessions as they stand in their archive, so that each frame is read once."""
     return sorted(entries, key=lambda entry: (entry.frame, entry.members[0].start))
-
-
-def not_utf8(path: str) -> bool:
-    """Tell whether no index can name a file."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return True
-    return False

@@ -7,7 +7,6 @@ what it names and is not at its place is in the pack; what is at its place count
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -19,11 +18,10 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from sessioncompress.core.text import counted
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, Refused, SessionCompressError, failing
+from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.layout import ARCHIVE, FOLDER, sessions_named, store_in
-from sessioncompress.store.lock import Held, OpenSession, held, wait_until_free
+from sessioncompress.store.layout import ARCHIVE
 from sessioncompress.store.objects import Object
 from sessioncompress.store.pack import (
     INDEX,
@@ -37,31 +35,27 @@ from sessioncompress.store.pack import (
     State,
     in_order,
     index_in,
-    is_same,
     opened,
 )
 from sessioncompress.store.places import NEW, TEMP, Disk, Place, packs_of
-from sessioncompress.store.recover import LINK_SECONDS
-from sessioncompress.store.swap import HOLD_SECONDS, link
+from sessioncompress.store.swap import link
 
 _TRIES: Final = 5
-_ASIDE: Final = ".packed"
-"""Ends the name under which a session waits in our folder until it is certain that nobody writes to it."""
 
 
 class Pack:
     """One pack: the place that was packed, its name, its index, and the folder in which both its files lie."""
 
     def __init__(
-        self, at: Place, name: str, index: Index, seen: Object | None = None, folder: Path | None = None
+        self, at: Place, folder: Path, name: str, index: Index, seen: Object | None = None, *, has_index: bool = True
     ) -> None:
         self.at = at
         self.root = at.root
+        self.folder = folder
         self.name = name
         self.index = index
-        self.folder = folder or packs_of(at.root)
         self._seen = seen
-        self.has_index = True
+        self._has_index = has_index
 
     @property
     def archive(self) -> Path:
@@ -115,9 +109,9 @@ class Pack:
 
     def write_index(self) -> None:
         """Write the index of an archive that lost it, or never got it, as it stands there. Raises OSError."""
-        if not self.has_index:
+        if not self._has_index:
             self.mark({})
-            self.has_index = True
+            self._has_index = True
 
     def is_of_another(self) -> bool:
         """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
@@ -146,30 +140,23 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
         yield error
         return
     for name in names:
-        if name.endswith(INDEX):
-            try:
-                pack = Pack(at, name.removesuffix(INDEX), *at.index(folder / name), folder)
+        base = name.removesuffix(INDEX if name.endswith(INDEX) else ARCHIVE)
+        try:
+            if name.endswith(INDEX):
+                pack = Pack(at, folder, base, *at.index(folder / name))
                 wrong = _lost(folder / name, pack)
                 if wrong is None and pack.is_of_another():
                     wrong = _without_index(pack.archive, at, "its index is of an archive of another size")
                 yield wrong or pack
-            except SessionCompressError as error:
-                yield error
-        elif name.endswith(ARCHIVE):
-            base = name.removesuffix(ARCHIVE)
-            if base + INDEX in names or base + NEW in names:
-                continue
-            try:
+            elif name.endswith(ARCHIVE) and base + INDEX not in names and base + NEW not in names:
                 with at.opened(folder / name) as span:
                     index = index_in(span)
                 if index is None:
                     yield _without_index(folder / name, at, "its index is missing")
-                    continue
-                pack = Pack(at, base, index, None, folder)
-                pack.has_index = False
-                yield pack
-            except SessionCompressError as error:
-                yield error
+                else:
+                    yield Pack(at, folder, base, index, has_index=False)
+        except SessionCompressError as error:
+            yield error
 
 
 def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
@@ -200,17 +187,12 @@ def _lost(index: Path, pack: Pack) -> Damaged | None:
         return None
     # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
     with suppress(FileFailed, InUse):
-        if waiting := Pack(pack.at, pack.name, *pack.at.index(index), pack.folder).waiting():
+        if waiting := Pack(pack.at, pack.folder, pack.name, *pack.at.index(index)).waiting():
             archive, count = pack.archive.name, counted(len(waiting), "session is", "sessions are")
             remedy = f"Put {archive} back from a backup: {count} only there. If that is lost, delete this file."
             where = pack.at.shown(index)
             return Damaged("its archive is missing", where=where, state="The pack was not changed.", remedy=remedy)
     return None
-
-
-def aside_of(path: Path) -> Path:
-    """Name the place where a session waits until it is certain that nobody writes to it."""
-    return path.parent / FOLDER / f"{path.name}{_ASIDE}"
 
 
 class NewPack:
@@ -225,8 +207,15 @@ class NewPack:
         self._path = packs_of(root) / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
-            self._refuse_without_links()
-        self._writer: PackWriter | None = PackWriter(self._fd, content)
+            # Where there are no hard links, no session would come back from the pack. Raises Unsupported.
+            probe = self._path.with_name(f".{self._path.name}")
+            try:
+                link(self._path, probe)
+            except BaseException:
+                self.__exit__()
+                raise
+            disk.remove(probe)
+        self._writer = PackWriter(self._fd, content)
         self.is_broken = False
         """A failed write has left the archive so that nothing more can be added, nor can it be committed."""
 
@@ -237,19 +226,8 @@ class NewPack:
         os.close(self._fd)
         disk.remove(self._path)
 
-    def _refuse_without_links(self) -> None:
-        """Raise Unsupported where there are no hard links: no session would come back from the pack."""
-        probe = self._path.with_name(f".{self._path.name}")
-        try:
-            link(self._path, probe)
-        except BaseException:
-            self.__exit__()
-            raise
-        disk.remove(probe)
-
     def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
         """Pack the files of one session; see PackWriter."""
-        assert self._writer is not None
         self.is_broken = True
         with failing(self._path):
             added = self._writer.add(sources, family)
@@ -274,18 +252,17 @@ class NewPack:
 
     def commit(self, entries: Iterable[Entry]) -> Pack:
         """Make the pack certain: on the disk, read back, and then named. Raises Unreadable, FileFailed."""
-        assert self._writer is not None
         with failing(self._path):
             index = self._writer.finish(tuple(entries))
             # What is to be read needs the memory that was written from.
-            self._writer = None
+            del self._writer
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
             with PackReader(opened(self._path), index) as reader:
                 for entry in index.entries:
                     reader.check(entry)
             seen = self._at.publish(self._path, self.name, index)
-            return Pack(self._at, self.name, index, seen, self._at.folders()[0])
+            return Pack(self._at, self._at.folders()[0], self.name, index, seen)
 
 
 def share_of(pack: Pack, entry: Entry) -> int:
@@ -302,65 +279,3 @@ def write_anew(pack: Pack, without: Entry) -> None:
                 new.commit(new.take_in(pack))
             pack.mark({each.path: State.MOVED for each in staying})
         pack.drop_if_done()
-
-
-def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
-    """Remove a session that is locked, and its store, from their places, now that a pack has them.
-
-    First it goes aside, where nobody finds it; what somebody still wrote to it then puts it back. Raises InUse if it
-    is not as it was packed, and stays.
-    """
-    path, store = session.path, store_in(session.path)
-    with failing(path):
-        if path.name in sessions_named(store.work) or not is_as_packed(pack.root, entry):
-            raise session.in_use("it has changed since it was packed")
-        _refuse_if_unseen(session)
-        aside = aside_of(path)
-        if os.path.lexists(aside):
-            what = "a session with that name that was being packed is still here"
-            raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
-        disk.make_folder(aside.parent)
-        with session.pointers.leaving():
-            disk.system.replace(path, aside)
-            # Asked first: who closed it by then may have written up to that moment, and nobody opens it any more.
-            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES
-            was, now = session.stat, aside.lstat()
-            if in_use or (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns):
-                put_aside_back(aside, path)
-                raise session.in_use("a program writes to it")
-    with failing(path, "It is packed; what could not be deleted of it here goes with the next 'pack' or 'unpack'."):
-        disk.remove(aside)
-        remove_store(pack.root, entry)
-
-
-def is_as_packed(root: Path, entry: Entry) -> bool:
-    """Tell whether a session and its store are in a folder as they were packed, and nothing more of a store is."""
-    path, members = root / entry.path, {root / each.path: each for each in entry.members}
-    store = store_in(path)
-    there = {each for each in (path, store.originals, store.journal) if os.path.lexists(each)}
-    return there == members.keys() and all(is_same(each, member) for each, member in members.items())
-
-
-def _refuse_if_unseen(session: OpenSession) -> None:
-    """Raise InUse for a session that was just written, where the system does not tell who has it open."""
-    if held(session.fd) is Held.UNKNOWN and time.time() - session.stat.st_mtime < LINK_SECONDS:
-        raise session.in_use("it changed less than an hour ago")
-
-
-def put_aside_back(aside: Path, path: Path) -> None:
-    """Put a session back; where another one has come meanwhile, both stay."""
-    try:
-        disk.system.link(aside, path, follow_symlinks=False)
-    except FileExistsError:
-        what = "a program wrote to it while it was packed, and there is another file in its place"
-        state = f"It is in {aside.parent.name}/{aside.name}."
-        raise Refused(what, where=path, state=state, remedy="Compare the two, and move one away.") from None
-    disk.remove(aside)
-    disk.flush_folder(path.parent)
-
-
-def remove_store(root: Path, entry: Entry) -> None:
-    """Remove the store of a session that has gone, as far as it is as it was packed."""
-    for member in entry.members[1:]:
-        if is_same(root / member.path, member):
-            disk.remove(root / member.path)

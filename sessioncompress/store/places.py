@@ -7,13 +7,18 @@ nothing is deleted, and the condition of each write, that the object is what was
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Final
 
+from sessioncompress.core.process import emptied_at_a_signal
 from sessioncompress.errors import (
     NOT_CHANGED,
     Damaged,
@@ -28,6 +33,7 @@ from sessioncompress.store import disk, objects
 from sessioncompress.store.folder import make_ours, tidy
 from sessioncompress.store.git import known
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, store_in
+from sessioncompress.store.lock import lock
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.objects import MB, NOTHING, Object
 from sessioncompress.store.pack import (
@@ -50,6 +56,8 @@ IN_PACK: Final = "It is in the pack."
 LARGEST: Final = 1024 * MB
 """Bytes. A session that is put into a bucket is in memory as a whole: no part of it may appear before the rest."""
 _LONGEST_NAME: Final = 255
+_COPY: Final = "sessioncompress-copy-"
+_LEFT_SECONDS: Final = 3600
 
 
 class Disk:
@@ -163,7 +171,7 @@ class Disk:
         if not os.path.lexists(path):
             return True
         if not is_same(path, member):
-            raise another(path, "file")
+            raise _another(path, "file")
         return False
 
     @contextmanager
@@ -182,7 +190,7 @@ class Disk:
             link(draft, path)
         except FileExistsError:
             if not is_same(path, member):
-                raise another(path, "file") from None
+                raise _another(path, "file") from None
 
     def take_back(self, path: Path) -> None:
         """Remove what put() has just put, so that no store is without its session."""
@@ -211,7 +219,7 @@ class Bucket:
         self._listed = listed
 
     def shown(self, path: Path) -> str:
-        """Write its URL."""
+        """Write a path as its URL."""
         return "/".join((self._url, *path.relative_to(self.root).parts))
 
     def folders(self) -> list[Path]:
@@ -282,8 +290,7 @@ class Bucket:
             again, seen = self.index(path)
             is_whole = again == index
         if not is_whole:
-            what = "it does not read back as it was uploaded"
-            raise FileFailed(what, where=archive, state=_NOT_TAKEN, remedy="Run again.")
+            raise _not_read_back(archive, _NOT_TAKEN)
         return seen
 
     @contextmanager
@@ -300,7 +307,7 @@ class Bucket:
         for piece in objects.ranged(self.shown(path), 0, member.size):
             digest.update(piece)
         if digest.hexdigest() != member.sha256 or (whole and size > member.size):
-            raise another(path, "object", self.shown(path))
+            raise _another(self.shown(path), "object")
         return False
 
     @contextmanager
@@ -309,7 +316,7 @@ class Bucket:
         if size > LARGEST:
             what = f"it has more than {LARGEST // MB:,} MB, more than any session in an object store may have"
             raise Refused(what, where=self.shown(session), state=IN_PACK, remedy="Unpack a local copy of the pack.")
-        with disk.private_folder() as folder:
+        with private_folder() as folder:
             yield folder
 
     def put(self, draft: Path, path: Path, member: Member) -> None:
@@ -317,7 +324,7 @@ class Bucket:
         del member
         there = objects.met(self.shown(path), draft)
         if there.size:
-            raise another(Path(there.url), "object", there.url)
+            raise _another(there.url, "object")
         there.put(state=IN_PACK)
         if objects.holds(there.url, draft, IN_PACK):
             return
@@ -325,9 +332,7 @@ class Bucket:
             what = "somebody else wrote it as soon as it was back"
             state = "What they wrote is there; the packed one is in the pack, too."
             raise InUse(what, where=there.url, state=state, remedy="Check that they began with it.")
-        raise FileFailed(
-            "it does not read back as it was uploaded", where=there.url, state=IN_PACK, remedy="Run again."
-        )
+        raise _not_read_back(there.url, IN_PACK)
 
     def take_back(self, path: Path) -> None:
         """It stays: the next run finds it as it was packed."""
@@ -351,13 +356,13 @@ def _refuse_of_others(file: Path) -> None:
         raise Refused(what, where=file, state=state, remedy="If you trust it, make it your own with 'chown'.")
 
 
-def another(path: Path, what: str, url: str = "") -> Refused:
-    """Make the error of a place that is taken."""
-    state = "It was not changed; the packed one is in the pack."
-    where = url or path
-    return Refused(
-        f"there is another {what} in its place", where=where, state=state, remedy="Move it away, and run again."
-    )
+def _another(where: Path | str, what: str) -> Refused:
+    what, state = f"there is another {what} in its place", "It was not changed; the packed one is in the pack."
+    return Refused(what, where=where, state=state, remedy="Move it away, and run again.")
+
+
+def _not_read_back(url: str, state: str) -> FileFailed:
+    return FileFailed("it does not read back as it was uploaded", where=url, state=state, remedy="Run again.")
 
 
 def refuse_unless_file(url: str, *names: str) -> None:
@@ -369,3 +374,30 @@ def refuse_unless_file(url: str, *names: str) -> None:
 def is_below(root: Path, path: Path) -> bool:
     """Tell whether no link on the way leads elsewhere."""
     return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Make a folder for copies that nobody else may enter. Raises OSError.
+
+    It goes with the block, at a signal, and after a kill later.
+    """
+    _sweep()
+    with TemporaryDirectory(prefix=_COPY) as made, disk.closing(disk.open_folder(Path(made))) as fd:
+        # What is locked is in use.
+        lock(fd)
+        with emptied_at_a_signal(made):
+            yield Path(os.path.realpath(made))
+
+
+@cache
+def _sweep() -> None:
+    """Remove what killed runs left: it holds what sessions hold."""
+    for folder in Path(gettempdir()).glob(f"{_COPY}*"):
+        with suppress(OSError):
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime < _LEFT_SECONDS:
+                continue
+            with disk.closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)) as fd:
+                if lock(fd):
+                    rmtree(folder, ignore_errors=True)

@@ -40,7 +40,7 @@ def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: 
     entry = Entry(State.PACKED, "id", "pi", "/x", "Do it.", "", "", 1, frame, members)
     index = Index(writer.size, (entry,))
     (folder / "p-1.index").write_bytes(index.written())
-    return Pack(Disk(root), "p-1", index)
+    return Pack(Disk(root), packs_of(root), "p-1", index)
 
 
 def unpacked(root: Path) -> list[str]:

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from sessioncompress.operations import cloud
-from sessioncompress.store import disk
+from sessioncompress.store import disk, places
 from sessioncompress.store.lock import lock
 from tests.cli.test_cli import here, run
 from tests.docs.pages import code, page
@@ -404,7 +404,7 @@ def test_what_a_killed_run_left_is_removed(session: str, tmp_path: Path, monkeyp
         (each / "at").mkdir(parents=True)
     for each in left[:2]:
         os.utime(each, (1, 1))
-    disk._sweep_copies.cache_clear()
+    places._sweep.cache_clear()
     with disk.closing(disk.open_folder(left[1])) as fd:
         assert lock(fd)
         assert run("stats", session).exit_code == 0

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.operations import cloud_packs
+from sessioncompress.operations import pack as packing
+from sessioncompress.store.pack import Index
 from tests.attacks.test_packs_of_strangers import planted
 from tests.cli.test_cli import here, run
 from tests.support.buckets import BUCKET, before_get, bucket, content, keys, obstore, putting, server, small
+from tests.unit.store.test_pack import entry, member
 
 __all__ = ["bucket", "here", "server"]
 
@@ -136,7 +138,7 @@ def test_a_put_that_fails_loses_nothing(
     sessions: Any, monkeypatch: pytest.MonkeyPatch, *, command: str, number: int, arrives: bool
 ) -> None:
     """Each session is at its place or in a pack; the next run finishes, and all comes back."""
-    monkeypatch.setattr(cloud_packs, "AT_ONCE", 1)
+    monkeypatch.setattr(packing, "AT_ONCE", 1)
     before = full(sessions)
     if command == "unpack":
         assert run("pack", BUCKET).exit_code == 0
@@ -246,8 +248,8 @@ def test_of_two_packs_at_once_none_loses(sessions: Any, monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_little_is_fetched_at_a_time(sessions: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A pack ends when so much is fetched; of a pack only the frames that are needed are."""
-    monkeypatch.setattr(cloud_packs, "BATCH", 1)
-    monkeypatch.setattr(cloud_packs, "AT_ONCE", 1)
+    monkeypatch.setattr(packing, "BATCH", 1)
+    monkeypatch.setattr(packing, "AT_ONCE", 1)
     before = full(sessions)
     assert len(json.loads(run("pack", BUCKET, "--json").stdout)["archives"]) == 2
     assert run("verify", BUCKET).stdout.startswith("total: 2 sessions: ")
@@ -258,30 +260,14 @@ def test_little_is_fetched_at_a_time(sessions: Any, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
     """And keeps no other from being packed, read or brought back; nothing of it is written."""
-    before, folder = full(sessions), "ci/.sessioncompress/packs"
-    member: dict[str, Any] = {
-        "path": "x.jsonl",
-        "size": 1 << 40,
-        "sha256": "0" * 64,
-        "mode": 0o600,
-        "mtimeNs": 1,
-        "start": 0,
+    before = full(sessions)
+    indexes = {
+        "bad": b"{}\n",
+        "large": Index(1 << 41, (entry(members=(member("x.jsonl"),)),)).written(),
+        "outside": Index(1 << 41, (entry(members=(member("../x.jsonl"),)),)).written(),
     }
-    entry: dict[str, Any] = {
-        "type": "session",
-        "state": "packed",
-        "id": "",
-        "agent": "pi",
-        "project": "",
-        "title": "",
-        "begun": "",
-    }
-    entry |= {"modified": "", "turns": 0, "frame": 0, "members": [member]}
-    head = {"type": "pack", "version": 1, "size": 1 << 41}
-    outside = {**entry, "members": [{**member, "path": "../x.jsonl"}]}
-    indexes: dict[str, list[dict[str, Any]]] = {"bad": [{}], "large": [head, entry], "outside": [head, outside]}
-    for name, rows in indexes.items():
-        obstore.put(sessions, f"{folder}/{name}.index", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    for name, data in indexes.items():
+        obstore.put(sessions, f"ci/.sessioncompress/packs/{name}.index", data)
     done = run("pack", f"{BUCKET}/ci")
     assert (done.exit_code, "packed 2 sessions" in done.stdout) == (5, True)
     done = run("unpack", f"{BUCKET}/ci")
@@ -293,21 +279,19 @@ def test_what_is_no_pack_of_ours_is_told_of(sessions: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "size", "said"),
-    [
-        ("conftest.py", 1 << 10, "no agent names its sessions like that"),
-        (".claude/settings.json", 1 << 10, "no agent keeps sessions in hidden files or folders there"),
-        ("s.jsonl", 256 << 20, "would be larger than any session of ours in so small an archive"),
-    ],
-)
-def test_a_pack_of_a_stranger(bucket: Any, tmp_path: Path, name: str, size: int, said: str) -> None:
-    """As on a disk nothing comes back from it that an agent would not have there."""
-    made = planted(tmp_path, name, (bytes(1 << 10) for _ in range(size >> 10)), size)
-    for path in made.folder.iterdir():
-        obstore.put(bucket, f".sessioncompress/packs/{path.name}", path.read_bytes())
+def test_a_pack_of_a_stranger(bucket: Any, tmp_path: Path) -> None:
+    """As on a disk nothing comes back from it that an agent would not have there, nor what is larger than it can be."""
+    folders = [tmp_path / "settings", tmp_path / "bomb"]
+    for folder, name, size in zip(folders, (".claude/settings.json", "s.jsonl"), (1 << 10, 256 << 20), strict=True):
+        folder.mkdir()
+        made = planted(folder, name, (bytes(1 << 10) for _ in range(size >> 10)), size)
+        for path in made.folder.iterdir():
+            key = path.name.replace("p-1", folder.name)
+            obstore.put(bucket, f".sessioncompress/packs/{key}", path.read_bytes())
     done = run("unpack", BUCKET)
-    assert (done.exit_code, said in done.stderr) == (4, True), done.output
+    assert done.exit_code == 4, done.output
+    assert "no agent keeps sessions in hidden files or folders there" in done.stderr
+    assert "would be larger than any session of ours in so small an archive" in done.stderr
     assert full(bucket) == {}
 
 

@@ -1077,7 +1077,7 @@ MUTANTS = (
     ),
     Mutant(
         "a store is emptied before its session",
-        "operations/cloud_packs.py",
+        "operations/pack.py",
         '            here.copy.session.put(b"")\n            _empty_store(here.store)\n',
         '            _empty_store(here.store)\n            here.copy.session.put(b"")\n',
         _CLOUD_PACKS,
@@ -1092,21 +1092,21 @@ MUTANTS = (
     ),
     Mutant(
         "a packed session is not compared before it goes",
-        "store/packing.py",
+        "store/moves.py",
         "return there == members.keys() and all(is_same(each, member) for each, member in members.items())",
         "return there == members.keys()",
         _PACKING,
     ),
     Mutant(
         "a session that is put aside is not looked at again",
-        "store/packing.py",
+        "store/moves.py",
         "if in_use or (now.st_ino,",
         "if False and (now.st_ino,",
         _PACKING,
     ),
     Mutant(
         "a session that is put aside is looked at before it is asked who has it open",
-        "store/packing.py",
+        "store/moves.py",
         "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
         "            was, now = session.stat, aside.lstat()\n",
         "            was, now = session.stat, aside.lstat()\n"
@@ -1124,7 +1124,7 @@ MUTANTS = (
     Mutant(
         "another session in its place takes the packed one's",
         "operations/pack.py",
-        "State.LEFT if _goes_on(pack, entry, path) else None",
+        "State.LEFT if is_same(path, entry.members[0], begun=True) else None",
         "State.LEFT",
         ("tests/unit/operations/test_pack.py",),
     ),
@@ -1187,13 +1187,13 @@ MUTANTS = (
     Mutant("a signal leaves a copy", "core/process.py", "range(3 if maker", "range(0 if maker", _SECRETS),
     Mutant(
         "what cannot be deleted holds up other sessions",
-        "store/recover_packs.py",
+        "store/moves.py",
         "            with suppress(OSError):\n",
         "            with suppress():\n",
         _SECRETS,
     ),
     Mutant("a bomb is read", "store/pack.py", "if member.start + member.size > most:", "if False:", _STRANGERS),
-    Mutant("a pack brings a program", "store/unpacking.py", "member.mode & 0o644", "member.mode", _STRANGERS),
+    Mutant("a pack brings a program", "store/moves.py", "member.mode & 0o644", "member.mode", _STRANGERS),
     Mutant(
         "a pack brings code",
         "operations/packed.py",
@@ -1209,7 +1209,7 @@ MUTANTS = (
         "    if False:\n        what",
         _STRANGERS,
     ),
-    Mutant("any file of a pack comes back", "store/unpacking.py", "check(drafts[first])", "pass", _PACKING),
+    Mutant("any file of a pack comes back", "store/moves.py", "check(drafts[first])", "pass", _PACKING),
     Mutant(
         "what points into a larger session is changed in the order of a smaller one",
         "formats/codex_places.py",

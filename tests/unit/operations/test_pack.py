@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +27,20 @@ from sessioncompress.store.places import packs_of
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import EAGER, MTIME, fixture, write
 from tests.unit.store.tools import disk, in_a_child
+
+
+def killed(work: Callable[[], object], is_at: Callable[[str, tuple[object, ...]], bool]) -> None:
+    """Do some work in a process that is killed before a call to the disk."""
+
+    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
+        if is_at(name, arguments):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        with disk(before):
+            work()
+
+    assert in_a_child(run) == signal.SIGKILL
 
 
 def test_a_folder_of_ours_does_not_come_and_go_with_each_session(tmp_path: Path) -> None:
@@ -99,16 +113,7 @@ def test_a_run_on_what_a_killed_unpack_left(tmp_path: Path) -> None:
     was = sessions_in(tmp_path / "s")
     pack(tmp_path / "s")
     path = tmp_path / "s/two.jsonl"
-
-    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
-        if name == "unlink" and path.exists():
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def run() -> None:
-        with disk(before):
-            list(unpack_sessions(meant_by([str(path)])))
-
-    assert in_a_child(run) == signal.SIGKILL
+    killed(lambda: list(unpack_sessions(meant_by([str(path)]))), lambda name, _: name == "unlink" and path.exists())
     assert path.stat().st_nlink == 2
     assert compress_session(path, EAGER).is_smaller
     assert path.stat().st_nlink == 1
@@ -119,21 +124,13 @@ def test_a_run_on_what_a_killed_unpack_left(tmp_path: Path) -> None:
     )
 
 
-def test_a_session_that_was_compressed_since_is_in_one_pack_alone(tmp_path: Path) -> None:
+def test_a_session_that_was_gone_on_with_since_is_in_one_pack_alone(tmp_path: Path) -> None:
     """As after a kill between its pack and its going; what stands in the older pack is the same session."""
     was = sessions_in(tmp_path / "s")
     path = tmp_path / "s/two.jsonl"
-
-    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
-        if name == "replace" and arguments[0] == path:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def run() -> None:
-        with disk(before):
-            pack(tmp_path / "s")
-
-    assert in_a_child(run) == signal.SIGKILL
-    assert compress_session(path, EAGER).is_smaller
+    killed(lambda: pack(tmp_path / "s"), lambda name, given: name == "replace" and given[0] == path)
+    with path.open("ab") as file:
+        file.write(b'{"type":"message"}\n')
     pack(tmp_path / "s")
     assert in_packs(tmp_path / "s") == sorted(name for name in was if ".sessioncompress" not in name)
 
@@ -160,16 +157,7 @@ def test_a_session_that_a_killed_run_kept_originals_of_is_packed_anew(tmp_path: 
     path = tmp_path / "s/two.jsonl"
     pack(tmp_path / "s")
     path.write_bytes(was["two.jsonl"].content)
-
-    def before(number: int, name: str, arguments: tuple[object, ...]) -> None:
-        if name == "exchange" and path in arguments:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def run() -> None:
-        with disk(before):
-            compress_session(path, EAGER)
-
-    assert in_a_child(run) == signal.SIGKILL
+    killed(lambda: compress_session(path, EAGER), lambda name, given: name == "exchange" and path in given)
     assert path.read_bytes() == was["two.jsonl"].content
     assert [each.error for each in pack(tmp_path / "s")] == [None]
     assert in_packs(tmp_path / "s").count("two.jsonl") == 1
@@ -236,18 +224,31 @@ PARTS: list[tuple[str, str, str, str]] = [
 ]
 
 
+ELSEWHERE = [
+    ("pi-v2.jsonl", "artifact://3", "one/3.bash.log"),
+    ("omp.jsonl", "blob:sha256:0 tool-results/x", "other/3.bash.log"),
+    ("claude-code.jsonl", "artifact://3 src/tool-results/x.txt", "one/subagents/.sessioncompress/agent-1.refs.jsonl"),
+]
+"""What only looks alike, what is of another agent or session, and our own: it does not hold a session."""
+
+
+def with_a_part(folder: Path, name: str, named: str, beside: str) -> Path:
+    """Write a session that names something, and a file beside it."""
+    said = json.dumps({"type": "custom_message", "content": named}).encode() + b"\n"
+    (path := folder / "one.jsonl").write_bytes(whole(name) + said)
+    if beside:
+        (folder / beside).parent.mkdir(parents=True, exist_ok=True)
+        (folder / beside).write_text("a")
+    return path
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize(("name", "named", "beside"), [case[1:] for case in PARTS], ids=[case[0] for case in PARTS])
 def test_a_session_of_which_a_part_lies_elsewhere_stays(
     tmp_path: Path, name: str, named: str, beside: str, dry_run: bool
 ) -> None:
     """The agent deletes that once the session is gone. The others are packed."""
-    said = json.dumps({"type": "custom_message", "content": named}).encode() + b"\n"
-    path, other = tmp_path / "one.jsonl", write(tmp_path, session("Look."), "two.jsonl")
-    path.write_bytes(whole(name) + said)
-    if beside:
-        (tmp_path / beside).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / beside).write_text("a")
+    path, other = with_a_part(tmp_path, name, named, beside), write(tmp_path, session("Look."), "two.jsonl")
     outcomes = list(pack_sessions(discover([tmp_path]), [tmp_path], lambda _: BALANCED, dry_run=dry_run))
     assert {each.found.path: type(each.error) for each in outcomes} == {path: Refused, other: type(None)}
     assert path.exists()
@@ -257,21 +258,10 @@ def test_a_session_of_which_a_part_lies_elsewhere_stays(
     assert in_packs(tmp_path) == ([] if dry_run else ["two.jsonl"])
 
 
-ELSEWHERE = [
-    ("pi-v2.jsonl", "artifact://3", "one/3.bash.log"),
-    ("omp.jsonl", "blob:sha256:0 tool-results/x", "other/3.bash.log"),
-    ("claude-code.jsonl", "artifact://3 src/tool-results/x.txt", "one/subagents/.sessioncompress/agent-1.refs.jsonl"),
-]
-
-
 @pytest.mark.parametrize(("name", "named", "beside"), ELSEWHERE, ids=[case[0] for case in ELSEWHERE])
 def test_what_is_no_part_of_a_session_does_not_hold_it(tmp_path: Path, name: str, named: str, beside: str) -> None:
-    """What only looks alike, what is of another agent or session, and our own."""
-    said = json.dumps({"type": "custom_message", "content": named}).encode() + b"\n"
-    (tmp_path / "one.jsonl").write_bytes(whole(name) + said)
-    (tmp_path / beside).parent.mkdir(parents=True)
-    (tmp_path / beside).write_text("a")
-    outcomes = list(pack_sessions([Found(tmp_path / "one.jsonl", named=True)], [tmp_path], lambda _: BALANCED))
+    path = with_a_part(tmp_path, name, named, beside)
+    outcomes = list(pack_sessions([Found(path, named=True)], [tmp_path], lambda _: BALANCED))
     assert [each.error for each in outcomes] == [None]
 
 

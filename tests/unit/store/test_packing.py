@@ -19,7 +19,7 @@ from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.store import packing, recover_packs
+from sessioncompress.store import moves, packing
 from sessioncompress.store.lock import Held, wait_until_free
 from sessioncompress.store.pack import INDEX, State, read_index, source_of
 from sessioncompress.store.places import NEW, Disk, packs_of
@@ -27,6 +27,8 @@ from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack, without_tail
 from tests.support.runs import write
 from tests.unit.store.tools import disk
+
+LINE = b'{"type":"message"}\n'
 
 
 @pytest.fixture
@@ -81,77 +83,71 @@ def at(call: str, kind: str, act: Callable[[], object]) -> Callable[[int, str, t
 def append(path: Path) -> None:
     """Append a line as an agent does."""
     with path.open("ab") as file:
-        file.write(b'{"type":"message"}\n')
+        file.write(LINE)
 
 
-@pytest.mark.parametrize("moment", ["tmp-1.index.new", "two.jsonl"])
-def test_a_session_that_is_written_to_stays(folder: Path, moment: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "how"),
+    [
+        ("tmp-1.index.new", "is written to"),
+        ("two.jsonl", "is written to"),
+        ("two.jsonl", "is opened"),
+        ("two.jsonl", "is written to just before it is asked who has it open"),
+        ("tmp-1.index.new", "changes by no byte and at no time"),
+    ],
+)
+def test_a_session_that_an_agent_comes_back_to_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str, how: str
+) -> None:
     """Behind its reading, or in the very last moment; the index says so, and its lines are there."""
-    path = folder / "two.jsonl"
+    path, opened = folder / "two.jsonl", list[BinaryIO]()
     before = path.read_bytes()
-    with disk(at("replace", moment, lambda: append(path))):
+
+    def comes() -> None:
+        if how == "is written to":
+            append(path)
+        elif how.startswith("changes"):
+            status = path.stat()
+            path.write_bytes(before.replace(b"part 1", b"part 9"))
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        else:
+            opened.append(path.open("ab"))
+
+    def asked(fd: int, seconds: float) -> Held:
+        while opened and how.startswith("is written"):
+            with opened.pop() as file:
+                file.write(LINE)
+        return wait_until_free(fd, seconds)
+
+    monkeypatch.setattr(moves, "wait_until_free", asked)
+    with disk(at("replace", moment, comes)):
         outcomes = pack(folder)
+    for file in opened:
+        file.close()
     assert [type(each.error) for each in outcomes if each.error] == [InUse]
-    assert path.read_bytes() == before + b'{"type":"message"}\n'
+    changed = before.replace(b"part 1", b"part 9") if how.startswith("changes") else before
+    assert path.read_bytes() == changed + LINE * how.startswith("is written")
     assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
     states = {each.path: each.state for made in packs_in(folder) for each in made.index.entries}
     assert states["two.jsonl"] is State.LEFT
     assert list(folder.rglob("*.packed")) == []
 
 
-def test_a_session_that_is_opened_as_it_goes_comes_back(folder: Path) -> None:
-    """Who has it open then may write to it any time."""
-    path, opened = folder / "two.jsonl", []
-    with disk(at("replace", "two.jsonl", lambda: opened.append(path.open("ab")))):
-        outcomes = pack(folder)
-    opened[0].close()
-    assert [type(each.error) for each in outcomes if each.error] == [InUse]
-    assert path.exists()
-    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
-
-
-def test_nothing_is_lost_of_who_writes_until_nobody_has_it_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent opens it as it goes, and writes and closes just before it is asked who has it open."""
-    path, opened = folder / "two.jsonl", list[BinaryIO]()
-    before = path.read_bytes()
-
-    def writes(fd: int, seconds: float) -> Held:
-        for file in opened:
-            file.write(b'{"type":"message"}\n')
-            file.close()
-        opened.clear()
-        return wait_until_free(fd, seconds)
-
-    monkeypatch.setattr(packing, "wait_until_free", writes)
-    with disk(at("replace", "two.jsonl", lambda: opened.append(path.open("ab")))):
-        outcomes = pack(folder)
-    assert [type(each.error) for each in outcomes if each.error] == [InUse]
-    assert path.read_bytes() == before + b'{"type":"message"}\n'
-    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
-
-
 def test_both_stay_where_the_agent_begins_another_one(folder: Path) -> None:
     """Of the same name, as the first one was written to."""
     path = folder / "two.jsonl"
-
-    def act() -> None:
-        append(path)
-
-    def begin(number: int, name: str, arguments: tuple[Any, ...]) -> None:
-        if name == "link" and Path(arguments[0]).name == "two.jsonl.packed" and not path.exists():
-            path.write_bytes(b"another\n")
-
-    late = at("replace", "two.jsonl", act)
+    late = at("replace", "two.jsonl", lambda: append(path))
+    begins = at("link", "two.jsonl.packed", lambda: path.write_bytes(b"another\n"))
 
     def before(number: int, name: str, arguments: tuple[Any, ...]) -> None:
         late(number, name, arguments)
-        begin(number, name, arguments)
+        begins(number, name, arguments)
 
     with disk(before):
         outcomes = pack(folder)
     assert [type(each.error) for each in outcomes if each.error] == [Refused]
     assert path.read_bytes() == b"another\n"
-    assert (folder / ".sessioncompress/two.jsonl.packed").read_bytes().endswith(b'{"type":"message"}\n')
+    assert (folder / ".sessioncompress/two.jsonl.packed").read_bytes().endswith(LINE)
 
 
 def test_a_session_in_use_is_not_packed(folder: Path) -> None:
@@ -229,7 +225,7 @@ def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
     settings = folder.parent / "settings.json"
     settings.write_bytes(b'{"hooks": {}}')
     with (
-        recover_packs.alone(Disk(folder)),
+        moves.alone(Disk(folder)),
         packing.NewPack(Disk(folder), folder, "planted", 10) as new,
         settings.open("rb") as file,
     ):
@@ -248,7 +244,7 @@ def test_a_session_without_room_does_not_come_back(folder: Path, monkeypatch: py
     """Nor is it copied to be read: a stranger's pack may be small and hold terabytes of zeros."""
     pack(folder)
     with monkeypatch.context() as patched:
-        patched.setattr("sessioncompress.store.unpacking.disk_usage", lambda _: SimpleNamespace(free=1000))
+        patched.setattr("sessioncompress.store.moves.disk_usage", lambda _: SimpleNamespace(free=1000))
         outcomes = unpack(folder)
         copied = list(each_packed(packed_in([folder]), lambda place, copy: None))
     assert [type(each.error) for each in outcomes] == [FileFailed] * 3
@@ -386,8 +382,8 @@ def test_what_the_remedy_for_an_archive_without_its_index_does(folder: Path) -> 
 
 def test_two_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One waits for the other, but not for long."""
-    monkeypatch.setattr(recover_packs, "_LOCK_SECONDS", 0)
-    with recover_packs.alone(Disk(folder)):
+    monkeypatch.setattr(moves, "_LOCK_SECONDS", 0)
+    with moves.alone(Disk(folder)):
         assert [type(each.error) for each in pack(folder)] == [InUse]
     assert os.listdir(folder / ".sessioncompress") != ["packs"]
 
@@ -423,18 +419,3 @@ def test_a_disk_that_keeps_other_bytes_is_noticed(folder: Path) -> None:
     assert [type(each.error) for each in outcomes] == [Unreadable]
     assert state(folder) == was
     assert packs_in(folder) == []
-
-
-def test_a_change_of_the_same_size_and_time_is_noticed(folder: Path) -> None:
-    """Between its reading and its going."""
-    path = folder / "two.jsonl"
-
-    def act() -> None:
-        status = path.stat()
-        path.write_bytes(path.read_bytes().replace(b"part 1", b"part 9"))
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-    with disk(at("replace", "tmp-1.index.new", act)):
-        outcomes = pack(folder)
-    assert [type(each.error) for each in outcomes if each.error] == [InUse]
-    assert b"part 9" in path.read_bytes()
