@@ -6,7 +6,7 @@ import json
 import os
 import random
 import subprocess
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +117,6 @@ def test_where_frames_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert b"".join(opened.read(each, each.members[0])) == noise[each.path]
 
 
-def test_forks_take_little(tmp_path: Path) -> None:
-    """Each begins with all of one session."""
-    parent = random.Random(1).randbytes(1 << 20)
-    children = {f"{number}.jsonl": parent + b"%d" % number for number in range(10)}
-    (tmp_path / "alone").mkdir()
-    alone = packed(tmp_path / "alone", {"p.jsonl": parent})[0]
-    together = packed(tmp_path, {"p.jsonl": parent, **children})[0]
-    assert together.stat().st_size < 1.2 * alone.stat().st_size
-
-
 def forks(folder: Path, size: int, children: int) -> float:
     """Pack a session that repeats itself, and others that go on with it behind another first line.
 
@@ -186,149 +176,84 @@ def test_a_damaged_archive_is_noticed(tmp_path: Path, at: float) -> None:
             opened.check(only)
 
 
-def test_an_index_reads_back(tmp_path: Path) -> None:
-    """As it was written."""
-    path = tmp_path / "p.index"
-    index = Index(5, (entry(title="é", members=(member("a/s.jsonl"), member("a/.sessioncompress/s.jsonl.zst"))),))
-    path.write_bytes(index.written())
-    assert read_index(path) == index
+def rows_of(*members: tuple[str, ...]) -> list[bytes]:
+    """Write an index of sessions with these files, as its rows."""
+    index = Index(5, tuple(entry(title="é", members=tuple(map(member, names))) for names in members))
+    return index.written().splitlines(keepends=True)
 
 
-LOSSES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
-    "the last row": lambda rows: rows[:-1],
-    "all rows": lambda rows: rows[:1],
-    "a row within": lambda rows: [rows[0], *rows[2:]],
-    "one twice for another": lambda rows: [rows[0], rows[1], rows[1]],
-    "in another order": lambda rows: [rows[0], rows[2], rows[1]],
-}
+def told(names: str | Sequence[str]) -> bytes:
+    """Write an index of one session with these files."""
+    return b"".join(rows_of((names,) if isinstance(names, str) else tuple(names)))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_no_row_of_an_index_gets_lost_unseen(tmp_path: Path, loss: str) -> None:
-    """By an index that does not name all that is in an archive, the archive would go with the others."""
-    path = tmp_path / "p.index"
-    index = Index(5, (entry(members=(member("a.jsonl"),)), entry(members=(member("b.jsonl"),))))
-    rows = index.written().splitlines(keepends=True)
-    path.write_bytes(b"".join(LOSSES[loss](rows)))
-    with pytest.raises(Damaged, match=r"lines are missing|as another line"):
-        read_index(path)
-
-
-def test_an_index_without_a_digest_reads(tmp_path: Path) -> None:
-    """An older version wrote none."""
-    path = tmp_path / "p.index"
-    index = Index(5, (entry(members=(member("a.jsonl"),)),))
-    rows = index.written().partition(b"\n")[2]
-    path.write_bytes(b'{"type":"pack","version":1,"size":5}\n' + rows)
-    assert read_index(path) == index
-
-
-BAD_PATHS = [
-    "/etc/passwd",
-    "../s.jsonl",
-    "a/../../s.jsonl",
-    "a//s.jsonl",
-    "",
-    ".",
-    "a/./s.jsonl",
-    ".git/hooks/post-commit",
-    ".GIT/config",
-    "a/.sessioncompress/s.jsonl",
-    "s\0.jsonl",
-]
-
-
-@pytest.mark.parametrize("bad", BAD_PATHS)
-def test_an_index_names_nothing_elsewhere(tmp_path: Path, bad: str) -> None:
-    """Whoever wrote it."""
-    path = tmp_path / "p.index"
-    path.write_bytes(Index(5, (entry(members=(member(bad),)),)).written())
-    with pytest.raises(Damaged, match="names a file that no pack can hold"):
-        read_index(path)
-
-
-@pytest.mark.parametrize("bad", ["other.jsonl", ".sessioncompress/other.jsonl.zst", ".sessioncompress/.gitignore"])
-def test_a_store_is_that_of_its_session(tmp_path: Path, bad: str) -> None:
-    """No other file comes with it."""
-    path = tmp_path / "p.index"
-    path.write_bytes(Index(5, (entry(members=(member("s.jsonl"), member(bad))),)).written())
-    with pytest.raises(Damaged, match="names a file that no pack can hold"):
-        read_index(path)
-
-
-TWICE = [
-    ["s.jsonl", ".sessioncompress/s.refs.jsonl", ".sessioncompress/s.refs.jsonl"],
-    ["s.jsonl", "s.jsonl"],
-]
-
-
-@pytest.mark.parametrize("names", TWICE)
-def test_a_session_has_no_file_twice(tmp_path: Path, names: list[str]) -> None:
-    """Of which one would be lost."""
-    path = tmp_path / "p.index"
-    path.write_bytes(Index(5, (entry(members=tuple(map(member, names))),)).written())
-    with pytest.raises(Damaged, match="names a file that no pack can hold"):
-        read_index(path)
-
-
-def test_an_index_names_a_session_once(tmp_path: Path) -> None:
-    """Of two, both would be noted as back where one is."""
-    path = tmp_path / "p.index"
-    path.write_bytes(Index(5, (entry(members=(member("s.jsonl"),)),) * 2).written())
-    with pytest.raises(Damaged, match="names the same session as another line"):
-        read_index(path)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("mtimeNs", 1 << 63), ("mtimeNs", -(1 << 70)), ("size", 1 << 63), ("start", -1)]
-)
-def test_a_number_that_no_system_takes_is_damage(tmp_path: Path, key: str, value: int) -> None:
-    """It would raise where it is used."""
-    path = tmp_path / "p.index"
-    head, row = Index(5, (entry(members=(member("s.jsonl"),)),)).written().splitlines()
+def numbered(key: str, value: int) -> bytes:
+    """Write an index with a number that no system takes: it would raise where it is used."""
+    head, row = rows_of(("s.jsonl",))
     read = json.loads(row)
     read["members"][0][key] = value
-    path.write_bytes(head + b"\n" + json.dumps(read).encode() + b"\n")
-    with pytest.raises(Damaged, match="not belong in the index"):
-        read_index(path)
+    return head + json.dumps(read).encode() + b"\n"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\n",
-        b"{}",
-        b"[" * 100_000,
-        b'{"type":"pack","version":0,"size":1}\n',
-        b'{"type":"pack","version":1,"size":-1}\n',
-        b'{"type":"pack","version":1,"size":1}\n{"type":"session"}\n',
-        b'{"type":"pack","version":1,"size":1}\n\xff\n',
-        b'{"type":"pack","version":1,"size":1}\n' + json.dumps({"type": "session", "state": "gone"}).encode() + b"\n",
-    ],
-)
-def test_what_is_no_index(tmp_path: Path, content: bytes) -> None:
-    """It is told as damage."""
+HEAD, A, B = rows_of(("a.jsonl",), ("b.jsonl",))
+PLAIN = b'{"type":"pack","version":1,"size":5}\n'
+WHOLE = ("a/s.jsonl", "a/.sessioncompress/s.jsonl.zst")
+INDEXES = [
+    ("whole", told(WHOLE), ""),
+    ("without a digest, as older versions wrote it", PLAIN + rows_of(WHOLE)[1], ""),
+    # An archive would go with the others by an index that does not name all that is in it.
+    ("its last row is lost", HEAD + A, "lines are missing"),
+    ("all rows are lost", HEAD, "lines are missing"),
+    ("a row within is lost", HEAD + B, "lines are missing"),
+    ("one row twice for another", HEAD + A + A, "as another line"),
+    ("in another order", HEAD + B + A, "lines are missing"),
+    # Of two, both would be noted as back where one is.
+    ("a session twice", PLAIN + A + A, "names the same session as another line"),
+    # Whoever wrote it, it names nothing elsewhere, no file that is not of its session, and none twice.
+    *(
+        (f"the path {bad!r}", told(bad), "names a file that no pack can hold")
+        for bad in (
+            *("/etc/passwd", "../s.jsonl", "a/../../s.jsonl", "a//s.jsonl", "", ".", "a/./s.jsonl", "s\0.jsonl"),
+            *(".git/hooks/post-commit", ".GIT/config", "a/.sessioncompress/s.jsonl"),
+            *(("s.jsonl", each) for each in ("other.jsonl", "s.jsonl", ".sessioncompress/.gitignore")),
+            ("s.jsonl", ".sessioncompress/other.jsonl.zst"),
+            ("s.jsonl", ".sessioncompress/s.refs.jsonl", ".sessioncompress/s.refs.jsonl"),
+        )
+    ),
+    *(
+        (f"{key} {value}", numbered(key, value), "not belong in the index")
+        for key, value in (("mtimeNs", 1 << 63), ("mtimeNs", -(1 << 70)), ("size", 1 << 63), ("start", -1))
+    ),
+    ("nothing", b"", "it is empty"),
+    ("an empty line", b"\n", "not belong in the index"),
+    ("another object", b"{}", "not belong in the index"),
+    ("deep", b"[" * 100_000, "not belong in the index"),
+    ("version 0", b'{"type":"pack","version":0,"size":1}\n', "not belong in the index"),
+    ("a negative size", b'{"type":"pack","version":1,"size":-1}\n', "not belong in the index"),
+    ("a row without parts", PLAIN + b'{"type":"session"}\n', "not belong in the index"),
+    ("no UTF-8", PLAIN + b"\xff\n", "not belong in the index"),
+    ("an unknown state", PLAIN + b'{"type":"session","state":"gone"}\n', "not belong in the index"),
+    ("too large", b" " * (packs.LONGEST_INDEX + 1), "larger than"),
+]
+
+
+@pytest.mark.parametrize(("content", "wrong"), [case[1:] for case in INDEXES], ids=[case[0] for case in INDEXES])
+def test_an_index(tmp_path: Path, content: bytes, wrong: str) -> None:
+    """It reads back as it was written; anything else is told as damage."""
     path = tmp_path / "p.index"
     path.write_bytes(content)
-    with pytest.raises(Damaged):
+    if not wrong:
+        assert read_index(path) == Index(5, (entry(title="é", members=tuple(map(member, WHOLE))),))
+        return
+    with pytest.raises(Damaged, match=wrong):
         read_index(path)
 
 
 def test_an_index_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    """Whatever else it says: no backup of it would help."""
+    """Whatever else it says: no backup of it would help. And a pipe is not read."""
     path = tmp_path / "p.index"
     path.write_bytes(b'{"type":"pack","version":2,"bytes":[1]}\n{}\n')
     with pytest.raises(Refused, match="of version 2, and this program reads version 1"):
-        read_index(path)
-
-
-def test_a_large_index_is_not_read(tmp_path: Path) -> None:
-    """Nor a link, nor a pipe."""
-    path = tmp_path / "p.index"
-    with path.open("wb") as file:
-        file.truncate(packs.LONGEST_INDEX + 1)
-    with pytest.raises(Damaged, match="larger than"):
         read_index(path)
     path.unlink()
     os.mkfifo(path)
