@@ -271,7 +271,7 @@ def unpack_sessions(
             yield _failed(each)
     for root, group in by_root.items():
         if dry_run:
-            yield from (Outcome(each.found(), _unpacked(each, "would unpack")) for each in group)
+            yield from (outcome_of(each.found(), lambda: _bring(each, None)) for each in group)  # noqa: B023 - called at once
             continue
         wanted = {each.entry.content for each in group}
         at = group[0].pack.at
@@ -317,11 +317,16 @@ def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str) -
         raise Refused(what, where=where, state=state, remedy=remedy)
 
 
-def _bring(each: Packed, reader: PackReader) -> UnpackStats:
+def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
+    """Bring a session back; without a reader only refuse what that would refuse before it reads the archive."""
     remedy = f"If you know who packed it, run '{by_tar(each.pack.archive, each.pack.root)}'."
     if not isinstance(each.pack.at, Disk):
         remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
     refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy)
+    if reader is None:
+        with failing(each.shown, IN_PACK):
+            moves.missing_of(each.pack, each.entry)
+        return _unpacked(each, "would unpack")
     moves.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
     if isinstance(each.pack.at, Disk):
         reading.mended(each.place)

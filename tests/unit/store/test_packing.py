@@ -190,7 +190,9 @@ def test_nothing_is_overwritten(folder: Path) -> None:
     pack(folder)
     (folder / "one.jsonl").write_bytes(b"another\n")
     (folder / "two.jsonl").write_bytes(was["two.jsonl"].content)
+    rehearsed = list(unpack_sessions(meant_by([str(folder)]), dry_run=True))
     outcomes = unpack(folder)
+    assert [str(each.error) for each in rehearsed] == [str(each.error) for each in outcomes]
     assert [str(each.found.path.name) for each in outcomes if each.error] == ["one.jsonl"]
     assert (folder / "one.jsonl").read_bytes() == b"another\n"
     (folder / "one.jsonl").unlink()
