@@ -98,6 +98,8 @@ class Only(NamedTuple):
 
 
 ANY = Only()
+_TICK_NS = 1_000_000_000
+"""Longer than a tick of any file system's clock."""
 
 
 def kept_of(
@@ -229,12 +231,26 @@ def forget_session(
 
 def _copies_in_packs(path: Path) -> list[tuple[Pack, Entry]]:
     """Find the packs whose archives have a session that is not packed there any more."""
-    found = ((pack, entry) for pack in packing.readable_packs(path.parents) for entry in pack.index.entries)
+    states = tuple((packs, state_of(packs)) for root in path.parents for packs in Disk(root).folders())
+    # A change within one tick of the clock shows in no time of the folder: what just changed is not remembered.
+    is_settled = all(state and time.time_ns() - max(state[2:]) > _TICK_NS for _, state in states)
+    by_place = (_by_place if is_settled else _by_place.__wrapped__)(path.parent, states)
     return [
         (pack, entry)
-        for pack, entry in found
-        if pack.place(entry) == path and (entry.state is not Became.PACKED or moves.is_as_packed(pack.root, entry))
+        for pack, entry in by_place.get(path, ())
+        if entry.state is not Became.PACKED or moves.is_as_packed(pack.root, entry)
     ]
+
+
+@lru_cache(maxsize=1)
+def _by_place(folder: Path, states: tuple[tuple[Path, State], ...]) -> dict[Path, list[tuple[Pack, Entry]]]:
+    """Read the packs of a folder and of those above, once for its sessions, as long as no folder of packs changes."""
+    del states
+    found: dict[Path, list[tuple[Pack, Entry]]] = {}
+    for pack in packing.readable_packs((folder, *folder.parents)):
+        for entry in pack.index.entries:
+            found.setdefault(pack.place(entry), []).append((pack, entry))
+    return found
 
 
 def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:

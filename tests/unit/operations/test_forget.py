@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
 from sessioncompress.errors import IsALink, Refused, UsageError
+from sessioncompress.operations import forget
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.packed import meant_by, unpack_sessions
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.discover import compressed
 from sessioncompress.policy.model import Policy
+from sessioncompress.store import packing
 from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.packing import Pack
 from tests.support import packs
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
@@ -66,6 +73,32 @@ def test_a_packed_session_keeps_originals_that_are_elsewhere(tmp_path: Path) -> 
     restore_session(path, policy)
     assert path.read_bytes() == was
     assert forget_session(path, policy).originals
+
+
+def test_packs_are_read_once_for_the_sessions_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were for each; and anew where one has changed, or just before, as a clock does not tell that."""
+    names = [name for name in packs.sessions_in(tmp_path) if name.count("/") == 0]
+    packs.pack(tmp_path)
+    read: list[object] = []
+
+    def reading(roots: Iterable[Path]) -> Iterator[Pack]:
+        read.append(None)
+        return packing.readable_packs(roots)
+
+    monkeypatch.setattr(forget, "packing", SimpleNamespace(readable_packs=reading, share_of=packing.share_of))
+
+    def reads() -> int:
+        read.clear()
+        for name in names:
+            with suppress(UsageError):
+                forget_session(tmp_path / name, EAGER, dry_run=True)
+        return len(read)
+
+    assert reads() == len(names) == 2
+    monkeypatch.setattr(forget, "_TICK_NS", 0)
+    assert (reads(), reads()) == (1, 0)
+    list(unpack_sessions(meant_by([str(tmp_path / names[0])])))
+    assert (reads(), forget_session(tmp_path / names[0], EAGER, dry_run=True).packs) == (1, 1)
 
 
 def test_of_a_restored_session_nothing_is_lost(tmp_path: Path) -> None:
