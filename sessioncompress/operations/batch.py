@@ -147,7 +147,7 @@ class Archive(Generic[T]):
         engine = self._engine or (lambda: nullcontext(own))
         progress = Progress(left := len(tasks), size, None if self._quiet else sys.stderr)
         with process.deferred() as asked, engine() as (processes, work):
-            schedule = Schedule(sizes, processes)
+            schedule = scheduled(sizes, processes)
             order = iter(lambda: None if asked() else next(schedule, None), None)
             # Closed at any end, so that no process outlives it. Ten times a second it yields None.
             with closing(work(tasks, order, processes, 0.1)) as outcomes:
@@ -184,33 +184,26 @@ def sized(found: Found) -> Sized:
     return Sized(status.st_size, status.st_mtime_ns)
 
 
-class Schedule(Iterator[int]):
-    """Yields the index of each file once, the oldest first.
+def scheduled(files: Sequence[Sized], processes: int) -> Iterator[int]:
+    """Yield the index of each file once, the oldest first.
 
     A file that would keep one process busy as long as the rest keeps all of them comes at once: as the last one it
     would leave the other processes idle.
     """
-
-    def __init__(self, files: Sequence[Sized], processes: int) -> None:
-        self._files = files
-        self._processes = processes
-        by_age = sorted(range(len(files)), key=lambda number: (files[number].changed, number))
-        self._oldest = iter(by_age)
-        self._largest = sorted(by_age, key=lambda number: -files[number].size)[::-1]
-        self._taken = bytearray(len(files))
-        self._left = sum(each.size for each in files)
-
-    def __next__(self) -> int:
-        while self._largest and self._taken[self._largest[-1]]:
-            self._largest.pop()
-        if not self._largest:
-            raise StopIteration
-        number = self._largest[-1]
-        if self._processes == 1 or self._files[number].size * self._processes < self._left:
-            number = next(each for each in self._oldest if not self._taken[each])
-        self._taken[number] = True
-        self._left -= self._files[number].size
-        return number
+    by_age = sorted(range(len(files)), key=lambda number: (files[number].changed, number))
+    oldest = iter(by_age)
+    largest = sorted(by_age, key=lambda number: -files[number].size)[::-1]
+    taken, left = bytearray(len(files)), sum(each.size for each in files)
+    while largest:
+        number = largest[-1]
+        if taken[number]:
+            largest.pop()
+            continue
+        if processes == 1 or files[number].size * processes < left:
+            number = next(each for each in oldest if not taken[each])
+        taken[number] = True
+        left -= files[number].size
+        yield number
 
 
 _FIRST, _AGAIN = 1.0, 0.1

@@ -21,12 +21,12 @@ from sessioncompress.operations.batch import (
     Archive,
     Outcome,
     Progress,
-    Schedule,
     Sized,
     Task,
     each,
     results,
     said,
+    scheduled,
     worst,
 )
 from sessioncompress.pipeline.discover import Found
@@ -62,16 +62,6 @@ def test_an_error_of_the_system_is_named_as_one() -> None:
         return found.path.read_text()
 
     assert "b.jsonl: no such file or directory. " in str(list(each(FILES, work))[1].error)
-
-
-def test_what_ends_it_all() -> None:
-    """An interrupt is no failure of one file."""
-
-    def work(found: Found) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(each(FILES, work))
 
 
 # Many files at once
@@ -332,7 +322,7 @@ CASES: list[tuple[str, list[tuple[int, int]], int, list[int]]] = [
 @pytest.mark.parametrize(("files", "processes", "order"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_the_order(files: list[tuple[int, int]], processes: int, order: list[int]) -> None:
     """Each file once."""
-    assert list(Schedule([Sized(*each) for each in files], processes)) == order
+    assert list(scheduled([Sized(*each) for each in files], processes)) == order
 
 
 MB = 1024 * 1024
