@@ -21,8 +21,9 @@ from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import moves, packing
 from sessioncompress.store.lock import Held, wait_until_free
-from sessioncompress.store.pack import INDEX, State, read_index, source_of
+from sessioncompress.store.pack import INDEX, State, read_index
 from sessioncompress.store.places import NEW, Disk, packs_of
+from tests.attacks.test_packs_of_strangers import planted
 from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack, without_tail
 from tests.support.runs import write
@@ -220,26 +221,14 @@ def test_a_linked_folder_of_packs_is_none(folder: Path) -> None:
     assert list((folder.parent / "elsewhere").iterdir()) == []
 
 
-def test_what_is_no_session_does_not_come_back(folder: Path) -> None:
+def test_what_is_no_session_does_not_come_back(tmp_path: Path) -> None:
     """An index near sessions is a stranger's data."""
-    pack(folder)
-    (made,) = packs_in(folder)
-    settings = folder.parent / "settings.json"
-    settings.write_bytes(b'{"hooks": {}}')
-    with (
-        moves.alone(Disk(folder)),
-        packing.NewPack(Disk(folder), folder, "planted", 10) as new,
-        settings.open("rb") as file,
-    ):
-        added = new.add([source_of("settings.json", file.fileno(), 13)], "")
-        assert added is not None
-        entry = made.index.entries[0]
-        planted = new.commit([type(entry)(**{**_fields(entry), "frame": added[0], "members": added[1]})])
-    (outcome,) = unpack_sessions(meant_by([str(planted.archive)]))
+    made = planted(tmp_path, "settings.json", [b'{"hooks": {}}'], 13)
+    (outcome,) = unpack_sessions(meant_by([str(made.archive)]))
     assert outcome.error is not None
-    assert outcome.error.where == str(folder / "settings.json")
-    assert not (folder / "settings.json").exists()
-    assert list(folder.glob(".sessioncompress/*.temp-*")) == []
+    assert outcome.error.where == str(tmp_path / "settings.json")
+    assert not (tmp_path / "settings.json").exists()
+    assert list(tmp_path.glob(".sessioncompress/*.temp-*")) == []
 
 
 def test_a_session_without_room_does_not_come_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,10 +282,6 @@ def test_a_file_system_without_hard_links(folder: Path) -> None:
     assert state(folder) == {}
     unpack(folder)
     assert state(folder) == was
-
-
-def _fields(entry: Any) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in entry.__struct_fields__}
 
 
 def test_an_archive_that_lost_its_index_has_it_at_its_end(folder: Path) -> None:
