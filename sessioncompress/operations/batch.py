@@ -166,7 +166,7 @@ class Archive(Generic[T]):
 
 
 class Sized(NamedTuple):
-    """A file's size in bytes, and its time of change in nanoseconds."""
+    """Size of a file or an object in bytes, and its time of change in nanoseconds."""
 
     size: int
     changed: int

@@ -25,6 +25,7 @@ from sessioncompress.errors import (
     failed,
 )
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
+from sessioncompress.operations.batch import Sized
 from sessioncompress.pipeline.discover import NEVER, Found, Globs, Remote
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.pipeline.triage import too_small
@@ -178,21 +179,14 @@ def _refuse_if_leased(originals: Object, store: Store) -> None:
         raise InUse(what, where=originals.url, state=NOT_CHANGED, remedy=remedy)
 
 
-class Listed(NamedTuple):
-    """An object as it was listed."""
-
-    size: int
-    changed_ns: int
-
-
 class Listing(NamedTuple):
     """What lies below a prefix, by keys: the names in our folders by what is above them, and everything else."""
 
     root: str
     begins: str
-    present: dict[str, Listed]
-    stores: dict[str, dict[str, Listed]]
-    packs: dict[str, Listed]
+    present: dict[str, Sized]
+    stores: dict[str, dict[str, Sized]]
+    packs: dict[str, Sized]
 
 
 class Places:
@@ -232,7 +226,7 @@ def _below(url: str) -> Listing | None:
     is_there = False
     for meta in objects.listed(url):
         is_there = True
-        each = Listed(meta["size"], objects.changed_ns(meta))
+        each = Sized(meta["size"], objects.changed_ns(meta))
         folder, _, name = meta["path"].rpartition("/")
         above, _, last = folder.rpartition("/")
         if last == FOLDER:
@@ -258,9 +252,8 @@ def _sessions(listing: Listing, globs: Globs, *, stores: bool) -> Iterable[Found
         for session in sorted({owner for _, owner in owners(plain_in(Path(folder, "session.jsonl")), full)}):
             key = f"{folder}/{session}".lstrip("/")
             if globs.takes(key.removeprefix(begins)):
-                there = present.get(key)
-                is_there = there is not None and there.size > 0
-                found[key] = _meant(root + key, there, names, named=True) if there and is_there else _gone(root + key)
+                there, url = present.get(key), root + key
+                found[key] = _meant(url, there, names, named=True) if there and there.size else _gone(url)
     return found.values()
 
 
@@ -281,12 +274,12 @@ def _may_be_session(root: str, key: str, size: int, stored: Container[str], pres
     )
 
 
-def _meant(url: str, listed: Listed, stored: Iterable[str] | None, *, named: bool) -> Found:
+def _meant(url: str, listed: Sized, stored: Iterable[str] | None, *, named: bool) -> Found:
     """Make what stands for a session, of whose store no more is kept than which of its objects are there."""
     if stored is not None:
         files = plain_in(Path(url))
         stored = frozenset({files.journal.name, files.originals.name}.intersection(stored))
-    return Found(Path(url), named=named, remote=Remote(url, listed.size, listed.changed_ns, stored))
+    return Found(Path(url), named=named, remote=Remote(url, listed.size, listed.changed, stored))
 
 
 def _gone(url: str) -> Found:
@@ -307,4 +300,4 @@ def _one(url: str) -> Found:
     if not found["size"]:
         remedy = "If it was packed, 'sessioncompress unpack' with this URL brings it back."
         raise UsageError("the object is empty", where=url, state=NOTHING, remedy=remedy)
-    return _meant(url, Listed(found["size"], objects.changed_ns(found)), None, named=True)
+    return _meant(url, Sized(found["size"], objects.changed_ns(found)), None, named=True)
