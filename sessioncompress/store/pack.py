@@ -144,12 +144,17 @@ def read_index(path: Path) -> Index:
     Raises Damaged where it is none, or names a file that no pack may hold; Refused where it is of a later version;
     FileFailed.
     """
-    with failing(path), disk.closing(_opened(path)) as fd:
-        size = os.fstat(fd).st_size
-        if size > LONGEST_INDEX:
-            raise _bad_index(path, f"it is larger than {LONGEST_INDEX:,} bytes")
-        with disk.reader(fd, 0, size) as file:
-            return index_of(path, file.read())
+    with failing(path):
+        try:
+            fd = open_file(path)
+        except NotASession:
+            raise _bad_index(path, "it is not a regular file") from None
+        with disk.closing(fd):
+            size = os.fstat(fd).st_size
+            if size > LONGEST_INDEX:
+                raise _bad_index(path, f"it is larger than {LONGEST_INDEX:,} bytes")
+            with disk.reader(fd, 0, size) as file:
+                return index_of(path, file.read())
 
 
 def index_of(path: Path | str, data: bytes) -> Index:
@@ -195,13 +200,6 @@ def _refuse_if_newer(path: Path | str, head: bytes) -> None:
             what = f"it is of version {version}, and this program reads version {VERSION}"
             remedy = "Install a newer sessioncompress."
             raise Refused(what, where=path, state="The pack was not changed.", remedy=remedy)
-
-
-def _opened(path: Path) -> int:
-    try:
-        return open_file(path)
-    except NotASession:
-        raise _bad_index(path, "it is not a regular file") from None
 
 
 def _bad_index(path: Path | str, what: str, line: int | None = None) -> Damaged:
@@ -428,7 +426,11 @@ class PackReader:
 
     def read(self, entry: Entry, member: Member) -> Iterator[bytes]:
         """Yield the bytes of a file; that they are all, and have its SHA-256, is told at the end."""
-        self._refuse_bomb(entry, member)
+        # The index says how large it is: what no frame of ours can hold is refused before anything of it is read.
+        most = max(_LEAST_CONTENT, _RATIO * (self._end_of(entry.frame) - entry.frame))
+        if member.start + member.size > most:
+            what = f"{member.path} in it would be larger than any session of ours in so small an archive"
+            raise Refused(what, where=self._span.where, state="Nothing of it was read.", remedy="Find out who made it.")
         if self._frame != entry.frame or self._content > member.start:
             self._decoder = zstd.ZstdDecompressor()
             self._frame = self._next = entry.frame
@@ -447,13 +449,6 @@ class PackReader:
         for member in sorted(entry.members, key=lambda member: member.start):
             for _ in self.read(entry, member):
                 pass
-
-    def _refuse_bomb(self, entry: Entry, member: Member) -> None:
-        """Raise Refused before anything is read of a file that no frame of ours can hold: the index says how large."""
-        most = max(_LEAST_CONTENT, _RATIO * (self._end_of(entry.frame) - entry.frame))
-        if member.start + member.size > most:
-            what = f"{member.path} in it would be larger than any session of ours in so small an archive"
-            raise Refused(what, where=self._span.where, state="Nothing of it was read.", remedy="Find out who made it.")
 
     def _end_of(self, at: int) -> int:
         """Find where the frame ends in which a byte of the archive is."""
