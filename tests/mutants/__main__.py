@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,14 +10,16 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from os import cpu_count, environ
 from pathlib import Path
+from queue import SimpleQueue
 
 from tests.mutants.table import MUTANTS, Mutant
 
 _ROOT = Path(__file__).parents[2]
 _COPIED = ("sessioncompress", "action", "tests", "fixtures", "docs", "pyproject.toml", "compression.json", "README.md")
-_NOT_COPIED = shutil.ignore_patterns("node_modules", "__pycache__")
+_NOT_COPIED = shutil.ignore_patterns("node_modules")
 _PASSED, _FAILED, _HANGS = 0, 1, -1
 _LONGEST = 300
 """Seconds that the tests of one error may take."""
@@ -28,11 +31,15 @@ def main(names: Sequence[str]) -> int:
     wanted = [mutant for mutant in MUTANTS if not names or any(name in mutant.name for name in names)]
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cpu_count()) as threads:
-        copies = [_copy(Path(folder) / str(number)) for number in range(len(wanted) + 1)]
+        # What is compiled is copied too, and each copy serves one error after the other: so a run of tests begins at once.
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(cpu_count() or 1):
+            copies.put(_copy(Path(folder) / str(number)))
         every = sorted({test for mutant in wanted for test in mutant.tests})
         # In CI all tests have just passed.
-        untouched = None if environ.get("CI") else threads.submit(_tests, copies[0], every, (), _LONGEST_OF_ALL)
-        found = list(threads.map(_judge, wanted, copies[1:]))
+        whole = Path(folder) / "whole"
+        untouched = None if environ.get("CI") else threads.submit(_tests, _copy(whole), every, (), _LONGEST_OF_ALL)
+        found = list(threads.map(partial(_judge, copies), wanted))
         if untouched and untouched.result() != _PASSED:
             found.append("the tests fail without any error made on purpose")
     unnoticed = [each for each in found if each]
@@ -52,23 +59,34 @@ def _copy(folder: Path) -> Path:
     return folder
 
 
-def _judge(mutant: Mutant, folder: Path) -> str:
+def _judge(copies: SimpleQueue[Path], mutant: Mutant) -> str:
     """Return what is wrong; nothing where the tests notice the error."""
+    folder = copies.get()
     path = folder / "sessioncompress" / mutant.file
-    text = path.read_text()
-    if text.count(mutant.old) != 1:
-        return f"{mutant.name}: what is to be changed stands {text.count(mutant.old)} times in {mutant.file}"
-    path.write_text(text.replace(mutant.old, mutant.new))
-    code = _tests(folder, mutant.tests, ("-x",))
-    return "" if code == _FAILED else f"{mutant.name}: pytest ended with {code}, not with {_FAILED}"
+    text, times = path.read_text(), path.stat()
+    try:
+        if text.count(mutant.old) != 1:
+            return f"{mutant.name}: what is to be changed stands {text.count(mutant.old)} times in {mutant.file}"
+        path.write_text(text.replace(mutant.old, mutant.new))
+        code = _tests(folder, mutant.tests, ("-x",))
+        return "" if code == _FAILED else f"{mutant.name}: pytest ended with {code}, not with {_FAILED}"
+    finally:
+        path.write_text(text)
+        # It is compiled as it was: what is compiled is known by the time.
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        copies.put(folder)
 
 
 def _tests(folder: Path, tests: Iterable[str], options: Sequence[str], seconds: int = _LONGEST) -> int:
     """Run tests in a copy, with as many examples as on an ordinary machine; return pytest's exit code."""
-    line = [sys.executable, "-m", "pytest", "--all", "-q", "--no-header", *options, *tests]
-    environment = {**environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "CI": ""}
+    line = [sys.executable, "-m", "pytest", "-p", "pytest_benchmark.plugin", "--all", "-q", "--no-header"]
+    environment = {**environ, "PYTHONPATH": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CI": ""}
+    # The next run of tests in the copy begins with what this one compiled.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
-        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, check=False, timeout=seconds)
+        done = subprocess.run(
+            [*line, *options, *tests], cwd=folder, env=environment, capture_output=True, check=False, timeout=seconds
+        )
     except subprocess.TimeoutExpired:
         return _HANGS
     return done.returncode
