@@ -1,7 +1,7 @@
 """The errors made on purpose: each takes one check, one flush or one step of the order of writes away."""
 
 from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -16,1254 +16,796 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-_PLACES = ("tests/unit/formats/test_codex_places.py",)
-_KILLED_PLACES = ("tests/faults/test_pointers.py",)
-_PACK = ("tests/unit/store/test_pack.py",)
-_STRANGERS = ("tests/attacks/test_packs_of_strangers.py",)
-_SECRETS = ("tests/attacks/test_packs_of_secrets.py",)
-_PACKING = ("tests/unit/store/test_packing.py",)
-_VERIFY = ("tests/unit/operations/test_verify.py",)
-_SPLICE = ("tests/unit/core/test_splice.py",)
-_COMMIT = ("tests/unit/store/test_commit.py",)
-_DRAIN = ("tests/unit/store/test_drain.py",)
-_RECOVER = ("tests/unit/store/test_recover.py",)
-_LOCK = ("tests/unit/store/test_lock.py",)
-_SWAP = ("tests/attacks/test_rewritten_at_the_swap.py",)
-_PLANTED = ("tests/attacks/test_planted_files.py",)
-_NAMES_BESIDE = ("tests/attacks/test_planted_names.py",)
-_PUT = ("tests/unit/store/test_disk.py",)
-_SOURCES = ("tests/unit/policy/test_sources.py",)
-_FOLDER = ("tests/unit/store/test_folder.py",)
-_TWO_PLACES = ("tests/attacks/test_store_in_two_places.py",)
-_BUDGET = ("tests/cli/test_budget.py",)
-_DUE = ("tests/unit/operations/test_compact_due.py",)
-_GOALS = ("tests/cli/test_goals.py",)
-_USER_COMMANDS = ("tests/unit/operations/test_user_commands.py",)
-_COMPACT = ("tests/unit/operations/test_compact.py",)
-_SUMMARIZER = ("tests/unit/operations/test_summarizer.py",)
-_DOCUMENTS = ("tests/unit/core/test_checkpoint_documents.py",)
-_CUT = ("tests/unit/checkpoints/test_cut.py",)
-_GIT = ("tests/unit/store/test_git.py",)
-_STRANGER = ("tests/attacks/test_git_of_a_stranger.py",)
-_FORGET = ("tests/cli/test_forget_choices.py",)
-_OTHER_BRANCH = ("tests/attacks/test_forget_on_another_branch.py",)
-_UNDO = ("tests/unit/operations/test_undo.py",)
-_RECORDS = ("tests/unit/store/test_records.py",)
-_METADATA = ("tests/unit/store/test_disk.py",)
-_NAMES = ("tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record",)
-_DEEP = ("tests/attacks/test_deep_values.py",)
-_MARKER = ("tests/unit/core/test_marker.py",)
-_QUOTED = ("tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker",)
-_INDEX = ("tests/unit/compressors/test_names.py",)
-_OF_RUN = ("tests/unit/pipeline/test_previews.py",)
-_SMALL = ("tests/unit/compressors/test_least_gain.py",)
-_INSTRUCTIONS = ("tests/unit/compressors/test_instructions.py",)
-_SUBAGENTS = ("tests/unit/compressors/test_subagents.py",)
-_CLOUD = ("tests/cli/test_cloud.py",)
-_CLOUD_PACKS = ("tests/cli/test_cloud_packs.py",)
-_LONG_PREVIEWS = ("tests/unit/operations/test_previews.py",)
+def _in(file: str, *tests: str) -> Callable[..., list[Mutant]]:
+    """Return what makes the errors in a file that the same tests must notice, each a name, `old` and `new`."""
+    return lambda *errors: [Mutant(name, file, old, new, tests) for name, old, new in errors]
+
+
+_STRANGERS = "tests/attacks/test_packs_of_strangers.py"
+_SECRETS = "tests/attacks/test_packs_of_secrets.py"
+_PACKING = "tests/unit/store/test_packing.py"
+_COMMIT = "tests/unit/store/test_commit.py"
+_RECOVER = "tests/unit/store/test_recover.py"
+_SWAP = "tests/attacks/test_rewritten_at_the_swap.py"
+_DUE = "tests/unit/operations/test_compact_due.py"
+_COMPACT = "tests/unit/operations/test_compact.py"
+_UNDO = "tests/unit/operations/test_undo.py"
+_DEEP = "tests/attacks/test_deep_values.py"
 
 MUTANTS = (
     # The check of a rewritten session.
-    Mutant("verify compares no lines", "pipeline/plan.py", "for number in changed:", "for number in ():", _VERIFY),
-    Mutant(
-        "verify lets a protected line change",
-        "pipeline/plan.py",
-        "standing[number] is Standing.PROTECTED",
-        "False",
-        _VERIFY,
+    *_in("pipeline/plan.py", "tests/unit/operations/test_verify.py")(
+        ("verify compares no lines", "for number in changed:", "for number in ():"),
+        ("verify lets a protected line change", "standing[number] is Standing.PROTECTED", "False"),
+        ("verify lets more than mirrors go from a protected line", " and rest(before) == rest(after)", ""),
+        ("verify does not count the lines", "len(before) != len(after)", "False"),
+        ("verify does not look at calls and results", "callers(before) != callers(after)", "False"),
+        (
+            "verify lets lines change that the plan does not name",
+            "was.digest != now.digest and number not in changed",
+            "False",
+        ),
+        ("verify lets a line grow", "now.size >= was.size", "False"),
     ),
-    Mutant(
-        "verify lets more than mirrors go from a protected line",
-        "pipeline/plan.py",
-        " and rest(before) == rest(after)",
-        "",
-        _VERIFY,
+    *_in("core/splice.py", "tests/unit/core/test_splice.py")(
+        (
+            "a spliced line is not compared with what was intended",
+            'if parsed != document:\n        raise CannotSplice("the spliced',
+            'if False:\n        raise CannotSplice("the spliced',
+        ),
     ),
-    Mutant("verify does not count the lines", "pipeline/plan.py", "len(before) != len(after)", "False", _VERIFY),
-    Mutant(
-        "verify does not look at calls and results",
-        "pipeline/plan.py",
-        "callers(before) != callers(after)",
-        "False",
-        _VERIFY,
+    *_in("pipeline/rewrite.py", "tests/unit/pipeline/test_rewrite.py")(
+        ("what a format forbids is changed", "not view.form.may_change(entry, path, value)", "False"),
     ),
-    Mutant(
-        "verify lets lines change that the plan does not name",
-        "pipeline/plan.py",
-        "was.digest != now.digest and number not in changed",
-        "False",
-        _VERIFY,
+    *_in("pipeline/run.py", "tests/unit/operations/test_compress.py", "tests/properties/test_hypothesis.py")(
+        (
+            "a second run is not thought of",
+            "if restless := self._verify(attempt, sink, left_alone):",
+            "if restless := self._verify(attempt, sink, left_alone) and set():",
+        ),
     ),
-    Mutant("verify lets a line grow", "pipeline/plan.py", "now.size >= was.size", "False", _VERIFY),
-    Mutant(
-        "a spliced line is not compared with what was intended",
-        "core/splice.py",
-        'if parsed != document:\n        raise CannotSplice("the spliced',
-        'if False:\n        raise CannotSplice("the spliced',
-        _SPLICE,
+    *_in("pipeline/rewrite.py", "tests/unit/operations/test_compress.py")(
+        (
+            "two originals share a rewritten line",
+            "if kept != number and self._originals[kept] != self._originals[number]:",
+            "if False:",
+        ),
     ),
-    Mutant(
-        "what a format forbids is changed",
-        "pipeline/rewrite.py",
-        "not view.form.may_change(entry, path, value)",
-        "False",
-        ("tests/unit/pipeline/test_rewrite.py",),
-    ),
-    Mutant(
-        "a second run is not thought of",
-        "pipeline/run.py",
-        "if restless := self._verify(attempt, sink, left_alone):",
-        "if restless := self._verify(attempt, sink, left_alone) and set():",
-        ("tests/unit/operations/test_compress.py", "tests/properties/test_hypothesis.py"),
-    ),
-    Mutant(
-        "two originals share a rewritten line",
-        "pipeline/rewrite.py",
-        "if kept != number and self._originals[kept] != self._originals[number]:",
-        "if False:",
-        ("tests/unit/operations/test_compress.py",),
-    ),
-    Mutant(
-        "what stands behind the last line that changes is lost",
-        "core/jsonl.py",
-        "            gap += size\n    yield from _gaps(file, gap)\n",
-        "            gap += size\n",
-        ("tests/unit/operations/test_compress.py",),
+    *_in("core/jsonl.py", "tests/unit/operations/test_compress.py")(
+        (
+            "what stands behind the last line that changes is lost",
+            "            gap += size\n    yield from _gaps(file, gap)\n",
+            "            gap += size\n",
+        ),
     ),
     # When a run acts, and how much it takes.
-    Mutant(
-        "a run that prunes too little is written",
-        "pipeline/summary.py",
-        "if saved >= least else",
-        "if True else",
-        ("tests/properties/test_pruning.py",),
+    *_in("pipeline/summary.py", "tests/properties/test_pruning.py")(
+        ("a run that prunes too little is written", "if saved >= least else", "if True else"),
     ),
-    Mutant(
-        "the newest tool output is pruned",
-        "compressors/redundancy.py",
-        "        and (number, block.path) not in window\n",
-        "",
-        ("tests/unit/compressors/test_pruning.py",),
+    *_in("compressors/redundancy.py", "tests/unit/compressors/test_pruning.py")(
+        ("the newest tool output is pruned", "        and (number, block.path) not in window\n", ""),
     ),
-    Mutant(
-        "a request from before a run counts",
-        "pipeline/budget.py",
-        "answers.behind is None or not is_since(newest, run)",
-        "answers.behind is None",
-        ("tests/unit/pipeline/test_judge.py",),
+    *_in("pipeline/budget.py", "tests/unit/pipeline/test_judge.py")(
+        (
+            "a request from before a run counts",
+            "answers.behind is None or not is_since(newest, run)",
+            "answers.behind is None",
+        ),
     ),
-    Mutant(
-        "a log is added to whatever lies there",
-        "operations/log.py",
-        "appending(file, refuse_other)",
-        "appending(file, lambda fd: None)",
-        ("tests/cli/test_budget.py",),
+    *_in("operations/log.py", "tests/cli/test_budget.py")(
+        ("a log is added to whatever lies there", "appending(file, refuse_other)", "appending(file, lambda fd: None)"),
     ),
     # What is read back.
-    Mutant(
-        "originals and journal are not read back",
-        "store/commit.py",
-        "found != self.added.hexdigest() or ",
-        "",
-        _COMMIT,
+    *_in("store/commit.py", _COMMIT)(
+        ("originals and journal are not read back", "found != self.added.hexdigest() or ", ""),
     ),
-    Mutant(
-        "the new file is not read back",
-        "store/swap.py",
-        " or found != self._hash.digest()",
-        "",
-        _COMMIT,
+    *_in("store/swap.py", _COMMIT)(
+        ("the new file is not read back", " or found != self._hash.digest()", ""),
     ),
-    Mutant(
-        "an original is not compared with its SHA-256",
-        "store/originals.py",
-        "sha256(line).hexdigest() != sha256_hex",
-        "False",
-        ("tests/unit/store/test_originals.py",),
+    *_in("store/originals.py", "tests/unit/store/test_originals.py")(
+        ("an original is not compared with its SHA-256", "sha256(line).hexdigest() != sha256_hex", "False"),
     ),
-    Mutant(
-        "a replaced value is not compared with its record",
-        "operations/show.py",
-        "len(content) == block.bytes and block.digest in digests_of(content)",
-        "True",
-        ("tests/unit/operations/test_restore.py", "tests/faults/test_store_attacks.py"),
+    *_in("operations/show.py", "tests/unit/operations/test_restore.py", "tests/faults/test_store_attacks.py")(
+        (
+            "a replaced value is not compared with its record",
+            "len(content) == block.bytes and block.digest in digests_of(content)",
+            "True",
+        ),
     ),
-    Mutant(
-        "verify looks at no seal",
-        "operations/verify.py",
-        "        damage.refuse_if_changed(store, journal)\n",
-        "",
-        ("tests/faults/test_store_attacks.py",),
+    *_in("operations/verify.py", "tests/faults/test_store_attacks.py")(
+        ("verify looks at no seal", "        damage.refuse_if_changed(store, journal)\n", ""),
     ),
-    Mutant(
-        "originals are cut to the length that another journal says",
-        "store/damage.py",
-        "if not belongs:",
-        "if False:",
-        ("tests/unit/store/test_damage.py",),
+    *_in("store/damage.py", "tests/unit/store/test_damage.py")(
+        ("originals are cut to the length that another journal says", "if not belongs:", "if False:"),
     ),
     # What is flushed.
-    Mutant(
-        "originals and journal are not flushed",
-        "store/commit.py",
-        "        disk.system.fsync(self._fd)\n        if hasattr",
-        "        if hasattr",
-        _COMMIT,
+    *_in("store/commit.py", _COMMIT)(
+        (
+            "originals and journal are not flushed",
+            "        disk.system.fsync(self._fd)\n        if hasattr",
+            "        if hasattr",
+        ),
+        (
+            "the name of a new file beside the session is not flushed",
+            "        if self._is_new:\n            disk.flush_folder(self._path.parent)\n",
+            "",
+        ),
     ),
-    Mutant(
-        "the name of a new file beside the session is not flushed",
-        "store/commit.py",
-        "        if self._is_new:\n            disk.flush_folder(self._path.parent)\n",
-        "",
-        _COMMIT,
+    *_in("store/swap.py", _COMMIT)(
+        ("the new file is not flushed", "                disk.system.fsync(draft.fd)\n", ""),
+        (
+            "the replacement is not flushed",
+            "    draft.discard()\n    disk.flush_folder(session.path.parent)\n",
+            "    draft.discard()\n",
+        ),
+        (
+            "the link to the old file is not flushed",
+            "    session.was_linked()\n    disk.flush_folder(session.path.parent / FOLDER)\n",
+            "    session.was_linked()\n",
+        ),
     ),
-    Mutant(
-        "the new file is not flushed",
-        "store/swap.py",
-        "                disk.system.fsync(draft.fd)\n",
-        "",
-        _COMMIT,
-    ),
-    Mutant(
-        "the replacement is not flushed",
-        "store/swap.py",
-        "    draft.discard()\n    disk.flush_folder(session.path.parent)\n",
-        "    draft.discard()\n",
-        _COMMIT,
-    ),
-    Mutant(
-        "the link to the old file is not flushed",
-        "store/swap.py",
-        "    session.was_linked()\n    disk.flush_folder(session.path.parent / FOLDER)\n",
-        "    session.was_linked()\n",
-        _COMMIT,
-    ),
-    Mutant(
-        "what is forgotten comes back",
-        "store/recover.py",
-        "            disk.flush_folder(store.folder)\n        folder.tidy_after(store)\n",
-        "            pass\n        folder.tidy_after(store)\n",
-        _RECOVER,
+    *_in("store/recover.py", _RECOVER)(
+        (
+            "what is forgotten comes back",
+            "            disk.flush_folder(store.folder)\n        folder.tidy_after(store)\n",
+            "            pass\n        folder.tidy_after(store)\n",
+        ),
     ),
     # The order of writes.
-    Mutant(
-        "the new file is in place before its backup is certain",
-        "store/commit.py",
-        """        self._journal.sync()
+    # Commit the change: the new file takes the session's place, and the old one keeps a late link.
+    *_in("store/commit.py", _COMMIT)(
+        (
+            "the new file is in place before its backup is certain",
+            """        self._journal.sync()
 
         # Commit the change: the new file takes the session's place, and the old one keeps a late link.
         old = put_in_place(session, self._draft)
 """,
-        """        old = put_in_place(session, self._draft)
+            """        old = put_in_place(session, self._draft)
         self._journal.sync()
 """,
-        _COMMIT,
+        ),
+        ("the journal is certain before the originals are", "        self._originals.sync()\n", ""),
+        ("originals are on disk before the run is known to pay", "if self.held > _HELD:", "if True:"),
+        (
+            "originals are on disk before there is a journal",
+            "        if self._before is not None:\n            self._before.open()\n",
+            "",
+        ),
+        (
+            "packed originals are forgotten",
+            "        self._originals.write()\n        self._draft.check()\n",
+            "        self._draft.check()\n",
+        ),
+        (
+            "originals are taken back before the journal that names them",
+            "        self._journal.cut_back()\n        self._originals.cut_back()\n",
+            "        self._originals.cut_back()\n        self._journal.cut_back()\n",
+        ),
+        ("nothing is taken back", "        for step in (self._take_back, *close):\n", "        for step in close:\n"),
     ),
-    Mutant(
-        "the journal is certain before the originals are",
-        "store/commit.py",
-        "        self._originals.sync()\n",
-        "",
-        _COMMIT,
+    *_in("store/swap.py", _COMMIT)(
+        (
+            "a draft is on disk before it is known to pay",
+            "if self._pending_size >= (_HELD if self.fd < 0 else disk.BUFFER):",
+            "if True:",
+        ),
+        ("old metadata is lost", "                disk.copy_metadata(session.fd, draft.fd, newest=newest)\n", ""),
     ),
-    Mutant(
-        "a draft is on disk before it is known to pay",
-        "store/swap.py",
-        "if self._pending_size >= (_HELD if self.fd < 0 else disk.BUFFER):",
-        "if True:",
-        _COMMIT,
+    *_in("pipeline/run.py", "tests/unit/operations/test_compress.py::test_a_gain_that_is_too_small_writes_nothing")(
+        ("a run that does not pay is committed", "if attempt.gain < least:", "if False:"),
     ),
-    Mutant(
-        "originals are on disk before the run is known to pay",
-        "store/commit.py",
-        "if self.held > _HELD:",
-        "if True:",
-        _COMMIT,
-    ),
-    Mutant(
-        "originals are on disk before there is a journal",
-        "store/commit.py",
-        "        if self._before is not None:\n            self._before.open()\n",
-        "",
-        _COMMIT,
-    ),
-    Mutant(
-        "packed originals are forgotten",
-        "store/commit.py",
-        "        self._originals.write()\n        self._draft.check()\n",
-        "        self._draft.check()\n",
-        _COMMIT,
-    ),
-    Mutant(
-        "a run that does not pay is committed",
-        "pipeline/run.py",
-        "if attempt.gain < least:",
-        "if False:",
-        ("tests/unit/operations/test_compress.py::test_a_gain_that_is_too_small_writes_nothing",),
-    ),
-    Mutant(
-        "originals are taken back before the journal that names them",
-        "store/commit.py",
-        "        self._journal.cut_back()\n        self._originals.cut_back()\n",
-        "        self._originals.cut_back()\n        self._journal.cut_back()\n",
-        _COMMIT,
-    ),
-    Mutant(
-        "nothing is taken back",
-        "store/commit.py",
-        "        for step in (self._take_back, *close):\n",
-        "        for step in close:\n",
-        _COMMIT,
-    ),
-    Mutant(
-        "a torn append is not cut back",
-        "store/recover.py",
-        "elif size is not None and size > committed:",
-        "elif False:",
-        _RECOVER,
-    ),
-    Mutant(
-        "old metadata is lost",
-        "store/swap.py",
-        "                disk.copy_metadata(session.fd, draft.fd, newest=newest)\n",
-        "",
-        _COMMIT,
+    *_in("store/recover.py", _RECOVER)(
+        ("a torn append is not cut back", "elif size is not None and size > committed:", "elif False:"),
     ),
     # The live agent.
-    Mutant(
-        "the old file has no second name when it is replaced",
-        "store/swap.py",
-        "            _name_links(session, states, before)\n            # What",
-        "            # What",
-        (*_COMMIT, *_DRAIN),
+    *_in("store/swap.py", _COMMIT, "tests/unit/store/test_drain.py")(
+        (
+            "the old file has no second name when it is replaced",
+            "            _name_links(session, states, before)\n            # What",
+            "            # What",
+        ),
+        ("what is appended before the swap is lost", "    if end > taken:\n", "    if False:\n"),
     ),
-    Mutant(
-        "what is appended before the swap is lost",
-        "store/swap.py",
-        "    if end > taken:\n",
-        "    if False:\n",
-        (*_COMMIT, *_DRAIN),
+    *_in("store/commit.py", "tests/unit/store/test_drain.py")(
+        ("what comes late is not brought over", "        drain(session, old, links)\n", ""),
     ),
-    Mutant(
-        "what comes late is not brought over",
-        "store/commit.py",
-        "        drain(session, old, links)\n",
-        "",
-        _DRAIN,
+    *_in("store/recover.py", _RECOVER)(
+        (
+            "a late link of a killed run is not looked at",
+            "    for inode in late_links(session.path):\n",
+            "    for inode in ():\n",
+        ),
     ),
-    Mutant(
-        "a late link of a killed run is not looked at",
-        "store/recover.py",
-        "    for inode in late_links(session.path):\n",
-        "    for inode in ():\n",
-        _RECOVER,
+    *_in("store/swap.py", _SWAP)(
+        (
+            "a file that comes out in place of the session is not looked at",
+            "if (found := source.lstat().st_ino) != expected:",
+            "if (found := expected) != expected:",
+        ),
     ),
-    Mutant(
-        "a file that comes out in place of the session is not looked at",
-        "store/swap.py",
-        "if (found := source.lstat().st_ino) != expected:",
-        "if (found := expected) != expected:",
-        _SWAP,
+    *_in("store/commit.py", _SWAP)(
+        (
+            "a file that was rewritten as it was replaced is not put back",
+            "        if kept_open or rewritten:\n",
+            "        if kept_open:\n",
+        ),
     ),
-    Mutant(
-        "a file that was rewritten as it was replaced is not put back",
-        "store/commit.py",
-        "        if kept_open or rewritten:\n",
-        "        if kept_open:\n",
-        _SWAP,
+    *_in("store/lock.py", _SWAP)(
+        ("lines are added to a document", "same and (now.st_size == self.size or not self.is_document())", "same"),
     ),
-    Mutant(
-        "lines are added to a document",
-        "store/lock.py",
-        "same and (now.st_size == self.size or not self.is_document())",
-        "same",
-        _SWAP,
+    *_in("store/late_links.py", "tests/attacks/test_planted_files.py")(
+        (
+            "a late link is believed without its seal",
+            "if hmac.compare_digest(seal, _seal(session.name, fields)):",
+            "if True:",
+        ),
     ),
-    Mutant(
-        "a late link is believed without its seal",
-        "store/late_links.py",
-        "if hmac.compare_digest(seal, _seal(session.name, fields)):",
-        "if True:",
-        _PLANTED,
+    *_in("store/late_links.py", _RECOVER)(
+        ("a late link is believed whatever file it is on", " and there.st_ino == inode", ""),
     ),
-    Mutant(
-        "a late link is believed whatever file it is on",
-        "store/late_links.py",
-        " and there.st_ino == inode",
-        "",
-        _RECOVER,
+    *_in("store/commit.py", "tests/attacks/test_planted_files.py")(
+        ("a store from a clone stays open to others", "        disk.make_private(fd)\n", ""),
     ),
-    Mutant(
-        "a store from a clone stays open to others",
-        "store/commit.py",
-        "        disk.make_private(fd)\n",
-        "",
-        _PLANTED,
+    *_in("store/recover.py", "tests/attacks/test_forget_leaves_nothing.py")(
+        (
+            "forget does not finish the run that was killed before",
+            "            _carry_over_all(session)\n        for path in",
+            "            pass\n        for path in",
+        ),
     ),
-    Mutant(
-        "forget does not finish the run that was killed before",
-        "store/recover.py",
-        "            _carry_over_all(session)\n        for path in",
-        "            pass\n        for path in",
-        ("tests/attacks/test_forget_leaves_nothing.py",),
+    *_in("store/commit.py", "tests/attacks/test_planted_names.py")(
+        ("a store with other names is written to", "refuse_other_names(self._path, fd)\n", "pass\n"),
     ),
-    Mutant(
-        "a store with other names is written to",
-        "store/commit.py",
-        "refuse_other_names(self._path, fd)\n",
-        "pass\n",
-        _NAMES_BESIDE,
+    *_in("operations/batch.py", "tests/attacks/test_planted_names.py")(
+        ("processes import from the working folder", '    os.environ[name] = "1"\n', ""),
     ),
-    Mutant(
-        "processes import from the working folder",
-        "operations/batch.py",
-        '    os.environ[name] = "1"\n',
-        "",
-        _NAMES_BESIDE,
+    *_in("store/lock.py", _COMMIT, "tests/unit/store/test_lock.py")(
+        (
+            "a session that another program replaced is replaced",
+            "        if not _same_file(self.path, now):\n",
+            "        if False:\n",
+        ),
     ),
-    Mutant(
-        "a session that another program replaced is replaced",
-        "store/lock.py",
-        "        if not _same_file(self.path, now):\n",
-        "        if False:\n",
-        (*_COMMIT, *_LOCK),
-    ),
-    Mutant(
-        "the lock may be on a file that is gone",
-        "store/lock.py",
-        "if lock(fd) and _same_file(path, os.fstat(fd)):",
-        "if lock(fd):",
-        _LOCK,
-    ),
-    Mutant(
-        "a session in use is replaced",
-        "store/lock.py",
-        "wait_until_free(session.fd, APPEND_SECONDS) is Held.YES",
-        "False",
-        _LOCK,
-    ),
-    Mutant(
-        "a session with other hard links is replaced",
-        "store/lock.py",
-        "if links > 1 and links > 1 + ",
-        "if False and links > 1 + ",
-        _LOCK,
-    ),
-    Mutant(
-        "links are followed",
-        "store/lock.py",
-        '("O_NOFOLLOW", "O_CLOEXEC",',
-        '("O_CLOEXEC",',
-        _LOCK,
+    *_in("store/lock.py", "tests/unit/store/test_lock.py")(
+        ("the lock may be on a file that is gone", "if lock(fd) and _same_file(path, os.fstat(fd)):", "if lock(fd):"),
+        ("a session in use is replaced", "wait_until_free(session.fd, APPEND_SECONDS) is Held.YES", "False"),
+        ("a session with other hard links is replaced", "if links > 1 and links > 1 + ", "if False and links > 1 + "),
+        ("links are followed", '("O_NOFOLLOW", "O_CLOEXEC",', '("O_CLOEXEC",'),
     ),
     # A file that is no session.
-    Mutant(
-        "a settings file is not flushed",
-        "store/disk.py",
-        "            system.fsync(fd)\n            system.replace(",
-        "            system.replace(",
-        _PUT,
-    ),
-    Mutant(
-        "its name is not flushed",
-        "store/disk.py",
-        "            raise\n    flush_folder(path.parent)\n",
-        "            raise\n",
-        _PUT,
-    ),
-    Mutant(
-        "a file that must be new is not flushed",
-        "store/disk.py",
-        "            system.fsync(fd)\n            system.link(",
-        "            system.link(",
-        _PUT,
-    ),
-    Mutant(
-        "the name of a file that must be new is not flushed",
-        "store/disk.py",
-        "            remove(temporary)\n    flush_folder(path.parent)\n",
-        "            remove(temporary)\n",
-        _PUT,
-    ),
-    Mutant(
-        "a file that must be new replaces one",
-        "store/disk.py",
-        "system.link(temporary, path, follow_symlinks=False)",
-        "system.replace(temporary, path)",
-        _PUT,
+    *_in("store/disk.py", "tests/unit/store/test_disk.py")(
+        (
+            "a settings file is not flushed",
+            "            system.fsync(fd)\n            system.replace(",
+            "            system.replace(",
+        ),
+        ("its name is not flushed", "            raise\n    flush_folder(path.parent)\n", "            raise\n"),
+        (
+            "a file that must be new is not flushed",
+            "            system.fsync(fd)\n            system.link(",
+            "            system.link(",
+        ),
+        (
+            "the name of a file that must be new is not flushed",
+            "            remove(temporary)\n    flush_folder(path.parent)\n",
+            "            remove(temporary)\n",
+        ),
+        (
+            "a file that must be new replaces one",
+            "system.link(temporary, path, follow_symlinks=False)",
+            "system.replace(temporary, path)",
+        ),
     ),
     # Whose policy counts, and what it may say.
-    Mutant(
-        "a file near a session says anything",
-        "policy/sources.py",
-        "if not source.near or key.only_user is None:",
-        "if True:",
-        _SOURCES,
+    *_in("policy/sources.py", "tests/unit/policy/test_sources.py")(
+        ("a file near a session says anything", "if not source.near or key.only_user is None:", "if True:"),
+        ("anybody's policy counts", "if not _is_owned(os.lstat(path))", "if False"),
+        ("others write the user's policy", "found.st_mode & forbidden", "False"),
+        ("a relative configuration counts", "file if file.is_absolute() else None", "file"),
     ),
-    Mutant(
-        "a clone says where originals go",
-        "policy/model.py",
-        'Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)',
-        "Folder, None",
-        _SOURCES,
+    *_in("policy/model.py", "tests/unit/policy/test_sources.py")(
+        (
+            "a clone says where originals go",
+            'Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)',
+            "Folder, None",
+        ),
     ),
-    Mutant(
-        "a filter changes what is committed",
-        "cli/pre_commit.py",
-        'values["filter"] not in (*_OFF, *_EXACT_FILTERS)',
-        "False",
-        ("tests/cli/test_staging.py",),
+    *_in("cli/pre_commit.py", "tests/cli/test_staging.py")(
+        ("a filter changes what is committed", 'values["filter"] not in (*_OFF, *_EXACT_FILTERS)', "False"),
     ),
-    Mutant(
-        "git merges two stores",
-        "store/folder.py",
-        "* -text -ident -merge",
-        "* -text -ident",
-        ("tests/unit/store/test_merges.py",),
+    *_in("store/folder.py", "tests/unit/store/test_merges.py")(
+        ("git merges two stores", "* -text -ident -merge", "* -text -ident"),
     ),
-    Mutant(
-        "no run is due after a compaction",
-        "pipeline/triage.py",
-        "or _is_compacted(path, left)",
-        "",
-        ("tests/unit/pipeline/test_triage.py",),
+    *_in("pipeline/triage.py", "tests/unit/pipeline/test_triage.py")(
+        ("no run is due after a compaction", "or _is_compacted(path, left)", ""),
     ),
-    Mutant(
-        "a small session with a late line is skipped",
-        "pipeline/triage.py",
-        "None if said and has_leftovers(path) else said",
-        "said",
-        ("tests/attacks/test_late_line_of_a_small_session.py",),
+    *_in("pipeline/triage.py", "tests/attacks/test_late_line_of_a_small_session.py")(
+        ("a small session with a late line is skipped", "None if said and has_leftovers(path) else said", "said"),
     ),
-    Mutant(
-        "a clone's .gitignore shows originals",
-        "store/folder.py",
-        "    if shown or not is_ours(folder):\n",
-        "    if True:\n",
-        _FOLDER,
+    *_in("store/folder.py", "tests/unit/store/test_folder.py")(
+        ("a clone's .gitignore shows originals", "    if shown or not is_ours(folder):\n", "    if True:\n"),
     ),
-    Mutant("a second store is begun", "store/layout.py", "if there is None or holds(store):", "if True:", _TWO_PLACES),
-    Mutant(
-        "anybody's run counts as the user's",
-        "store/layout.py",
-        "is_known = known or store.is_ours or is_signed(seen, record)",
-        "is_known = True",
-        ("tests/attacks/test_stores_of_branches.py",),
+    *_in("store/layout.py", "tests/attacks/test_store_in_two_places.py")(
+        ("a second store is begun", "if there is None or holds(store):", "if True:"),
     ),
-    Mutant(
-        "the user signs with no key",
-        "store/machine.py",
-        'digest(key(), whole.digest(), "sha256")',
-        'digest(b"", whole.digest(), "sha256")',
-        ("tests/unit/store/test_machine.py",),
+    *_in("store/layout.py", "tests/attacks/test_stores_of_branches.py")(
+        (
+            "anybody's run counts as the user's",
+            "is_known = known or store.is_ours or is_signed(seen, record)",
+            "is_known = True",
+        ),
     ),
-    Mutant("anybody's policy counts", "policy/sources.py", "if not _is_owned(os.lstat(path))", "if False", _SOURCES),
-    Mutant("others write the user's policy", "policy/sources.py", "found.st_mode & forbidden", "False", _SOURCES),
-    Mutant(
-        "a relative configuration counts", "policy/sources.py", "file if file.is_absolute() else None", "file", _SOURCES
+    *_in("store/machine.py", "tests/unit/store/test_machine.py")(
+        (
+            "the user signs with no key",
+            'digest(key(), whole.digest(), "sha256")',
+            'digest(b"", whole.digest(), "sha256")',
+        ),
     ),
-    Mutant(
-        "a configuration that others write is changed",
-        "policy/sources.py",
-        "os.path.lexists(file) and not self._user",
-        "False",
-        _GOALS,
+    *_in("policy/sources.py", "tests/cli/test_goals.py")(
+        ("a configuration that others write is changed", "os.path.lexists(file) and not self._user", "False"),
     ),
-    Mutant(
-        "the safety valve is put off",
-        "cli/compact.py",
-        "{} if found.is_valve else _changes",
-        "_changes",
-        _GOALS,
+    *_in("cli/compact.py", "tests/cli/test_goals.py")(
+        ("the safety valve is put off", "{} if found.is_valve else _changes", "_changes"),
     ),
-    Mutant(
-        "a command reaches the journal",
-        "policy/model.py",
-        '"beforeCommand", "afterCommand", "summarizer")',
-        '"summarizer")',
-        _USER_COMMANDS,
+    *_in("policy/model.py", "tests/unit/operations/test_user_commands.py")(
+        ("a command reaches the journal", '"beforeCommand", "afterCommand", "summarizer")', '"summarizer")'),
     ),
-    Mutant(
-        "a summary comes before clearing",
-        "pipeline/budget.py",
-        "action if decide(left, policy)[0] == Action.NONE else Action.COMPACT",
-        "Action.COMPACT",
-        _DUE,
+    *_in("pipeline/budget.py", _DUE)(
+        (
+            "a summary comes before clearing",
+            "action if decide(left, policy)[0] == Action.NONE else Action.COMPACT",
+            "Action.COMPACT",
+        ),
     ),
-    Mutant(
-        "an answer stands unchecked",
-        "operations/old_part.py",
-        "if why := why_not(text, self.room):",
-        "if why := '':",
-        _SUMMARIZER,
+    *_in("operations/old_part.py", "tests/unit/operations/test_summarizer.py")(
+        ("an answer stands unchecked", "if why := why_not(text, self.room):", "if why := '':"),
     ),
-    Mutant(
-        "a command is asked of a session that is left",
-        "operations/compact.py",
-        "if not rehearsed.is_compacted:",
-        "if False:",
-        _USER_COMMANDS,
+    *_in("operations/compact.py", "tests/unit/operations/test_user_commands.py")(
+        ("a command is asked of a session that is left", "if not rehearsed.is_compacted:", "if False:"),
     ),
-    Mutant("a session is compacted that is not due", "operations/compact.py", "or _not_due(self._budget)", "", _DUE),
-    Mutant(
-        "what was recorded counts behind a checkpoint",
-        "pipeline/run.py",
-        "run = run._replace(restored=False)",
-        "run = None",
-        _DUE,
+    *_in("operations/compact.py", _DUE)(
+        ("a session is compacted that is not due", "or _not_due(self._budget)", ""),
     ),
-    Mutant(
-        "what a checkpoint stands for waits",
-        "pipeline/run.py",
-        "due = force or follows_checkpoint",
-        "due = force",
-        _DUE,
+    *_in("pipeline/run.py", _DUE)(
+        ("what was recorded counts behind a checkpoint", "run = run._replace(restored=False)", "run = None"),
+        ("what a checkpoint stands for waits", "due = force or follows_checkpoint", "due = force"),
     ),
     # A checkpoint: its check, the order in which it is written, and how it comes out.
-    Mutant(
-        "no draft of a checkpoint is checked",
-        "operations/draft.py",
-        "draft.check(self.known, cut, self.where)",
-        "draft.read = self.read",
-        _COMPACT,
+    *_in("operations/draft.py", _COMPACT)(
+        ("no draft of a checkpoint is checked", "draft.check(self.known, cut, self.where)", "draft.read = self.read"),
+        ("an old line is still read behind a checkpoint", "if old & live:", "if False:"),
+        ("a kept line is not read behind a checkpoint", "if not kept <= live:", "if False:"),
+        ("a checkpoint need not repeat what is kept", "if ours <= sum(", "if 0 > sum("),
+        ("half a line is added to", "if jsonl.parse(self._raw(last)) is None:", "if False:"),
+        ("what a document loses is not kept", "removed, dropped = draft.keep(), ", "removed, dropped = None, "),
     ),
-    Mutant(
-        "an old line is still read behind a checkpoint", "operations/draft.py", "if old & live:", "if False:", _COMPACT
+    *_in("operations/checkpoints.py", _COMPACT)(
+        (
+            "a summary in a document that was written anew counts as gone",
+            "if _HEAD in raw and len(self.taken) < len(standing):",
+            "if False:",
+        ),
+        ("a summary without its store is not refused", "return is_compacted and has_summary", "return False"),
+        ("what hangs on a checkpoint stays there", "                lines = map(hanging.rehung, lines)\n", ""),
+        (
+            "what repeats rewritten messages stays",
+            "return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})",
+            "return frozenset(names)",
+        ),
     ),
-    Mutant(
-        "a kept line is not read behind a checkpoint",
-        "operations/draft.py",
-        "if not kept <= live:",
-        "if False:",
-        _COMPACT,
+    *_in("core/documents.py", _COMPACT)(
+        ("a number is known by its digits alone", 'if b"{" not in new:', "if False:"),
     ),
-    Mutant(
-        "a checkpoint need not repeat what is kept", "operations/draft.py", "if ours <= sum(", "if 0 > sum(", _COMPACT
+    *_in("operations/checkpoints.py", "tests/unit/operations/test_compact.py")(
+        ("an LF of ours stays", 'before.removesuffix(b"\\n") if ends and unended else before', "before"),
     ),
-    Mutant(
-        "half a line is added to",
-        "operations/draft.py",
-        "if jsonl.parse(self._raw(last)) is None:",
-        "if False:",
-        _COMPACT,
+    *_in("operations/restore.py", _UNDO)(
+        (
+            "an edit is undone to what the agent wrote",
+            "before = record.sha256 if is_on_top else before",
+            "before = original.hex() if is_on_top else before",
+        ),
+        (
+            "a run goes alone from under another that rewrote its lines",
+            "if is_unknown or (is_mine and not is_on_top):",
+            "if is_unknown:",
+        ),
+        ("a checkpoint goes from under a later run", "if newer and journal.checkpoints_of(runs):", "if False:"),
     ),
-    Mutant(
-        "what a document loses is not kept",
-        "operations/draft.py",
-        "removed, dropped = draft.keep(), ",
-        "removed, dropped = None, ",
-        _COMPACT,
+    *_in("pipeline/rewrite.py", _UNDO)(
+        (
+            "what is rewritten again stays a run's that was taken back",
+            "self.changed[number] = [edit.encode(), *records]",
+            "self.changed[number] = [edit.encode(), *records] if row is None else []",
+        ),
+        ("an original that is kept is kept again", "if self._keeps and place is None:", "if self._keeps:"),
     ),
-    Mutant(
-        "a summary in a document that was written anew counts as gone",
-        "operations/checkpoints.py",
-        "if _HEAD in raw and len(self.taken) < len(standing):",
-        "if False:",
-        _COMPACT,
+    *_in("store/journal.py", _UNDO)(
+        ("a run that died is in place", "self._in_place.pop(number - 1, None)", "pass"),
     ),
-    Mutant(
-        "a summary without its store is not refused",
-        "operations/checkpoints.py",
-        "return is_compacted and has_summary",
-        "return False",
-        _COMPACT,
+    *_in("operations/checkpoints.py", _UNDO)(
+        (
+            "an older summary loses a line with a newer one",
+            "if ours and not any(others[name] for name in ours):",
+            "if ours:",
+        ),
     ),
-    Mutant(
-        "a number is known by its digits alone",
-        "core/documents.py",
-        'if b"{" not in new:',
-        "if False:",
-        _COMPACT,
+    *_in("pipeline/reading.py", "tests/unit/operations/test_restore.py")(
+        ("an older state behind an undo is not known", "{journal.run_of(row) for row in found.rows.values()}", "()"),
     ),
-    Mutant(
-        "an LF of ours stays",
-        "operations/checkpoints.py",
-        'before.removesuffix(b"\\n") if ends and unended else before',
-        "before",
-        ("tests/unit/operations/test_compact.py",),
+    *_in("core/documents.py", "tests/unit/core/test_checkpoint_documents.py")(
+        (
+            "short bytes are looked for anywhere",
+            "if len(made) >= _PLAINLY and raw.count(made) == 1:",
+            "if raw.count(made) == 1:",
+        ),
+        (
+            "bytes that stand twice are taken out",
+            "if len(made) >= _PLAINLY and raw.count(made) == 1:",
+            "if len(made) >= _PLAINLY:",
+        ),
+        ("a document's end moves what was made", "places = [start, len(raw) - undo.size + start]", "places = [start]"),
     ),
-    Mutant(
-        "what hangs on a checkpoint stays there",
-        "operations/checkpoints.py",
-        "                lines = map(hanging.rehung, lines)\n",
-        "",
-        _COMPACT,
+    *_in("checkpoints/cut.py", "tests/unit/checkpoints/test_cut.py")(
+        ("a cut parts a call from its result", "close(called[name], position)", "pass"),
     ),
-    Mutant(
-        "an edit is undone to what the agent wrote",
-        "operations/restore.py",
-        "before = record.sha256 if is_on_top else before",
-        "before = original.hex() if is_on_top else before",
-        _UNDO,
+    *_in("operations/compact.py", _COMPACT)(
+        (
+            "a share is cut again and again",
+            "is_same_share = chosen.keep is CutRule.SHARE and latest.record.rule == CutRule.SHARE",
+            "is_same_share = False",
+        ),
     ),
-    Mutant(
-        "a run goes alone from under another that rewrote its lines",
-        "operations/restore.py",
-        "if is_unknown or (is_mine and not is_on_top):",
-        "if is_unknown:",
-        _UNDO,
+    *_in("operations/log.py", "tests/cli/test_budget.py")(
+        ("another user's log is written", "found.st_uid != os.geteuid()", "False"),
     ),
-    Mutant(
-        "a checkpoint goes from under a later run",
-        "operations/restore.py",
-        "if newer and journal.checkpoints_of(runs):",
-        "if False:",
-        _UNDO,
-    ),
-    Mutant(
-        "what is rewritten again stays a run's that was taken back",
-        "pipeline/rewrite.py",
-        "self.changed[number] = [edit.encode(), *records]",
-        "self.changed[number] = [edit.encode(), *records] if row is None else []",
-        _UNDO,
-    ),
-    Mutant(
-        "an original that is kept is kept again",
-        "pipeline/rewrite.py",
-        "if self._keeps and place is None:",
-        "if self._keeps:",
-        _UNDO,
-    ),
-    Mutant(
-        "a run that died is in place",
-        "store/journal.py",
-        "self._in_place.pop(number - 1, None)",
-        "pass",
-        _UNDO,
-    ),
-    Mutant(
-        "an older summary loses a line with a newer one",
-        "operations/checkpoints.py",
-        "if ours and not any(others[name] for name in ours):",
-        "if ours:",
-        _UNDO,
-    ),
-    Mutant(
-        "an older state behind an undo is not known",
-        "pipeline/reading.py",
-        "{journal.run_of(row) for row in found.rows.values()}",
-        "()",
-        ("tests/unit/operations/test_restore.py",),
-    ),
-    Mutant(
-        "what repeats rewritten messages stays",
-        "operations/checkpoints.py",
-        "return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})",
-        "return frozenset(names)",
-        _COMPACT,
-    ),
-    Mutant(
-        "short bytes are looked for anywhere",
-        "core/documents.py",
-        "if len(made) >= _PLAINLY and raw.count(made) == 1:",
-        "if raw.count(made) == 1:",
-        _DOCUMENTS,
-    ),
-    Mutant(
-        "bytes that stand twice are taken out",
-        "core/documents.py",
-        "if len(made) >= _PLAINLY and raw.count(made) == 1:",
-        "if len(made) >= _PLAINLY:",
-        _DOCUMENTS,
-    ),
-    Mutant(
-        "a document's end moves what was made",
-        "core/documents.py",
-        "places = [start, len(raw) - undo.size + start]",
-        "places = [start]",
-        _DOCUMENTS,
-    ),
-    Mutant("a cut parts a call from its result", "checkpoints/cut.py", "close(called[name], position)", "pass", _CUT),
-    Mutant(
-        "a share is cut again and again",
-        "operations/compact.py",
-        "is_same_share = chosen.keep is CutRule.SHARE and latest.record.rule == CutRule.SHARE",
-        "is_same_share = False",
-        _COMPACT,
-    ),
-    Mutant("another user's log is written", "operations/log.py", "found.st_uid != os.geteuid()", "False", _BUDGET),
     # What no repository's configuration runs, and what git is asked before originals go.
-    Mutant("git runs a repository's fsmonitor", "store/git.py", '"core.fsmonitor=false"', '"core.x=false"', _STRANGER),
-    Mutant("git runs a repository's hooks", "store/git.py", '"core.hooksPath=/dev/null"', '"core.x=false"', _STRANGER),
-    Mutant("git takes a folder for a bare repository", "store/git.py", "=explicit", "=all", _STRANGER),
-    Mutant(
-        "git fetches what a partial clone lacks",
-        "store/git.py",
-        '    "GIT_NO_LAZY_FETCH": "1",\n    "GIT_ALLOW_PROTOCOL": "none",\n',
-        "",
-        _STRANGER,
+    *_in("store/git.py", "tests/attacks/test_git_of_a_stranger.py")(
+        ("git runs a repository's fsmonitor", '"core.fsmonitor=false"', '"core.x=false"'),
+        ("git runs a repository's hooks", '"core.hooksPath=/dev/null"', '"core.x=false"'),
+        ("git takes a folder for a bare repository", "=explicit", "=all"),
+        (
+            "git fetches what a partial clone lacks",
+            '    "GIT_NO_LAZY_FETCH": "1",\n    "GIT_ALLOW_PROTOCOL": "none",\n',
+            "",
+        ),
     ),
-    Mutant("git obeys the environment of a hook", "store/git.py", "() if at else _OF_A_COMMIT", "_OF_A_COMMIT", _GIT),
-    Mutant("git is not told the commit at hand", "store/git.py", "() if at else _OF_A_COMMIT", "()", _GIT),
-    Mutant("git is not asked for the reflog", "store/git.py", '"--reflog", ', "", _GIT),
-    Mutant("git is not asked for all branches", "store/git.py", '"--all", "--reflog", ', '"HEAD", ', _GIT),
-    Mutant("git follows one side of a merge", "store/git.py", '"--full-history", ', "", _GIT),
-    Mutant("git is not asked for any index", "store/git.py", "at), *_indexes(top, at)):", "at),):", _GIT),
-    Mutant("git is not asked for the indexes of other work trees", "store/git.py", "(common, *folders)", "()", _GIT),
-    Mutant(
-        "damaged originals are the trace of a killed run",
-        "store/recover.py",
-        "first_damaged(store.originals, lengths.originals)) is not None:",
-        "None) is not None:",
-        ("tests/unit/store/test_recover.py",),
+    *_in("store/git.py", "tests/unit/store/test_git.py")(
+        ("git obeys the environment of a hook", "() if at else _OF_A_COMMIT", "_OF_A_COMMIT"),
+        ("git is not told the commit at hand", "() if at else _OF_A_COMMIT", "()"),
+        ("git is not asked for the reflog", '"--reflog", ', ""),
+        ("git is not asked for all branches", '"--all", "--reflog", ', '"HEAD", '),
+        ("git follows one side of a merge", '"--full-history", ', ""),
+        ("git is not asked for any index", "at), *_indexes(top, at)):", "at),):"),
+        ("git is not asked for the indexes of other work trees", "(common, *folders)", "()"),
+        ("where git does not answer nothing is known", "file: error for file", "file: error for _ in () for file"),
     ),
-    Mutant(
-        "where git does not answer nothing is known",
-        "store/git.py",
-        "file: error for file",
-        "file: error for _ in () for file",
-        _GIT,
+    *_in("store/recover.py", "tests/unit/store/test_recover.py")(
+        (
+            "damaged originals are the trace of a killed run",
+            "first_damaged(store.originals, lengths.originals)) is not None:",
+            "None) is not None:",
+        ),
     ),
-    Mutant("forget --gone does not ask git", "operations/forget.py", "git.known(places).items()", "()", _OTHER_BRANCH),
-    Mutant(
-        "a store is unneeded because the user says so",
-        "operations/forget.py",
-        "if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):",
-        "if False:",
-        _FORGET,
+    *_in("operations/forget.py", "tests/attacks/test_forget_on_another_branch.py")(
+        ("forget --gone does not ask git", "git.known(places).items()", "()"),
     ),
-    Mutant(
-        "forget takes what changed meanwhile",
-        "operations/forget.py",
-        "if session.stat.st_mtime > only.since:",
-        "if False:",
-        _FORGET,
-    ),
-    Mutant(
-        "a session that was moved is gone",
-        "operations/forget.py",
-        "found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)",
-        "pass",
-        _FORGET,
-    ),
-    Mutant(
-        "a session in a pack is gone",
-        "operations/forget.py",
-        "if packed.place in places:",
-        "if False:",
-        _FORGET,
-    ),
-    Mutant(
-        "forget takes a session for gone",
-        "operations/forget.py",
-        "if only != ANY and not only.gone:",
-        "if False:",
-        _FORGET,
+    *_in("operations/forget.py", "tests/cli/test_forget_choices.py")(
+        (
+            "a store is unneeded because the user says so",
+            "if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):",
+            "if False:",
+        ),
+        ("forget takes what changed meanwhile", "if session.stat.st_mtime > only.since:", "if False:"),
+        (
+            "a session that was moved is gone",
+            "found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)",
+            "pass",
+        ),
+        ("a session in a pack is gone", "if packed.place in places:", "if False:"),
+        ("forget takes a session for gone", "if only != ANY and not only.gone:", "if False:"),
     ),
     # What tells an older state from damage, and where originals may be read.
-    Mutant(
-        "a changed line is passed over",
-        "operations/verify.py",
-        "if (record := missing.of(raw)) is not None:",
-        "if (record := missing.of(raw)) is None and record is not None:",
-        ("tests/unit/operations/test_restore.py",),
+    *_in("operations/verify.py", "tests/unit/operations/test_restore.py")(
+        (
+            "a changed line is passed over",
+            "if (record := missing.of(raw)) is not None:",
+            "if (record := missing.of(raw)) is None and record is not None:",
+        ),
     ),
-    Mutant(
-        "a restore that left changed lines says that all is back",
-        "operations/restore.py",
-        "self.command = Command.RESTORE_MARKERS",
-        "pass",
-        ("tests/unit/operations/test_restore.py",),
+    *_in("operations/restore.py", "tests/unit/operations/test_restore.py")(
+        ("a restore that left changed lines says that all is back", "self.command = Command.RESTORE_MARKERS", "pass"),
     ),
-    Mutant(
-        "a header chooses where originals are read",
-        "pipeline/relatives.py",
-        "path if path.parent in near else",
-        "path if near else",
-        ("tests/attacks/test_originals_of_the_family.py",),
+    *_in("pipeline/relatives.py", "tests/attacks/test_originals_of_the_family.py")(
+        ("a header chooses where originals are read", "path if path.parent in near else", "path if near else"),
     ),
     # What a preview keeps.
-    Mutant(
-        "names have twice the budget",
-        "compressors/names.py",
-        "budget = max(self._policy.preview_share * self._size",
-        "budget = max(2 * self._policy.preview_share * self._size",
-        _INDEX,
+    *_in("compressors/names.py", "tests/unit/compressors/test_names.py")(
+        (
+            "names have twice the budget",
+            "budget = max(self._policy.preview_share * self._size",
+            "budget = max(2 * self._policy.preview_share * self._size",
+        ),
+        ("names alone have the budget once more", "for_names = budget * (1 - _WITH_NEIGHBORS)", "for_names = budget"),
+        ("one result may show as much as it likes", "min(self._most - ends, len(data) // 2)", "(len(data) // 2)"),
+        (
+            "a short result may show more than half of itself",
+            "min(self._most - ends, len(data) // 2)",
+            "(self._most - ends)",
+        ),
+        ("a name is shown in every result", "if name in shown:", "if name in shown and not alone:"),
+        ("a name that a piece shows is shown again", "shown.update(piece.translate(_PARTS).split())", "pass"),
+        ("what stays is not known", 'self._known.update(words, b" ".join(dotted).translate(_PARTS).split())', "pass"),
+        ("an index repeats what its preview shows", " if piece not in shown", ""),
     ),
-    Mutant(
-        "names alone have the budget once more",
-        "compressors/names.py",
-        "for_names = budget * (1 - _WITH_NEIGHBORS)",
-        "for_names = budget",
-        _INDEX,
+    *_in("pipeline/rewrite.py", "tests/unit/pipeline/test_previews.py")(
+        ("lines that stay are not read for their names", 'names.keep(b"\\n".join(kept))\n    results', "results"),
+        ("results come the oldest first", "sorted(plan, reverse=True)", "sorted(plan)"),
+        ("dead history counts as known", " and number not in dead", ""),
+        (
+            "a line that loses its screen copy counts as unknown",
+            "all(takes_nothing(change) for change in plan.get(number, ()))",
+            "number not in plan",
+        ),
+        ("what an agent writes above a result has names", "preamble.match(text) if preamble else None", "None"),
     ),
-    Mutant(
-        "one result may show as much as it likes",
-        "compressors/names.py",
-        "min(self._most - ends, len(data) // 2)",
-        "(len(data) // 2)",
-        _INDEX,
+    *_in("pipeline/rewrite.py", "tests/unit/operations/test_compress.py")(
+        ("equal texts get other names in each run", "if not replaced.isdisjoint(digests):", "if False:"),
     ),
-    Mutant(
-        "a short result may show more than half of itself",
-        "compressors/names.py",
-        "min(self._most - ends, len(data) // 2)",
-        "(self._most - ends)",
-        _INDEX,
+    *_in("compressors/base.py", "tests/unit/compressors/test_instructions.py")(
+        (
+            "the oldest copy of instructions stays",
+            "newest[made.file, made.part] = number",
+            "newest.setdefault((made.file, made.part), number)",
+        ),
+        ("a read that failed is the newest copy", " and not self.lines.facts[number].failed", ""),
+        ("a read of nothing is the newest copy", "size > SMALLEST_LIMIT and ", ""),
+        ("a result in the line of its call has none", "if name and call.name == name", "if not name"),
     ),
-    Mutant(
-        "a name is shown in every result",
-        "compressors/names.py",
-        "if name in shown:",
-        "if name in shown and not alone:",
-        _INDEX,
+    *_in("compressors/results.py", "tests/unit/pipeline/test_previews.py")(
+        ("names go before failures", "with_failures != without:", "not with_failures:"),
     ),
-    Mutant(
-        "a name that a piece shows is shown again",
-        "compressors/names.py",
-        "shown.update(piece.translate(_PARTS).split())",
-        "pass",
-        _INDEX,
+    *_in("compressors/base.py", "tests/unit/compressors/test_subagents.py")(
+        ("all reports stay", "Purpose.AGENT]][-_MOST_REPORTS:]", "Purpose.AGENT]]"),
     ),
-    Mutant(
-        "what stays is not known",
-        "compressors/names.py",
-        'self._known.update(words, b" ".join(dotted).translate(_PARTS).split())',
-        "pass",
-        _INDEX,
+    *_in("compressors/preview.py", "tests/unit/compressors/test_least_gain.py")(
+        ("a block goes for one byte", "LEAST_GAIN = 512", "LEAST_GAIN = 1"),
     ),
-    Mutant(
-        "lines that stay are not read for their names",
-        "pipeline/rewrite.py",
-        'names.keep(b"\\n".join(kept))\n    results',
-        "results",
-        _OF_RUN,
+    *_in("compressors/results.py", "tests/unit/compressors/test_least_gain.py")(
+        (
+            "what stays counts as removable",
+            "block.size > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN",
+            "block.size > policy.result_limit",
+        ),
     ),
-    Mutant(
-        "results come the oldest first", "pipeline/rewrite.py", "sorted(plan, reverse=True)", "sorted(plan)", _OF_RUN
+    *_in("core/marker.py", "tests/unit/core/test_marker.py")(
+        ("an index counts as a line", " + has_index(text)", ""),
     ),
-    Mutant(
-        "equal texts get other names in each run",
-        "pipeline/rewrite.py",
-        "if not replaced.isdisjoint(digests):",
-        "if False:",
-        ("tests/unit/operations/test_compress.py",),
-    ),
-    Mutant("dead history counts as known", "pipeline/rewrite.py", " and number not in dead", "", _OF_RUN),
-    Mutant(
-        "a line that loses its screen copy counts as unknown",
-        "pipeline/rewrite.py",
-        "all(takes_nothing(change) for change in plan.get(number, ()))",
-        "number not in plan",
-        _OF_RUN,
-    ),
-    Mutant(
-        "what an agent writes above a result has names",
-        "pipeline/rewrite.py",
-        "preamble.match(text) if preamble else None",
-        "None",
-        _OF_RUN,
-    ),
-    Mutant("an index repeats what its preview shows", "compressors/names.py", " if piece not in shown", "", _INDEX),
-    Mutant(
-        "the oldest copy of instructions stays",
-        "compressors/base.py",
-        "newest[made.file, made.part] = number",
-        "newest.setdefault((made.file, made.part), number)",
-        _INSTRUCTIONS,
-    ),
-    Mutant(
-        "a read that failed is the newest copy",
-        "compressors/base.py",
-        " and not self.lines.facts[number].failed",
-        "",
-        _INSTRUCTIONS,
-    ),
-    Mutant(
-        "a read of nothing is the newest copy", "compressors/base.py", "size > SMALLEST_LIMIT and ", "", _INSTRUCTIONS
-    ),
-    Mutant(
-        "a result in the line of its call has none",
-        "compressors/base.py",
-        "if name and call.name == name",
-        "if not name",
-        _INSTRUCTIONS,
-    ),
-    Mutant(
-        "names go before failures", "compressors/results.py", "with_failures != without:", "not with_failures:", _OF_RUN
-    ),
-    Mutant(
-        "all reports stay", "compressors/base.py", "Purpose.AGENT]][-_MOST_REPORTS:]", "Purpose.AGENT]]", _SUBAGENTS
-    ),
-    Mutant("a block goes for one byte", "compressors/preview.py", "LEAST_GAIN = 512", "LEAST_GAIN = 1", _SMALL),
-    Mutant(
-        "what stays counts as removable",
-        "compressors/results.py",
-        "block.size > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN",
-        "block.size > policy.result_limit",
-        _SMALL,
-    ),
-    Mutant("an index counts as a line", "core/marker.py", " + has_index(text)", "", _MARKER),
-    Mutant(
-        "a preview over the limit is offered again",
-        "compressors/results.py",
-        "if view.holds_ours(block) else block.size <= view.policy.result_limit:",
-        "if False else block.size <= view.policy.result_limit:",
-        _LONG_PREVIEWS,
+    *_in("compressors/results.py", "tests/unit/operations/test_previews.py")(
+        (
+            "a preview over the limit is offered again",
+            "if view.holds_ours(block) else block.size <= view.policy.result_limit:",
+            "if False else block.size <= view.policy.result_limit:",
+        ),
     ),
     # What a stranger's text says.
-    Mutant(
-        "a number in a marker is of any form",
-        "core/marker.py",
-        '_COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"',
-        '_COUNT = r"[0-9,]+"',
-        _MARKER,
+    *_in("core/marker.py", "tests/unit/core/test_marker.py")(
+        ("a number in a marker is of any form", '_COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"', '_COUNT = r"[0-9,]+"'),
     ),
-    Mutant(
-        "a marker that cannot be read stops a restore",
-        "pipeline/relatives.py",
-        "RecursionError):\n        return []",
-        "RecursionError):\n        raise",
-        _QUOTED,
+    *_in("pipeline/relatives.py", "tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker")(
+        (
+            "a marker that cannot be read stops a restore",
+            "RecursionError):\n        return []",
+            "RecursionError):\n        raise",
+        ),
     ),
     # What no record can hold.
-    Mutant(
-        "a run is written that cannot be read", "store/records.py", "if reads_back(run.encode()):", "if True:", _RECORDS
+    *_in("store/records.py", "tests/unit/store/test_records.py")(
+        ("a run is written that cannot be read", "if reads_back(run.encode()):", "if True:"),
     ),
-    Mutant(
-        "a block is written that cannot be read",
-        "pipeline/rewrite.py",
-        "if any(len(record) > LONGEST_RECORD for record in records):",
-        "if False:",
-        _NAMES,
+    *_in("pipeline/rewrite.py", "tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record")(
+        (
+            "a block is written that cannot be read",
+            "if any(len(record) > LONGEST_RECORD for record in records):",
+            "if False:",
+        ),
     ),
-    Mutant("a time before 1970 is lost", "store/disk.py", "newest or old.st_mtime_ns", "newest", _METADATA),
-    Mutant(
-        "values may be nested as deep as they like",
-        "core/jsonl.py",
-        "DEEPEST: Final = 200",
-        "DEEPEST: Final = 2000",
-        _DEEP,
+    *_in("store/disk.py", "tests/unit/store/test_disk.py")(
+        ("a time before 1970 is lost", "newest or old.st_mtime_ns", "newest"),
     ),
-    Mutant(
-        "arguments in a text may be nested so",
-        "formats/values.py",
-        "is_deep(written.encode(",
-        "not (written.encode(",
-        _DEEP,
+    *_in("core/jsonl.py", _DEEP)(
+        ("values may be nested as deep as they like", "DEEPEST: Final = 200", "DEEPEST: Final = 2000"),
     ),
-    Mutant("a deep call passes the guard", "hooks/guard.py", "if is_deep(raw):", "if False:", _DEEP),
+    *_in("formats/values.py", _DEEP)(
+        ("arguments in a text may be nested so", "is_deep(written.encode(", "not (written.encode("),
+    ),
+    *_in("hooks/guard.py", _DEEP)(
+        ("a deep call passes the guard", "if is_deep(raw):", "if False:"),
+    ),
     # Object stores: the conditions and the order of the puts.
-    Mutant("an object is put whatever it is by now", "store/objects.py", "mode=self._mode", 'mode="overwrite"', _CLOUD),
-    Mutant(
-        "originals that another run has put are cut off",
-        "operations/cloud.py",
-        "        _refuse_if_leased(originals, store)\n",
-        "        pass\n",
-        _CLOUD,
+    *_in("store/objects.py", "tests/cli/test_cloud.py")(
+        ("an object is put whatever it is by now", "mode=self._mode", 'mode="overwrite"'),
     ),
-    Mutant(
-        "a session is put before its store",
-        "operations/cloud.py",
-        "for each in (originals, journal, session):",
-        "for each in (session, originals, journal):",
-        _CLOUD,
+    *_in("operations/cloud.py", "tests/cli/test_cloud.py")(
+        (
+            "originals that another run has put are cut off",
+            "        _refuse_if_leased(originals, store)\n",
+            "        pass\n",
+        ),
+        (
+            "a session is put before its store",
+            "for each in (originals, journal, session):",
+            "for each in (session, originals, journal):",
+        ),
+        ("a first run puts no journal first", 'journal.put(b"")', "pass"),
     ),
-    Mutant("a first run puts no journal first", "operations/cloud.py", 'journal.put(b"")', "pass", _CLOUD),
-    Mutant(
-        "a pack in a bucket counts unread",
-        "store/places.py",
-        "is_whole, seen = objects.holds(archive, draft, _NOT_TAKEN), None",
-        "is_whole, seen = True, None",
-        _CLOUD_PACKS,
+    *_in("store/places.py", "tests/cli/test_cloud_packs.py")(
+        (
+            "a pack in a bucket counts unread",
+            "is_whole, seen = objects.holds(archive, draft, _NOT_TAKEN), None",
+            "is_whole, seen = True, None",
+        ),
     ),
-    Mutant(
-        "what changed as it was packed is brought back older",
-        "operations/pack.py",
-        "            if outcome.error is not None:\n                left.",
-        "            if False:\n                left.",
-        _CLOUD_PACKS,
-    ),
-    Mutant(
-        "a store is emptied before its session",
-        "operations/pack.py",
-        '            here.copy.session.put(b"")\n            _empty_store(here.store)\n',
-        '            _empty_store(here.store)\n            here.copy.session.put(b"")\n',
-        _CLOUD_PACKS,
+    *_in("operations/pack.py", "tests/cli/test_cloud_packs.py")(
+        (
+            "what changed as it was packed is brought back older",
+            "            if outcome.error is not None:\n                left.",
+            "            if False:\n                left.",
+        ),
+        (
+            "a store is emptied before its session",
+            '            here.copy.session.put(b"")\n            _empty_store(here.store)\n',
+            '            _empty_store(here.store)\n            here.copy.session.put(b"")\n',
+        ),
     ),
     # Packs.
-    Mutant(
-        "a pack is not read back",
-        "store/packing.py",
-        "                    reader.check(entry)\n            seen =",
-        "                    pass\n            seen =",
-        _PACKING,
+    *_in("store/packing.py", _PACKING)(
+        (
+            "a pack is not read back",
+            "                    reader.check(entry)\n            seen =",
+            "                    pass\n            seen =",
+        ),
     ),
-    Mutant(
-        "a packed session is not compared before it goes",
-        "store/moves.py",
-        "return there == members.keys() and all(is_same(each, member) for each, member in members.items())",
-        "return there == members.keys()",
-        _PACKING,
+    *_in("store/moves.py", _PACKING)(
+        (
+            "a packed session is not compared before it goes",
+            "return there == members.keys() and all(is_same(each, member) for each, member in members.items())",
+            "return there == members.keys()",
+        ),
+        (
+            "a session that is put aside is not looked at again",
+            "if in_use or (now.st_ino,",
+            "if False and (now.st_ino,",
+        ),
+        (
+            "a session that is put aside is looked at before it is asked who has it open",
+            "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
+            "            was, now = session.stat, aside.lstat()\n",
+            "            was, now = session.stat, aside.lstat()\n"
+            "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n",
+        ),
+        ("any file of a pack comes back", "check(drafts[first])", "pass"),
     ),
-    Mutant(
-        "a session that is put aside is not looked at again",
-        "store/moves.py",
-        "if in_use or (now.st_ino,",
-        "if False and (now.st_ino,",
-        _PACKING,
+    *_in("store/pack.py", "tests/unit/store/test_pack.py")(
+        ("a pack leads out of its folder", 'step in ("", ".", "..")', 'step == ""'),
     ),
-    Mutant(
-        "a session that is put aside is looked at before it is asked who has it open",
-        "store/moves.py",
-        "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
-        "            was, now = session.stat, aside.lstat()\n",
-        "            was, now = session.stat, aside.lstat()\n"
-        "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n",
-        _PACKING,
+    *_in("store/places.py", _PACKING)(
+        ("a session comes back over a link", "if not is_below(self.root, path):", "if False:"),
     ),
-    Mutant("a pack leads out of its folder", "store/pack.py", 'step in ("", ".", "..")', 'step == ""', _PACK),
-    Mutant(
-        "a session comes back over a link",
-        "store/places.py",
-        "if not is_below(self.root, path):",
-        "if False:",
-        _PACKING,
+    *_in("operations/pack.py", "tests/unit/operations/test_pack.py")(
+        (
+            "another session in its place takes the packed one's",
+            "State.LEFT if is_same(path, entry.members[0], begun=True) else None",
+            "State.LEFT",
+        ),
     ),
-    Mutant(
-        "another session in its place takes the packed one's",
-        "operations/pack.py",
-        "State.LEFT if is_same(path, entry.members[0], begun=True) else None",
-        "State.LEFT",
-        ("tests/unit/operations/test_pack.py",),
+    *_in("operations/old_part.py", "tests/unit/operations/test_old_part.py")(
+        (
+            "a copy of our head is taken for ours",
+            "merge.identity(summary) in known if known else merge.looks_ours(summary)",
+            "bool(merge.identity(summary))",
+        ),
+        ("what a compaction repeats counts again behind ours", "(is_repeated or before.ours)", "is_repeated"),
     ),
-    Mutant(
-        "a copy of our head is taken for ours",
-        "operations/old_part.py",
-        "merge.identity(summary) in known if known else merge.looks_ours(summary)",
-        "bool(merge.identity(summary))",
-        ("tests/unit/operations/test_old_part.py",),
+    *_in("operations/summarizer.py", "tests/unit/operations/test_summarizer.py")(
+        ("headers of the environment are sent", "for name in set(request.headers) - _HEADERS:", "for name in ():"),
     ),
-    Mutant(
-        "what a compaction repeats counts again behind ours",
-        "operations/old_part.py",
-        "(is_repeated or before.ours)",
-        "is_repeated",
-        ("tests/unit/operations/test_old_part.py",),
+    *_in("core/process.py", "tests/cli/test_streams.py")(
+        (
+            "what cannot be written is no failure",
+            "if (failure := _unwritten()) and code not in (EXIT_CODE, 5):",
+            "if False:",
+        ),
     ),
-    Mutant(
-        "headers of the environment are sent",
-        "operations/summarizer.py",
-        "for name in set(request.headers) - _HEADERS:",
-        "for name in ():",
-        _SUMMARIZER,
+    *_in("operations/compact.py", "tests/properties/test_compact_again.py")(
+        (
+            "what was compacted just now is cut again",
+            "latest.is_newest(chosen):\n            is_same_share",
+            "False:\n            is_same_share",
+        ),
     ),
-    Mutant(
-        "what cannot be written is no failure",
-        "core/process.py",
-        "if (failure := _unwritten()) and code not in (EXIT_CODE, 5):",
-        "if False:",
-        ("tests/cli/test_streams.py",),
+    *_in("store/journal.py", "tests/properties/test_compact_again.py")(
+        (
+            "what was said since a checkpoint is not counted behind compress",
+            "if len(self.runs) > 1 and not self.runs[-1].writes_checkpoint:",
+            "if len(self.runs) > 1:",
+        ),
     ),
-    Mutant(
-        "what was compacted just now is cut again",
-        "operations/compact.py",
-        "latest.is_newest(chosen):\n            is_same_share",
-        "False:\n            is_same_share",
-        ("tests/properties/test_compact_again.py",),
+    *_in("operations/draft.py", _COMPACT)(
+        (
+            "previews say how long a summary may be",
+            "self.read.lines[number].reads + self._shortened(number)",
+            "self.read.lines[number].reads",
+        ),
     ),
-    Mutant(
-        "what was said since a checkpoint is not counted behind compress",
-        "store/journal.py",
-        "if len(self.runs) > 1 and not self.runs[-1].writes_checkpoint:",
-        "if len(self.runs) > 1:",
-        ("tests/properties/test_compact_again.py",),
+    *_in("operations/forget.py", _SECRETS)(
+        (
+            "a pack keeps what is forgotten",
+            "    for pack, entry in copies if not dry_run else ():",
+            "    for pack, entry in ():",
+        ),
     ),
-    Mutant(
-        "previews say how long a summary may be",
-        "operations/draft.py",
-        "self.read.lines[number].reads + self._shortened(number)",
-        "self.read.lines[number].reads",
-        _COMPACT,
+    *_in("core/process.py", _SECRETS)(
+        ("a signal leaves a copy", "range(3 if maker", "range(0 if maker"),
     ),
-    Mutant(
-        "a pack keeps what is forgotten",
-        "operations/forget.py",
-        "    for pack, entry in copies if not dry_run else ():",
-        "    for pack, entry in ():",
-        _SECRETS,
+    *_in("store/moves.py", _SECRETS)(
+        (
+            "what cannot be deleted holds up other sessions",
+            "            with suppress(OSError):\n",
+            "            with suppress():\n",
+        ),
     ),
-    Mutant("a signal leaves a copy", "core/process.py", "range(3 if maker", "range(0 if maker", _SECRETS),
-    Mutant(
-        "what cannot be deleted holds up other sessions",
-        "store/moves.py",
-        "            with suppress(OSError):\n",
-        "            with suppress():\n",
-        _SECRETS,
+    *_in("store/pack.py", _STRANGERS)(
+        ("a bomb is read", "if member.start + member.size > most:", "if False:"),
     ),
-    Mutant("a bomb is read", "store/pack.py", "if member.start + member.size > most:", "if False:", _STRANGERS),
-    Mutant("a pack brings a program", "store/moves.py", "member.mode & 0o644", "member.mode", _STRANGERS),
-    Mutant(
-        "a pack brings code",
-        "operations/packed.py",
-        'if not path.endswith((".jsonl"',
-        'if False and ((".jsonl"',
-        _STRANGERS,
+    *_in("store/moves.py", _STRANGERS)(
+        ("a pack brings a program", "member.mode & 0o644", "member.mode"),
     ),
-    Mutant("a pack brings settings", "operations/packed.py", "    if is_hidden and", "    if False and", _STRANGERS),
-    Mutant(
-        "a pack of another user counts",
-        "store/places.py",
-        "    if os.path.lexists(file) and not is_own(file):\n        what",
-        "    if False:\n        what",
-        _STRANGERS,
+    *_in("operations/packed.py", _STRANGERS)(
+        ("a pack brings code", 'if not path.endswith((".jsonl"', 'if False and ((".jsonl"'),
+        ("a pack brings settings", "    if is_hidden and", "    if False and"),
     ),
-    Mutant("any file of a pack comes back", "store/moves.py", "check(drafts[first])", "pass", _PACKING),
-    Mutant(
-        "what points into a larger session is changed in the order of a smaller one",
-        "formats/codex_places.py",
-        "if places.size > was.st_size:",
-        "if places.size < was.st_size:",
-        _KILLED_PLACES,
+    *_in("store/places.py", _STRANGERS)(
+        (
+            "a pack of another user counts",
+            "    if os.path.lexists(file) and not is_own(file):\n        what",
+            "    if False:\n        what",
+        ),
     ),
-    Mutant(
-        "no place follows to the new session",
-        "formats/codex_places.py",
-        "            for each in indexes:\n                each.change(places, was_read=os.path.samestat(was, new))\n",
-        "",
-        _PLACES,
+    *_in("formats/codex_places.py", "tests/faults/test_pointers.py")(
+        (
+            "what points into a larger session is changed in the order of a smaller one",
+            "if places.size > was.st_size:",
+            "if places.size < was.st_size:",
+        ),
     ),
-    Mutant(
-        "the places in forks stay",
-        "formats/codex_places.py",
-        "                    _point(children, places)\n                    _commit(indexes)\n",
-        "                    _commit(indexes)\n",
-        _PLACES,
+    *_in("formats/codex_places.py", "tests/unit/formats/test_codex_places.py")(
+        (
+            "no place follows to the new session",
+            "            for each in indexes:\n                each.change(places, was_read=os.path.samestat(was, new))\n",
+            "",
+        ),
+        (
+            "the places in forks stay",
+            "                    _point(children, places)\n                    _commit(indexes)\n",
+            "                    _commit(indexes)\n",
+        ),
+        ("a fork without room is written over", "        self._make_room(fd)\n", ""),
+        ("a session is rewritten that its agent has loaded", "if not lock(own):", "if False:"),
+        ("a stranger says where the index is", 'if b"sqlite_home" in config:', "if False:"),
+        (
+            "what an earlier version left wrong stays wrong",
+            "            if each and each.wrong(when):",
+            "            if False:",
+        ),
     ),
-    Mutant(
-        "a fork without room is written over",
-        "formats/codex_places.py",
-        "        self._make_room(fd)\n",
-        "",
-        _PLACES,
-    ),
-    Mutant(
-        "a session is rewritten that its agent has loaded",
-        "formats/codex_places.py",
-        "if not lock(own):",
-        "if False:",
-        _PLACES,
-    ),
-    Mutant(
-        "a place that we do not know stays where it was",
-        "formats/codex_index.py",
-        'or {(table, column) for table, column in found if "offset" in column} - known',
-        "",
-        _PLACES,
-    ),
-    Mutant(
-        "a stranger says where the index is",
-        "formats/codex_places.py",
-        'if b"sqlite_home" in config:',
-        "if False:",
-        _PLACES,
-    ),
-    Mutant(
-        "what an earlier version left wrong stays wrong",
-        "formats/codex_places.py",
-        "            if each and each.wrong(when):",
-        "            if False:",
-        _PLACES,
+    *_in("formats/codex_index.py", "tests/unit/formats/test_codex_places.py")(
+        (
+            "a place that we do not know stays where it was",
+            'or {(table, column) for table, column in found if "offset" in column} - known',
+            "",
+        ),
     ),
 )
