@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import pytest
 
+from sessioncompress.cli.main import main
 from tests.faults.effort import effort
 from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check_it_goes_on, check_old_or_new, each_size, stage
-from tests.faults.tools import command, need, run
+from tests.faults.tools import need
+from tests.support.runs import invoke
 
 _CHANGING = (
     "write,pwrite64,fsync,ftruncate,link,linkat,rename,renameat,renameat2,unlink,unlinkat,fchmod,fchown,utimensat,"
@@ -21,6 +27,9 @@ _CHANGING = (
 )
 _CALL = re.compile(r"^\d+\s+(\w+)\((.*)$")
 _OUTPUT = ("1,", "2,")
+_MAY_TRACE: Final = 0x59616D61
+_ANYBODY: Final = (1 << 64) - 1
+"""PR_SET_PTRACER and PR_SET_PTRACER_ANY of <sys/prctl.h>."""
 _scenes = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 
 
@@ -33,14 +42,52 @@ class Point(NamedTuple):
 
 
 def traced(play: Stage, path: Path, *injected: str) -> int:
-    """Run the scene's command under strace, the trace written beside its folder; return how it ended."""
-    line = [need("strace"), "-f", "-qq", "-o", str(path.parent.with_suffix(".trace"))]
+    """Run the scene's command under strace, the trace written beside its folder; return how it ended.
+
+    It runs in a child that has all modules: to start Python under strace takes longer than all else.
+    """
+    began, begin = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(begin)
+        _run_once_told(began, [*play.scene.command, str(path)])
+    line = [need("strace"), "-f", "-p", str(child), "-o", str(path.parent.with_suffix(".trace"))]
     line += ["-e", f"trace=openat,{_CHANGING}", *(part for each in injected for part in ("-e", f"inject={each}"))]
-    return run([*line, *command(play.scene.command, path)]).returncode
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as strace:
+        assert strace.stderr is not None
+        said = strace.stderr.readline()
+        os.close(began)
+        os.close(begin)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        strace.communicate(timeout=120)
+    assert said.endswith(" attached\n"), said
+    return ended
+
+
+def _run_once_told(began: int, arguments: list[str]) -> NoReturn:
+    """Run our command in this process, once nobody holds the other end of a pipe, and end."""
+    code = 1
+    try:
+        # Where the system asks for that, a child says who may trace it.
+        ctypes.CDLL(None).prctl(_MAY_TRACE, ctypes.c_ulong(_ANYBODY), 0, 0, 0)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        os.read(began, 1)
+        main(arguments, prog_name="sessioncompress")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        os._exit(code)
 
 
 def points(play: Stage, at: Path) -> Iterator[Point]:
     """Yield the calls of a whole run that touch the session or what lies beside it."""
+    with play.played(at) as path:
+        # Whatever the command imports as it runs is there from now on: no later run of it has fewer calls.
+        invoke(*play.scene.command, path)
+        check_it_goes_on(play, path)
     with play.played(at) as path:
         assert traced(play, path) == 0
         lines = at.with_suffix(".trace").read_text(errors="replace").splitlines()
