@@ -1,6 +1,7 @@
 """The errors made on purpose: each takes one check, one flush or one step of the order of writes away."""
 
 from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -681,10 +682,14 @@ MUTANTS = (
         ),
         (
             "a session that is put aside is looked at before it is asked who has it open",
-            "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
-            "            was, now = session.stat, aside.lstat()\n",
-            "            was, now = session.stat, aside.lstat()\n"
-            "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n",
+            (
+                "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
+                "            was, now = session.stat, aside.lstat()\n"
+            ),
+            (
+                "            was, now = session.stat, aside.lstat()\n"
+                "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
+            ),
         ),
         ("any file of a pack comes back", "check(drafts[first])", "pass"),
     ),
