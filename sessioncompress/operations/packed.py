@@ -85,13 +85,17 @@ def _failed(error: SessionCompressError) -> Outcome[Any]:
 
 
 class UnpackStats(Struct, frozen=True, rename="camel"):
-    """One session that came back, or would, or is at its place already."""
+    """One session that came back, or would, or is at its place already.
+
+    `made_elsewhere`: a branch may have brought its pack.
+    """
 
     path: str
     agent: str
     title: str
     size: int
     status: str
+    made_elsewhere: bool = False
 
 
 def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
@@ -342,7 +346,8 @@ def _refuse_unless_session(path: Path) -> None:
 
 
 def _unpacked(each: Packed, status: str) -> UnpackStats:
-    return UnpackStats(each.shown, each.entry.agent, each.entry.title, each.entry.size, status)
+    elsewhere = not each.pack.is_certain
+    return UnpackStats(each.shown, each.entry.agent, each.entry.title, each.entry.size, status, elsewhere)
 
 
 def each_packed(

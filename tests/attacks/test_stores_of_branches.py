@@ -977,6 +977,20 @@ def test_of_two_packs_with_a_session_of_one_place_the_user_s_own_counts(tmp_path
 
 
 @pytest.mark.parametrize("place", PLACES)
+def test_what_comes_out_of_a_strangers_pack_is_told(tmp_path: Path, place: str) -> None:
+    """In a rehearsal too; of the user's own packs nothing is."""
+    mine = branch_with_packs(tmp_path, place, {"a.jsonl": PACKED})
+    (mine.folder / "b.jsonl").write_bytes(fixture("pi-anthropic.jsonl"))
+    packed_by(mine.folder)
+    told = "from packs that git knows or that were made elsewhere"
+    assert told not in invoke("unpack", "--dry-run", mine.folder).stderr
+    mine.git("checkout", "--quiet", "pr")
+    for command in (["unpack", "--dry-run"], ["unpack"]):
+        assert f"1 session is {told}" in invoke(*command, mine.folder).stderr
+    assert (mine.folder / "a.jsonl").read_bytes() == PACKED
+
+
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("when", ["before", "on the branch"])
 def test_no_pack_that_a_branch_brought_counts_as_a_copy(tmp_path: Path, place: str, when: str) -> None:
     """Back on the other branch the user's own has the session."""
