@@ -111,11 +111,11 @@ class Chosen(NamedTuple):
         found = search([each for each in self.paths if not (self.reads_packed and _is_packed(each))], globs)
         return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
 
-    def packed(self) -> Iterator[Packed | SessionCompressError]:
-        """Find the packed sessions that are chosen on this machine."""
+    def packed(self, taken: Callable[[Packed], object] = lambda _: None) -> Iterator[Packed | SessionCompressError]:
+        """Find the packed sessions that are chosen on this machine; see selected()."""
         from sessioncompress.operations.packed import selected
 
-        return selected(self.paths, self.selection)
+        return selected(self.paths, self.selection, taken)
 
     @property
     def selection(self) -> Selection:
@@ -125,13 +125,15 @@ class Chosen(NamedTuple):
 
         return Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
 
-    def each_packed(self, work: Callable[[Path, Path], T]) -> Iterator[Outcome[T]]:
+    def each_packed(
+        self, work: Callable[[Path, Path], T], taken: Callable[[Packed], object] = lambda _: None
+    ) -> Iterator[Outcome[T]]:
         """Do some work on the packed sessions that are chosen: on the place of each, and a copy that goes again."""
         from sessioncompress.operations.packed import each_packed, packed_below
 
         if self.places:
             return each_packed(packed_below(self.places, self.selection.globs, self.older_than, is_read=True), work)
-        return each_packed(self.packed(), work)
+        return each_packed(self.packed(taken), work)
 
 
 def _is_packed(path: Path) -> bool:

@@ -23,6 +23,7 @@ from sessioncompress.pipeline.discover import Found, compressed
 if TYPE_CHECKING:
     from msgspec import Struct
 
+    from sessioncompress.operations.packed import Packed
     from sessioncompress.policy.model import Policy
 
 S = TypeVar("S", bound="Struct")
@@ -191,6 +192,8 @@ class SessionCommand(Generic[S]):
         self.policies = options.policies_of(config, preset, **how, **values)
         self.silent = chosen.quiet or chosen.as_json
         self._left: list[tuple[str, str]] = []
+        self.taken: list[Packed] = []
+        """The packed sessions in whose places there are files."""
 
     def run(self) -> None:
         """Do all that the command does."""
@@ -252,7 +255,7 @@ class SessionCommand(Generic[S]):
             each = Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True)
             return self.work(each, **self.handed)  # type: ignore[no-any-return]
 
-        return self.collected(self.chosen.each_packed(on_copy))
+        return self.collected(self.chosen.each_packed(on_copy, self.taken.append))
 
     def collected(self, outcomes: Iterable[batch.Outcome[S]]) -> Done[S]:
         """Collect what became of sessions, by the paths as the user typed them, and print each as it comes."""

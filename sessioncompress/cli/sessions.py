@@ -25,7 +25,7 @@ from sessioncompress.cli.tables import (
     width,
     with_tilde,
 )
-from sessioncompress.core.text import age, counted, kb, printable, written_time
+from sessioncompress.core.text import age, counted, kb, printable, utf8, written_time
 from sessioncompress.errors import SessionGone
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations import wording
@@ -405,11 +405,14 @@ class Verify(SessionCommand["VerifyStats"]):
         return [output.total(len(done.results), wording.verified_total(done.results), done.others)]
 
     def document(self, done: Done[VerifyStats]) -> dict[str, Any]:
-        return super().document(done) | {"gone": self.gone}
+        taken = [{"path": utf8(str(each.place)), "archive": utf8(each.pack.shown)} for each in self.taken]
+        return super().document(done) | {"gone": self.gone, "taken": taken}
 
     def hints(self, done: Done[VerifyStats]) -> None:
         if self.gone and not self.silent:
             echo_wrapped(wording.gone(self.gone, self.chosen.typed(self.overrides["backup_dir"])), err=True)
+        if self.taken and not self.silent:
+            echo_wrapped(wording.taken([(str(each.place), each.pack.shown) for each in self.taken]), err=True)
 
 
 verify = Verify.command("verify session.jsonl")

@@ -386,8 +386,13 @@ def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path,
             raise
 
 
-def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | SessionCompressError]:
-    """Yield the packed sessions of paths, or else of anywhere, that a selection takes, and are not at their places."""
+def selected(
+    paths: Sequence[Path], selection: Selection, taken: Callable[[Packed], object] = lambda _: None
+) -> Iterator[Packed | SessionCompressError]:
+    """Yield the packed sessions of paths, or else of anywhere, that a selection takes.
+
+    `taken` is told of those in whose places there are files.
+    """
     project = project_of(selection)
     found, wrong = _sorted(packed_in(paths) if paths else packed_anywhere())
     yield from wrong
@@ -395,8 +400,11 @@ def selected(paths: Sequence[Path], selection: Selection) -> Iterator[Packed | S
         entry = each.entry
         is_meant = selection.agent in (None, entry.agent) and selection.globs.takes(entry.path)
         is_meant = is_meant and not each.is_younger_than(selection.older_than)
-        if each.pack.holds(entry) and is_meant and (project is None or project.has(entry.project)):
-            yield each
+        if is_meant and (project is None or project.has(entry.project)):
+            if each.pack.holds(entry):
+                yield each
+            else:
+                taken(each)
 
 
 def packed_below(

@@ -324,6 +324,15 @@ def gone(sessions: Sequence[str], chosen: str) -> str:
     )
 
 
+def taken(packed: Sequence[tuple[str, str]]) -> str:
+    """Format in whose places there are files, of packed sessions by their places and archives."""
+    what = counted(len(packed), "session is packed, but a file is", "sessions are packed, but files are")
+    more = f" and {len(packed) - _MOST_NAMES:,} more" if len(packed) > _MOST_NAMES else ""
+    names = ", ".join(f"{printable(place)} (in {printable(archive)})" for place, archive in packed[:_MOST_NAMES])
+    where = "in its place" if len(packed) == 1 else "in their places"
+    return f"{what} {where}: {names}{more}. What is packed may have the originals: move the file away to unpack it."
+
+
 def _kept(rewritten: int, originals: int, lost: int) -> str:
     kept = f"{rewritten:,} rewritten, {originals:,} originals checked, all good"
     if not lost:

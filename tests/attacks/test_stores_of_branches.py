@@ -990,6 +990,26 @@ def test_what_comes_out_of_a_strangers_pack_is_told(tmp_path: Path, place: str) 
     assert (mine.folder / "a.jsonl").read_bytes() == PACKED
 
 
+def test_a_packed_session_that_a_branch_brings_back_without_its_store_is_told(tmp_path: Path) -> None:
+    """By its file and by its folder; moved away, it makes room for what has the originals."""
+    mine, path = repository(tmp_path, ORIGINAL)
+    run(*COMPRESS, path)
+    mine.commit()
+    was = path.read_bytes()
+    packed_by(mine.folder)
+    assert "is packed" not in invoke("verify", mine.folder).stderr
+    mine.git("checkout", "--quiet", "--", "s.jsonl")
+    assert path.read_bytes() == was
+    for each in (path, mine.folder):
+        assert f"1 session is packed, but a file is in its place: {path}" in invoke("verify", each).stderr
+        (taken,) = json.loads(invoke("verify", "--json", each).stdout)["taken"]
+        assert taken["path"] == str(path)
+    path.rename(tmp_path / "away.jsonl")
+    run("unpack", mine.folder)
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("when", ["before", "on the branch"])
 def test_no_pack_that_a_branch_brought_counts_as_a_copy(tmp_path: Path, place: str, when: str) -> None:
