@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from hashlib import sha256
 from io import BytesIO
 from itertools import groupby, takewhile
@@ -28,7 +29,7 @@ from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import row_of
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store
+from sessioncompress.store.layout import Store, begins_with
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
@@ -139,6 +140,14 @@ def _first(raw: bytes, journal: Journal, originals: OriginalsReader) -> bytes:
         return raw
     original = originals.line(record.place, record.sha256)
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
+
+
+def left_by(session: OpenSession, journal: Journal) -> int:
+    """Find the number of the newest run that left what a session begins with; -1 where none is known to have."""
+    # Of runs that left the same the newest one counts.
+    numbers = {(run.compressed_size, run.digest): number for number, run in enumerate(journal.runs) if run.digest}
+    with session.reader() as file:
+        return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
 
 
 class Before:
@@ -265,9 +274,21 @@ class Before:
             # Without any of the lines that left for it, the session is no older state either; one that is from before
             # an older checkpoint, or still has that, may not have had them yet.
             is_lost = bool(each.dropped) and not (stands or is_older)
-            if each in gone and (there.intersection(each.lines) or (not each.ended and (foreign or is_lost))):
+            is_due = (foreign or is_lost) and not self._has_ended(each)
+            if each in gone and (there.intersection(each.lines) or is_due):
                 self.altered.append(each)
             is_older = is_older or stands
+
+    def _has_ended(self, record: CheckpointRecord) -> bool:
+        """Return true if the session is from after a restore took a checkpoint out, or from before it was written.
+
+        A restore on another branch says nothing. Where no run left what the session begins with, nobody knows.
+        """
+        return record.ended and self._left >= 0 and self._left not in self._journal.lifetime(record)
+
+    @cached_property
+    def _left(self) -> int:
+        return left_by(self._session, self._journal)
 
     def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
         """Count the lines of older checkpoints that are equal to a checkpoint's, as Codex CLI's are that end alike.

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from sessioncompress.core import VERSION, text
 from sessioncompress.core.text import counted, joined, not_there, strangers
 from sessioncompress.errors import NOT_CHANGED, Refused
-from sessioncompress.operations.checkpoints import Before, has_unknown_summary, refuse_if_compacted
+from sessioncompress.operations.checkpoints import Before, has_unknown_summary, left_by, refuse_if_compacted
 from sessioncompress.operations.show import original_of
-from sessioncompress.operations.verify import ChangedLine, Since, left_by, since_runs
+from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.summary import Status

@@ -18,7 +18,7 @@ from sessioncompress.core.marker import PREFIX_BYTES, references
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
-from sessioncompress.operations.checkpoints import Before, before_all, refuse_if_compacted, with_removed
+from sessioncompress.operations.checkpoints import Before, before_all, left_by, refuse_if_compacted, with_removed
 from sessioncompress.operations.show import identity, of_another, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
@@ -26,7 +26,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, backups_of, begins_with, store_of
+from sessioncompress.store.layout import OtherStores, Store, backups_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -98,14 +98,6 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
         )
     changed = tuple(_changed(before, _Missing(journal, missing, originals, known)))[: len(missing)]
     return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked, newest)
-
-
-def left_by(session: OpenSession, journal: Journal) -> int:
-    """Find the number of the newest run that left what a session begins with; -1 where none is known to have."""
-    # Of runs that left the same the newest one counts.
-    numbers = {(run.compressed_size, run.digest): number for number, run in enumerate(journal.runs) if run.digest}
-    with session.reader() as file:
-        return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
 
 
 def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:

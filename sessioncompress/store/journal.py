@@ -163,6 +163,8 @@ class Journal:
         """The number of line and of block records at the beginning, and at each run's end."""
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
+        self._ended_by: dict[tuple[str, ...], int] = {}
+        """That of the newest one that took it out."""
         self.standing = Standing()
 
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
@@ -177,6 +179,7 @@ class Journal:
             known = self._checkpoints.get(record.lines)
             if record.ended and known is not None:
                 self._checkpoints[record.lines] = record._replace(dropped=known.dropped, alike=known.alike)
+                self._ended_by[record.lines] = len(self.runs)
                 return
             self._checkpoints.pop(record.lines, None)
             dropped = tuple(self._dropped)
@@ -393,6 +396,11 @@ class Journal:
     def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
         """Find the checkpoints that some runs wrote."""
         return [each for each in self.checkpoints if self._made_by[each.lines] in runs]
+
+    def lifetime(self, checkpoint: CheckpointRecord) -> range:
+        """Return the numbers of the runs that left a checkpoint in the session, from the one that wrote it on."""
+        made = self._made_by[checkpoint.lines]
+        return range(made, self._ended_by.get(checkpoint.lines, made) if checkpoint.ended else len(self.runs))
 
     def maker(self, checkpoint: CheckpointRecord) -> RunRecord:
         """Find the run that wrote a checkpoint."""

@@ -573,6 +573,31 @@ def test_what_comes_back_may_be_another_store_s_to_give_back(tmp_path: Path) -> 
     assert path.read_bytes() == ORIGINAL
 
 
+@pytest.mark.parametrize("harm", ["edited", "deleted"])
+def test_a_checkpoint_that_a_restore_took_out_on_another_branch_still_counts(tmp_path: Path, harm: str) -> None:
+    """Where it stands: what becomes of its summary there is told."""
+    mine, path = repository(tmp_path, ORIGINAL)
+    config = tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    run("compact", "--config", config, "--keep-tokens", "500", "--drop-dead", path)
+    mine.commit()
+    mine.git("checkout", "--quiet", "-b", "other")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+    mine.git("commit", "--quiet", "--all", "--message", "restored")
+    for branch in ("main", "other"):
+        mine.git("checkout", "--quiet", branch)
+        run("verify", path)
+    mine.git("checkout", "--quiet", "main")
+    lines = split(path.read_bytes())
+    (at,) = (number for number, line in enumerate(lines) if b'"compaction"' in line)
+    edited = lines[at].replace(b"the", b"teh", 1)
+    assert edited != lines[at]
+    lines[at] = edited if harm == "edited" else b""
+    path.write_bytes(b"".join(lines))
+    assert [invoke(command, path).exit_code for command in ("verify", "restore")] == [5, 5]
+
+
 def test_of_two_stores_that_began_alike_the_one_counts_that_left_the_session(tmp_path: Path) -> None:
     """Though the other one knows all lines with a marker, too."""
     mine, path = repository(tmp_path)
