@@ -24,7 +24,11 @@ from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.values import patched
 
+# A session may have any number of these: no more are held than a summary can choose from.
 _MOST_FILES = 2_000
+_MOST_COMMANDS = 600
+_MOST_WAITING = 1_000
+_MOST_FAILURES = 60
 _MOST_ITEMS = 600
 _MOST_ALIKE = 50
 """Files of one name among which a path is looked for."""
@@ -132,7 +136,7 @@ class Deeds:
         words = next((each.line for each in scripts), "") or path
         if not words:
             words = next((one_line(each, _PART) for each in written if each.strip()), "")
-        remember(self._waiting, said.call, Waiting(touched, scripts, said.tool, words, reverts), 1_000)
+        remember(self._waiting, said.call, Waiting(touched, scripts, said.tool, words, reverts), _MOST_WAITING)
         for each in scripts:
             self._note(each, Outcome("no result"))
         self.last = (one_line(f"{said.tool} {words}", _PART), Outcome("no result"))
@@ -162,13 +166,13 @@ class Deeds:
             # A search that finds nothing, and a look at what is not there, fail too.
             if ended.failed and (not waiting.commands or any(grade(each.text) >= 0 for each in waiting.commands)):
                 said_of = one_line(waiting.words if waiting.commands else key, _PART)
-                remember(self.failures, key, (said_of, ended), 60)
+                remember(self.failures, key, (said_of, ended), _MOST_FAILURES)
 
     def _note(self, ran: Script, ended: Outcome) -> None:
         worth = grade(ran.text) + 3 * ended.failed
         self.ran.pop(alike(ran.line), None)
         if worth >= 0:
-            remember(self.ran, alike(ran.line), Ran(ran.line, ended, worth), 600)
+            remember(self.ran, alike(ran.line), Ran(ran.line, ended, worth), _MOST_COMMANDS)
 
     def _patches(self, written: Iterable[str]) -> tuple[list[str], list[Wrote]]:
         touched: list[str] = []

@@ -79,6 +79,7 @@ class Conversation:
         # The facts take four tenths of the summary, and a word six characters.
         words = int(budget * 0.6 * CHARACTERS_PER_TOKEN) // 6
         wanted = f"Sum this up in at most {words:,} words."
+        # What a user or a policy adds must not push the conversation out.
         most = int(self._room * 0.05)
         given = (besides.goal, besides.instructions, "\n\n".join(besides.context))
         goal, instructions, context = (self._shortened(each, most) for each in given)

@@ -12,7 +12,9 @@ from sessioncompress.formats.values import commands, unescaped
 from sessioncompress.formats.values import text as text_of
 
 _LOOKED_AT = 6_000
-"""Characters of a command that are read, and of the end of a result."""
+"""Characters of a command that are read."""
+_OF_RESULT = 8_000
+"""Characters of a result that are read."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "powershell", "pwsh"})
 _TESTS = re.compile(
     r"\b(?:pytest|jest|vitest|mocha|go (?:test|build|vet)|cargo (?:test|check|build|clippy|nextest)|"
@@ -252,5 +254,6 @@ class Outcome(NamedTuple):
 def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:
     """Read how a call ended; `hidden` is whether its exit status is that of something else, as behind a pipe."""
     bad = preview.failed(text, flagged=False) if failed is None else failed
-    ends = text if len(text) <= _LOOKED_AT + 2_000 else f"{text[:2_000]}\n{text[-_LOOKED_AT:]}"
+    # How a call ended stands at the end of its result, or at the beginning.
+    ends = text if len(text) <= _OF_RESULT else f"{text[:2_000]}\n{text[2_000 - _OF_RESULT :]}"
     return Outcome("failed" if bad else HIDDEN if hidden else "ok", ends)

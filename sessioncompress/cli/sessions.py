@@ -359,9 +359,10 @@ class Budget(SessionCommand[BudgetStats]):
         return super().file(stats) | {"utilisation": round(stats.utilisation, 4)}
 
     def total(self, done: Done[BudgetStats]) -> list[str]:
-        decided = [stats.decision for stats in done.results]
+        # Imported here: the other commands do without.
         from sessioncompress.pipeline.budget import Action
 
+        decided = [stats.decision for stats in done.results]
         actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
         return [output.total(len(decided), f": {', '.join(actions)}", done.others)]
 

@@ -94,10 +94,10 @@ class Unpack(SessionCommand[UnpackStats]):
         echo_wrapped(output.with_others(said, {AT_PLACE: len(self.there)} | done.others))
 
     def hints(self, done: Done[UnpackStats]) -> None:
-        if number := sum(each.made_elsewhere for each in done.results):
+        if (number := sum(each.made_elsewhere for each in done.results)) and not self.silent:
             sessions = counted(number, "session is", "sessions are")
             are = f"{sessions} from packs that git knows or that were made elsewhere"
-            echo_wrapped(f"{are}: trust them as you trust these", err=True)
+            echo_wrapped(f"{are}: trust what came out of them as you trust these", err=True)
 
 
 unpack = Unpack.command("unpack ~/.pi/agent/sessions")

@@ -43,7 +43,10 @@ class PiReader(base.Reader):
     def __init__(self) -> None:
         super().__init__()
         self._unanswered: deque[tuple[str, bytes]] = deque(maxlen=16)
-        """The newest results that are not too long, and their digests: the text that follows may repeat them."""
+        """The newest results that are not too long, and their digests: the text that follows may repeat them.
+
+        Each is looked for through all of that text, so they are few.
+        """
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         names = values.text(entry.get("id")), values.text(entry.get("parentId"))

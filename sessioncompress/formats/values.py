@@ -146,6 +146,7 @@ def picture(part: Any) -> int:
         if found.media == "application/pdf":
             # No vendor reads more than 600 pages of one document. They are counted in its first 12 MB.
             return PICTURE * min(max(len(_PAGE.findall(b64decode(found.data[: 1 << 24]))), 1), 600)
+        # The size of an image is in its first bytes, behind metadata of at most 64 KB.
         head = b64decode(found.data[:88_000])
         # PNG, JPEG, GIF, WebP
         if head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")):
@@ -244,6 +245,7 @@ def commands(program: str, *, templates: bool = False) -> list[str]:
     With `templates`, also those of which parts are put in when it runs.
     """
     found: list[str] = []
+    # What a model writes in one call is shorter; a stranger's may have any length.
     for each in islice(_RUN.finditer(program[:24_000]), 20):
         literals = _WORDS.findall(each[1])
         if not templates and any(word.startswith("`") and "$" in word for word in literals):

@@ -247,10 +247,8 @@ def _found_again(pack: Pack, root: Path, entry: Entry) -> State | None:
         raise InUse("another run has packed it", where=path, state=f"It is in {pack.shown}.")
     if moves.is_as_packed(root, entry):
         return State.PACKED if moves.reads_back(pack, entry) else State.LEFT
-    if not all(os.path.lexists(root / each.path) for each in entry.members[1:]):
-        # A branch brought it, without the store that is packed.
-        return None
-    return State.LEFT if is_same(path, entry.members[0], begun=True) else None
+    # A branch may have brought it, without the store that is packed or with another one.
+    return State.LEFT if all(is_same(root / each.path, each, begun=True) for each in entry.members) else None
 
 
 def _taken_out(

@@ -44,6 +44,7 @@ def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) 
     see is not hidden again: the session in git needs it. A new file is hidden, even if a clone or a store that was
     deleted has let git see its name.
     """
+    # A run that ends may remove the empty folder in between.
     for _ in range(5):
         try:
             make_ours(path.parent, shown, () if os.path.lexists(path) else (path.name,))

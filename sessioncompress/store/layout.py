@@ -80,7 +80,8 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     """
     plain = plain_in(session, backup_dir)
     own = hidden_in(session, folder_name(), backup_dir)
-    found = [each for each in (own, plain) if holds(each)]
+    # Where no key was made yet, nothing is this user's, whatever its name.
+    found = [each for each in ((own, plain) if folder_name() else (plain,)) if holds(each)]
     if not any(os.path.lexists(each.journal) for each in found):
         # A folder of many stores is listed only where it must be.
         others = (hidden_in(session, name, backup_dir) for name in locals_in(plain.folder))
@@ -90,8 +91,6 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     whole = [each for each in found if os.path.lexists(each.journal)] or found
     if len(whole) == 1:
         return whole[0]
-    if plain in whole and _goes_on(plain, whole[0]):
-        return plain
     try:
         looked = [path.stat() for path in (session, *(each.journal for each in whole))]
     except OSError:
@@ -268,21 +267,6 @@ def _records_of(journal: Path) -> Iterator[bytes]:
         disk.reader(fd, 0, os.fstat(fd).st_size) as file,
     ):
         yield from iter(lambda: file.readline(LONGEST), b"")
-
-
-def _goes_on(store: Store, earlier: Store) -> bool:
-    """Tell whether a store's journal begins with all of another's: then it holds all that this one does."""
-    # Imported here, as above.
-    from sessioncompress.store import disk
-
-    with (
-        suppress(OSError),
-        disk.closing(os.open(store.journal, _READING)) as fd,
-        disk.closing(os.open(earlier.journal, _READING)) as there,
-    ):
-        size = os.fstat(there).st_size
-        return size > 0 and disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size)
-    return False
 
 
 def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,18 +100,18 @@ def folder_name() -> str:
 
 _SIGNED = b',"signed":"'
 _SIGNED_DIGITS = 32
+_SEAL = re.compile(rb',"sha256":"[0-9a-f]{64}"\}\n')
 
 
 def signature(before: Hash, body: bytes) -> bytes:
-    """Return the field of a run's record that only this user can make on this machine; empty where no key was made.
+    """Return the field of a run's record that only this user can make on this machine.
 
-    `before` has what the journal holds before the record, `body` what the record holds before the field.
+    `before` has what the journal holds before the record, `body` what the record holds before the field. A rehearsal
+    may come before there is a key: then it is as long, and nobody's.
     """
     # Imported here: a run with nothing to do is faster without.
     from hmac import digest
 
-    if not key():
-        return b""
     whole = before.copy()
     whole.update(body)
     return _SIGNED + digest(key(), whole.digest(), "sha256").hex()[:_SIGNED_DIGITS].encode() + b'"'
@@ -119,7 +120,9 @@ def signature(before: Hash, body: bytes) -> bytes:
 def is_signed(before: Hash, record: bytes) -> bool:
     """Return true if this user made a record on this machine, behind all that a journal holds before it."""
     body, field, rest = record.rpartition(_SIGNED)
-    return bool(field) and (made := signature(before, body)) != b"" and (field + rest).startswith(made)
+    # Behind it only the seal: of two fields of one name a reader takes the last.
+    made = signature(before, body)
+    return key() != b"" and _SEAL.fullmatch((field + rest).removeprefix(made)) is not None
 
 
 def _read(path: Path) -> bytes:

@@ -308,6 +308,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "pipeline.reading.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.folder._OURS": ("*\n!/a.zst\n", "*\n!/aaaa", "*\n!/\\*.zst", "*\n", "!/a.refs.jsonl\n", "\\"),
     "store.folder._SPECIAL": ("*", "a", "\\"),
+    "store.machine._SEAL": (',"sha256":"', ',"sha256":"' + "0" * 64, "0" * 64),
     "store.records._IS_RUN": ('"type":', '"type": ', '"type":"run'),
     "store.records._ID": ("0", "20260101-000000-", "-"),
     "store.records._COMMAND": ("a", " ", "-"),

@@ -668,6 +668,43 @@ def test_of_two_stores_that_left_the_session_the_one_counts_that_this_user_made(
     assert mine.read_bytes() == ORIGINAL + LINES[-1]
 
 
+def test_what_a_stranger_adds_to_a_copy_of_the_hidden_store_never_counts_before_that(tmp_path: Path) -> None:
+    """Whoever committed his originals once has given all their records away."""
+    mine, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    shutil.copytree(mine.folder, tmp_path / "theirs")
+    theirs = tmp_path / "theirs" / "s.jsonl"
+    with user_of(tmp_path / "state"):
+        grows(theirs, MORE)
+        run(*COMPRESS, "--commit-originals", theirs)
+    for one, other in zip(plain_in(theirs)[1:3], plain_in(path)[1:3], strict=True):
+        shutil.copy(one, other)
+    assert plain_in(path).journal.read_bytes().startswith(hidden_in(path, folder_name()).journal.read_bytes())
+    assert store_in(path).is_ours
+    grows(path, LINES[-1])
+    assert store_in(path).is_ours
+
+
+def test_a_field_behind_a_signature_is_not_signed(tmp_path: Path) -> None:
+    """A reader takes the last of two."""
+    _, path = repository(tmp_path)
+    run(*COMPRESS, "--commit-originals", path)
+    plain = plain_in(path).journal
+    journal = plain.read_bytes()
+    run("forget", "--yes", path)
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    records = split(journal)
+    more = b'"compressedSize":%d,"compressedXxh3":"%s"' % (
+        path.stat().st_size,
+        xxh3_128_hexdigest(path.read_bytes()).encode(),
+    )
+    records[-1] = records[-1].replace(b',"sha256":"', b"," + more + b',"sha256":"')
+    plain.write_bytes(b"".join(records))
+    assert store_in(path).is_ours
+    assert b'"signed"' in records[-1]
+
+
 def test_show_asks_all_stores_of_a_session(tmp_path: Path) -> None:
     """Whichever counts; and the user's own first."""
     mine, path = worked(tmp_path)
@@ -1033,6 +1070,39 @@ def test_a_packed_session_that_a_branch_brings_back_without_its_store_is_told(tm
     run("unpack", mine.folder)
     run("restore", path)
     assert path.read_bytes() == ORIGINAL
+
+
+@pytest.mark.parametrize("then", ["another store", "a damaged store", "an empty store"])
+def test_a_packed_session_that_is_gone_on_with_in_another_store_stays_packed(tmp_path: Path, then: str) -> None:
+    """The pack has the only originals of what was rewritten before."""
+    mine, path = repository(tmp_path, ORIGINAL)
+    run(*COMPRESS, path)
+    mine.commit()
+    packed_by(mine.folder)
+    mine.git("checkout", "--quiet", "--", "s.jsonl")
+    packed = path.read_bytes()
+    grows(path, MORE)
+    if then == "another store":
+        path.write_bytes(packed + MORE)
+        shutil.copytree(mine.folder, tmp_path / "other")
+        (tmp_path / "other/s.jsonl").write_bytes(ORIGINAL)
+        run(*COMPRESS, tmp_path / "other/s.jsonl")
+        for file in hidden_in(tmp_path / "other/s.jsonl", folder_name())[1:3]:
+            shutil.copy(file, own_folder(path))
+    else:
+        for file in hidden_in(path, folder_name())[1:3]:
+            file.write_bytes(b"" if then == "an empty store" else b"of something else\n")
+            file.chmod(0o600)
+    os.utime(path, (0, 0))
+    invoke("pack", mine.folder)
+    path.unlink(missing_ok=True)
+    for file in hidden_in(path, folder_name())[1:3]:
+        file.unlink(missing_ok=True)
+    run("unpack", mine.folder)
+    assert path.read_bytes().startswith(packed)
+    if path.read_bytes() == packed:
+        run("restore", path)
+        assert path.read_bytes() == ORIGINAL
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -71,29 +71,6 @@ def test_a_half_of_a_store_counts_for_nothing_where_another_is_whole(tmp_path: P
     assert session_of(whole.journal) == path
 
 
-@pytest.mark.parametrize(
-    ("own", "plain", "counts"),
-    [
-        (b"", b"", "own"),
-        (b"", b"a\n", "own"),
-        (b"a\n", b"b\n", "own"),
-        (b"a\nb\n", b"a\n", "own"),
-        (b"a\n", b"a\n", "plain"),
-        (b"a\n", b"a\nb\n", "plain"),
-    ],
-)
-def test_a_committed_store_counts_where_it_goes_on_from_the_hidden_one(
-    tmp_path: Path, own: bytes, plain: bytes, counts: str
-) -> None:
-    """Only who had the hidden one can have made that."""
-    make_key()
-    path = tmp_path / "s.jsonl"
-    for name, journal in (("own", own), ("plain", plain)):
-        PLACES[name](path).folder.mkdir(parents=True, exist_ok=True)
-        PLACES[name](path).journal.write_bytes(journal)
-    assert store_in(path) == PLACES[counts](path)
-
-
 NAMES = st.lists(st.sampled_from(["a", ".", ".json", ".jsonl", ".session", ".refs", ".zst"]), min_size=1).map("".join)
 
 

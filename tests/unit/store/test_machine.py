@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.store.machine import is_signed, make_key, signature
 from tests.attacks.test_stores_of_branches import user_of
 
-BEFORE, BODY, REST = b"a record\n", b'{"type":"run"', b',"sha256":"00"}\n'
+BEFORE, BODY, REST = b"a record\n", b'{"type":"run"', b',"sha256":"%s"}\n' % (b"0" * 64)
 
 
 def signed(body: bytes = BODY) -> bytes:
@@ -24,6 +24,8 @@ CASES = [
     ("with an empty one", BEFORE, lambda: BODY + b',"signed":""' + REST, False),
     ("behind other records", b"another\n", signed, False),
     ("of another record", BEFORE, lambda: signed().replace(b"run", b"ran"), False),
+    ("with another field behind it", BEFORE, lambda: signed().replace(REST, b',"type":"run"' + REST), False),
+    ("with more behind the seal", BEFORE, lambda: signed().replace(b"}\n", b',"type":"run"}\n'), False),
     ("with part of it", BEFORE, lambda: signed().replace(REST, b"")[:-2] + b'"' + REST, False),
 ]
 
@@ -37,11 +39,13 @@ def test_a_signature(case: tuple[str, bytes, object, bool]) -> None:
 
 
 def test_another_key_signs_otherwise(tmp_path: Path) -> None:
-    """And none signs nothing."""
+    """And without one nothing is signed."""
     record = signed()
     with user_of(tmp_path):
-        assert signature(sha256(BEFORE), BODY) == b""
+        nobodys = signature(sha256(BEFORE), BODY)
         assert not is_signed(sha256(BEFORE), record)
+        assert not is_signed(sha256(BEFORE), BODY + nobodys + REST)
         make_key()
-        assert signature(sha256(BEFORE), BODY) != b""
+        assert len(signature(sha256(BEFORE), BODY)) == len(nobodys)
         assert not is_signed(sha256(BEFORE), record)
+        assert not is_signed(sha256(BEFORE), BODY + nobodys + REST)
