@@ -217,6 +217,10 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
             f"{stats.path}: it has {texts} in no store here, and the summary is made of what is left. Run "
             "'sessioncompress restore --from-markers' on it first, which looks for them"
         )
+    if stats.is_compacted and stats.made_elsewhere:
+        options.warn(
+            f"{stats.path}: its store was made elsewhere, or by an earlier version: trust its summary as you trust that"
+        )
     if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
         click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
 

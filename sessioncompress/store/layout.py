@@ -123,20 +123,14 @@ def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
     whether something of the store's is left in it, and whether clones have the store.
     """
     # Imported here: hardly any session has two stores.
-    from hashlib import sha256
-
     from sessioncompress.store import disk
 
     # By what runs left: whether one is this user's, and whether it was no restore.
     noted: dict[tuple[int, str], tuple[bool, bool]] = {}
-    seen = sha256()
-    for record in _records_of(store.journal):
-        if record.startswith(_RUN):
-            state, is_restored = _state_in(record)
-            known, stands = noted.get(state, (False, False))
-            is_known = known or store.is_ours or is_signed(seen, record)
-            noted[state] = is_known, stands or not is_restored
-        seen.update(record)
+    for record, is_known in _runs_of(store):
+        state, is_restored = _state_in(record)
+        known, stands = noted.get(state, (False, False))
+        noted[state] = known or is_known, stands or not is_restored
     longest = (False, 0, False, False)
     with (
         suppress(OSError),
@@ -147,6 +141,23 @@ def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
             is_known, stands = noted[state]
             longest = max(longest, (is_known, state[0], stands, not store.is_hidden))
     return longest
+
+
+def is_made_here(store: Store) -> bool:
+    """Return true if all runs that a store tells of are this user's, on this machine."""
+    return all(is_known for _, is_known in _runs_of(store))
+
+
+def _runs_of(store: Store) -> Iterator[tuple[bytes, bool]]:
+    """Yield the records of a store's runs, and whether each is this user's, on this machine."""
+    # Imported here, as above.
+    from hashlib import sha256
+
+    seen = sha256()
+    for record in _records_of(store.journal):
+        if record.startswith(_RUN):
+            yield record, store.is_ours or is_signed(seen, record)
+        seen.update(record)
 
 
 def begins_with(file: BinaryIO, states: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:

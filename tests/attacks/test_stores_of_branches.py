@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -703,6 +703,19 @@ def test_a_field_behind_a_signature_is_not_signed(tmp_path: Path) -> None:
     plain.write_bytes(b"".join(records))
     assert store_in(path).is_ours
     assert b'"signed"' in records[-1]
+
+
+@pytest.mark.parametrize("by", ["this user", "a stranger"])
+def test_a_summary_of_a_stranger_s_originals_is_told(tmp_path: Path, by: str) -> None:
+    """Of what he says that the user asked for no marker's digest speaks."""
+    config = tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    _, path = repository(tmp_path, ORIGINAL)
+    with user_of(tmp_path / "state") if by == "a stranger" else nullcontext():
+        run(*COMPRESS, "--commit-originals", path)
+    compacted = invoke("compact", "--config", config, "--keep-tokens", "500", path)
+    assert compacted.exit_code == 0
+    assert ("its store was made elsewhere" in compacted.stderr) is (by == "a stranger")
 
 
 def test_show_asks_all_stores_of_a_session(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ FIELDS = {
     *("tokensSummary", "tokensSent", "tokensRecorded", "messagesBefore", "messagesKept"),
     *("messagesCompacted", "linesDropped", "splitsTurn", "strategy", "goalMethod", "by", "trigger"),
     *("tokensSince", "messagesSince", "multiplier", "thresholds", "warning", "exitCode", "run", "model"),
-    *("modelFailure", "markersWithoutJournal"),
+    *("modelFailure", "markersWithoutJournal", "madeElsewhere"),
 }
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 OMP = {"rule": "omp", "thresholdTokens": 10_000}
