@@ -702,7 +702,7 @@ MUTANTS = (
     *_in("operations/pack.py", "tests/unit/operations/test_pack.py")(
         (
             "another session in its place takes the packed one's",
-            "State.LEFT if is_same(path, entry.members[0], begun=True) else None",
+            "State.LEFT if all(is_same(root / each.path, each, begun=True) for each in entry.members) else None",
             "State.LEFT",
         ),
     ),
