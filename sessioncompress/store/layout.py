@@ -91,6 +91,9 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     whole = [each for each in found if os.path.lexists(each.journal)] or found
     if len(whole) == 1:
         return whole[0]
+    if plain in whole and _is_copy(plain, whole[0]):
+        # It was committed since, and clones need what comes next, too.
+        return plain
     try:
         looked = [path.stat() for path in (session, *(each.journal for each in whole))]
     except OSError:
@@ -278,6 +281,22 @@ def _records_of(journal: Path) -> Iterator[bytes]:
         disk.reader(fd, 0, os.fstat(fd).st_size) as file,
     ):
         yield from iter(lambda: file.readline(LONGEST), b"")
+
+
+def _is_copy(store: Store, other: Store) -> bool:
+    """Return true if the journals of two stores are equal: then none knows more."""
+    # Imported here, as above.
+    from sessioncompress.store import disk
+
+    with (
+        suppress(OSError),
+        disk.closing(os.open(store.journal, _READING)) as fd,
+        disk.closing(os.open(other.journal, _READING)) as there,
+    ):
+        size = os.fstat(fd).st_size
+        is_equal = size == os.fstat(there).st_size > 0
+        return is_equal and disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size)
+    return False
 
 
 def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:

@@ -71,6 +71,20 @@ def test_a_half_of_a_store_counts_for_nothing_where_another_is_whole(tmp_path: P
     assert session_of(whole.journal) == path
 
 
+@pytest.mark.parametrize(
+    ("own", "plain", "counts"),
+    [(b"", b"", "own"), (b"a\n", b"b\n", "own"), (b"a\n", b"a\nb\n", "own"), (b"a\n", b"a\n", "plain")],
+)
+def test_a_committed_copy_of_the_hidden_store_counts(tmp_path: Path, own: bytes, plain: bytes, counts: str) -> None:
+    """Anybody may have added to one: then what its runs left decides."""
+    make_key()
+    path = tmp_path / "s.jsonl"
+    for name, journal in (("own", own), ("plain", plain)):
+        PLACES[name](path).folder.mkdir(parents=True, exist_ok=True)
+        PLACES[name](path).journal.write_bytes(journal)
+    assert store_in(path) == PLACES[counts](path)
+
+
 NAMES = st.lists(st.sampled_from(["a", ".", ".json", ".jsonl", ".session", ".refs", ".zst"]), min_size=1).map("".join)
 
 
