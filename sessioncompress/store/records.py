@@ -479,7 +479,8 @@ def sealed(records: Iterable[bytes], run: RunRecord, journal: Path, size: int) -
                 before.update(piece)
     for record in records:
         seal.update(record)
-        before.update(record)
+        if is_shown:
+            before.update(record)
         yield record
     body = run.encode().removesuffix(b"}\n")
     if is_shown:
