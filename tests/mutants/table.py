@@ -37,7 +37,7 @@ MUTANTS = (
     # The check of a rewritten session.
     *_in("pipeline/plan.py", "tests/unit/operations/test_verify.py")(
         ("verify compares no lines", "for number in changed:", "for number in ():"),
-        ("verify lets a protected line change", "standing[number] is Standing.PROTECTED", "False"),
+        ("verify lets a protected line change", "view.standing[number] is Standing.PROTECTED", "False"),
         ("verify lets more than mirrors go from a protected line", " and rest(before) == rest(after)", ""),
         ("verify does not count the lines", "len(before) != len(after)", "False"),
         ("verify does not look at calls and results", "callers(before) != callers(after)", "False"),
