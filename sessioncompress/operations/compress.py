@@ -18,7 +18,7 @@ from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, 
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, to_json
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, has_leftovers, store_at, store_of
+from sessioncompress.store.layout import Store, has_leftovers, store_at
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import Command
 from sessioncompress.store.recover import brought_home, check, recover
@@ -63,7 +63,7 @@ def compress_session(
         reading.opened(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
     ):
-        store = store_of(session.path, policy) if dry_run else brought_home(session, policy)
+        store = brought_home(session, policy, writing=not dry_run)
         stats = _compress(session, store, asked, named=named)
         stats = _told_again(stats, session.path, policy, run_id)
         note(_to_log(stats), _THRESHOLDS)

@@ -151,6 +151,11 @@ def is_made_here(store: Store) -> bool:
     return store.is_ours or all(is_known for _, is_known in _runs_of(store))
 
 
+def was_added_to(store: Store) -> bool:
+    """Return true if a run of this user's, on this machine, wrote a store; a restore is none."""
+    return any(is_known and not _state_in(record)[1] for record, is_known in _runs_of(store))
+
+
 def _runs_of(store: Store) -> Iterator[tuple[bytes, bool]]:
     """Yield the records of a store's runs, and whether each is this user's, on this machine."""
     # Imported here, as above.

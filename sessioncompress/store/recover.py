@@ -34,6 +34,7 @@ from sessioncompress.store.layout import (
     sessions_named,
     size_of,
     store_of,
+    was_added_to,
     wrote,
 )
 from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file
@@ -169,13 +170,14 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
     return carried
 
 
-def brought_home(session: OpenSession, policy: Policy) -> Store:
-    """Bring a session's store to where it is due, and return it there: see Store.
+def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) -> Store:
+    """Bring a session's store to where it is due, and return it there: see Store. Where not `writing`, it stays.
 
     A store of the first version that git only ignores goes into this user's folder, where no checkout overwrites it.
     One that is to be committed now is copied to where git sees it: other branches may need the one that stays. One that
     a branch brought and of which nothing stands in the session is none: our own is begun. What a killed move left goes.
-    Raises as recover() does; Refused where another store is there already.
+    Raises as recover() does; Refused where another store is there already, or where only others let git see the one
+    that is there: who made it does not tell whether this user's originals may go into commits.
     """
     store, backups = store_of(session.path, policy), backups_of(session.path, policy)
     plain, own = plain_in(session.path, backups), hidden_in(session.path, folder_name(), backups)
@@ -188,6 +190,14 @@ def brought_home(session: OpenSession, policy: Policy) -> Store:
             due = own if store == plain else store
         elif not wrote(store.journal, session.path):
             return own
+        elif not was_added_to(store):
+            # What git did to its line ends is told first.
+            journals.load(store.journal)
+            what = f"git knows its store in {store.folder}, and others made it: a run would add originals to it"
+            remedy = "Run with --commit-originals if they may go into commits. Or 'sessioncompress restore' it first."
+            raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+    if not writing:
+        return store
     if due == store or not holds(store):
         if store == own and _begins(plain, own) and folder.is_only_ignored(plain):
             with failing(session.path):

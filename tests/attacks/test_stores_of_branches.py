@@ -171,7 +171,7 @@ def worktree(mine: Repository) -> None:
     path = other / NAME
     assert [each.is_hidden for each in stores_of(path)] == [False]
     run("verify", path)
-    run(*COMPRESS, path)
+    run(*COMPRESS, "--commit-originals", path)
     assert [each.is_hidden for each in stores_of(path)] == [False]
     run("restore", path)
     assert path.read_bytes() == HEAD
@@ -237,7 +237,7 @@ def test_on_the_branch_nothing_is_silently_wrong(tmp_path: Path) -> None:
         assert restored.exit_code == 5, restored.output
         assert "changed since" in verified.output, verified.output
     path.write_bytes(was)
-    run(*COMPRESS, path)
+    run(*COMPRESS, "--commit-originals", path)
     mine.git("checkout", "--quiet", "--force", "main")
     assert invoke("verify", path).exit_code == 0
     run("restore", path)
@@ -685,6 +685,29 @@ def test_what_a_stranger_adds_to_a_copy_of_the_hidden_store_never_counts_before_
     assert store_in(path).is_ours
 
 
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_a_run_commits_originals_only_where_this_user_said_so(tmp_path: Path, how: tuple[str, ...]) -> None:
+    """Once, with the option: who made a store does not tell whether another's originals may go into commits."""
+    mine, path = repository(tmp_path)
+    with user_of(tmp_path / "state"):
+        run("compress", "--force", "--commit-originals", path)
+    mine.commit()
+    grows(path, MORE)
+    before, stored = path.read_bytes(), everything(path.parent / FOLDER)
+    refused = invoke(*COMPRESS, *how, path)
+    assert refused.exit_code == 4
+    assert "--commit-originals" in refused.output
+    assert (path.read_bytes(), everything(path.parent / FOLDER)) == (before, stored)
+    run("restore", path)
+    assert not [each for each in stores_of(path) if each.is_hidden]
+    run(*COMPRESS, path)
+    assert [each.is_hidden for each in stores_of(path)] == [False, True]
+    run("restore", path)
+    run(*COMPRESS, "--commit-originals", path)
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
 def test_a_field_behind_a_signature_is_not_signed(tmp_path: Path) -> None:
     """A reader takes the last of two."""
     _, path = repository(tmp_path)
@@ -713,7 +736,7 @@ def test_a_summary_of_a_stranger_s_originals_is_told(tmp_path: Path, by: str) ->
     _, path = repository(tmp_path, ORIGINAL)
     with user_of(tmp_path / "state") if by == "a stranger" else nullcontext():
         run(*COMPRESS, "--commit-originals", path)
-    compacted = invoke("compact", "--config", config, "--keep-tokens", "500", path)
+    compacted = invoke("compact", "--commit-originals", "--config", config, "--keep-tokens", "500", path)
     assert compacted.exit_code == 0
     assert ("its store was made elsewhere" in compacted.stderr) is (by == "a stranger")
 
