@@ -228,7 +228,7 @@ def overview(measured: Iterable[Measured]) -> Overview:
         _by(sessions, lambda each: each.project or "unknown"),
         tuple(sorted(_by(sessions, lambda each: each.month or "unknown"))),
         (*kinds, _rest(sessions, kinds)),
-        _by_use(sessions, lambda use: use.tool or "no tool"),
+        tuple(row for row in _by_use(sessions, lambda use: use.tool) if row.name),
     )
 
 

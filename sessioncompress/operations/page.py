@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pygal.style import Style  # type: ignore[import-untyped]
 
 from sessioncompress.core import VERSION
-from sessioncompress.core.text import counted, kb, printable, unit
+from sessioncompress.core.text import KB, counted, kb, printable, unit
 from sessioncompress.errors import Refused, failing
 from sessioncompress.operations.overview import Measured, Overview, Row, summed
 from sessioncompress.store import disk
@@ -43,6 +43,19 @@ class Price(NamedTuple):
     dollars: float
 
 
+class Column(NamedTuple):
+    """The unit that all numbers of a column have, which its heading tells."""
+
+    of: int
+    unit: str
+
+    def write(self, number: int) -> str:
+        """Write a number without the unit."""
+        if self.of in (1, KB) or not number:
+            return f"{round(number / self.of):,}"
+        return f"{number / self.of:,.1f}" if number * 20 >= self.of else "<0.1"
+
+
 class Table(NamedTuple):
     """One breakdown: the heading of its names, its rows, what `part` of them `means`, and a plot, if there is any."""
 
@@ -54,6 +67,8 @@ class Table(NamedTuple):
     rows: tuple[Row, ...]
     size: int
     plot: Markup
+    sizes: Column
+    tokens: Column
 
 
 def page(
@@ -87,6 +102,8 @@ def page(
         packed=summed("", found.packed) if found.packed else None,
         packed_rows=_first(found.packed, "projects"),
         largest=found.sessions[:_MOST_LARGEST],
+        columns=_columns(found.sessions),
+        packed_sizes=_columns(found.packed)[0],
         prices=prices,
         saved_money=money(found.sessions, "saved_tokens", prices),
         frees_money=money(found.sessions, "frees_tokens", prices),
@@ -176,7 +193,13 @@ def _table(
 ) -> Table:
     bars = rows if in_order else rows[:_MOST_BARS]
     plot = _plot(key, f"{title}: size", part[0], bars) if len(rows) > 1 else Markup()
-    return Table(key, title, what, *part, rows, sum(row.size for row in rows), plot)
+    return Table(key, title, what, *part, rows, sum(row.size for row in rows), plot, *_columns(rows))
+
+
+def _columns(rows: Iterable[Row | Measured]) -> tuple[Column, Column]:
+    """Choose the units of sizes and tokens by the largest."""
+    size, tokens = (max((getattr(row, name) for row in rows), default=0) for name in ("size", "tokens"))
+    return Column(*unit(size)), Column(_MILLION, "million") if tokens >= _MILLION else Column(1, "")
 
 
 def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Row, ...]:

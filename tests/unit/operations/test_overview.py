@@ -149,7 +149,7 @@ def test_the_sums() -> None:
         Row("thinking", 1, 50, 0, 1),
         Row(REST, 3, 340, 44, 0),
     )
-    assert found.tools == (Row("read", 1, 150, 0, 80), Row("bash", 1, 60, 6, 20), Row("no tool", 1, 50, 0, 1))
+    assert found.tools == (Row("read", 1, 150, 0, 80), Row("bash", 1, 60, 6, 20))
     assert found.total("size") == 600
 
 

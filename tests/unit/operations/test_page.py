@@ -7,12 +7,16 @@ from msgspec.structs import replace
 
 from sessioncompress.operations import page
 from sessioncompress.operations.overview import Overview, Row
-from sessioncompress.operations.page import Money, Price, breaks, count, money, share
+from sessioncompress.operations.page import Column, Money, Price, breaks, count, money, share
 from tests.unit.operations.test_overview import NOTHING
 
 WORDED = [
     (count(999_999), "999,999"),
     (count(1_250_000), "1.2 million"),
+    (Column(1024, "KB").write(2_000_000), "1,953"),
+    (Column(1024**2, "MB").write(2_000_000), "1.9"),
+    (Column(1024**2, "MB").write(20_000), "<0.1"),
+    (Column(1024**2, "MB").write(0), "0"),
     (share(999, 1000), "99 %"),
     (share(9, 1000), "<1 %"),
     (share(0, 1000), "0 %"),
