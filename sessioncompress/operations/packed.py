@@ -87,7 +87,7 @@ def _failed(error: SessionCompressError) -> Outcome[Any]:
 class UnpackStats(Struct, frozen=True, rename="camel"):
     """One session that came back, or would, or is at its place already.
 
-    `made_elsewhere`: a branch may have brought its pack.
+    `made_elsewhere`: others may have made its pack.
     """
 
     path: str
@@ -208,7 +208,7 @@ def meant_by(
 
 
 def newest(among: Iterable[Packed]) -> dict[Path, Packed]:
-    """Choose by their places: of two packed sessions of one place the newer one is meant, but none that git brought."""
+    """Choose by their places: of two packed sessions of one place the newer one is meant, and one's own first."""
     newest: dict[Path, Packed] = {}
     for each in among:
         there = newest.setdefault(each.place, each)

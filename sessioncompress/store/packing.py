@@ -69,7 +69,7 @@ class Pack:
 
     @cached_property
     def is_certain(self) -> bool:
-        """Whether this user made it on this machine, or in the first version, and git does not know it."""
+        """Whether only this user, on this machine, can have made it."""
         return self.at.is_certain(self.archive)
 
     def place(self, entry: Entry) -> Path:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -96,10 +96,15 @@ class Disk:
             return None
 
     def is_certain(self, archive: Path) -> bool:
-        """Tell whether this user made it on this machine, or in the first version, and git does not know it."""
-        if archive.parent == packs_of(self.root):
-            return True
-        return archive.parent == self.root / FOLDER / PACKS and not known([archive])
+        """Tell whether only this user, on this machine, can have made it: a branch may bring whatever git knows."""
+        index = archive.with_name(archive.name.removesuffix(ARCHIVE) + INDEX)
+        return archive.parent.parent.name == folder_name() and self._known_to_git.isdisjoint((archive, index))
+
+    @cached_property
+    def _known_to_git(self) -> frozenset[Path]:
+        """What git has of this user's packs, asked once for all."""
+        folder = packs_of(self.root)
+        return frozenset(known(folder / name for name in self.names(folder)))
 
     def index(self, path: Path) -> tuple[Index, Object | None]:
         """Read an index, and in a bucket what it was then. Raises Damaged, Refused, FileFailed.

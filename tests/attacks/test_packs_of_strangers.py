@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,12 @@ from sessioncompress.operations.packed import each_packed, meant_by, packed_in, 
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import disk
+from sessioncompress.store.layout import FOLDER, PACKS
 from sessioncompress.store.pack import Entry, Index, PackWriter, Source, State
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.places import Disk, packs_of
 from tests.support.packs import pack, packs_in, session, sessions_in, state
+from tests.support.repository import Repository
 from tests.support.runs import invoke, write
 
 ANOTHER = 1234
@@ -175,3 +177,49 @@ def test_a_pack_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert [type(each.error) for each in pack(tmp_path)] == [Refused]
     assert file.exists()
     assert state(tmp_path) == {}
+
+
+def own(repository: Repository) -> None:
+    """Leave it where this user has just made it."""
+
+
+def from_an_archive(repository: Repository) -> None:
+    """Put it where the first version did, as a stranger's archive may."""
+    packs_of(repository.folder).rename(repository.folder / FOLDER / PACKS)
+
+
+def outside_git(repository: Repository) -> None:
+    """Put it there where there is no git."""
+    from_an_archive(repository)
+    (repository.folder / ".git").rename(repository.folder.parent / "git")
+
+
+def committed(repository: Repository) -> None:
+    """Commit it: then a branch may bring another one of its name."""
+    repository.git("add", "--force", FOLDER)
+    repository.git("commit", "--quiet", "--message", "packed")
+
+
+def with_another_index(repository: Repository) -> None:
+    """Commit its index alone, which says what comes back, and where to."""
+    repository.git("add", "--force", next(packs_of(repository.folder).glob("*.index")))
+
+
+def without_git(repository: Repository) -> None:
+    """Have no git to ask."""
+    os.environ["PATH"] = str(repository.folder)
+
+
+@pytest.mark.parametrize("does", [own, from_an_archive, outside_git, committed, with_another_index, without_git])
+def test_what_others_may_have_packed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: Callable[[Repository], None]
+) -> None:
+    """Only a pack in the folder of this user, which no branch brings, is surely their own; in a rehearsal too."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    repository = Repository(tmp_path / "r")
+    sessions_in(repository.folder)
+    pack(repository.folder)
+    does(repository)
+    for command in (["unpack", "--dry-run"], ["unpack"]):
+        said = invoke(*command, repository.folder).stderr
+        assert ("made elsewhere or by an earlier version" in said) is (does is not own)

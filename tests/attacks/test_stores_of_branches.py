@@ -1080,7 +1080,7 @@ def test_what_comes_out_of_a_strangers_pack_is_told(tmp_path: Path, place: str) 
     mine = branch_with_packs(tmp_path, place, {"a.jsonl": PACKED})
     (mine.folder / "b.jsonl").write_bytes(fixture("pi-anthropic.jsonl"))
     packed_by(mine.folder)
-    told = "from packs that git knows or that were made elsewhere"
+    told = "from packs that git knows, or that were made elsewhere"
     assert told not in invoke("unpack", "--dry-run", mine.folder).stderr
     mine.git("checkout", "--quiet", "pr")
     for command in (["unpack", "--dry-run"], ["unpack"]):

@@ -778,6 +778,8 @@ MUTANTS = (
             "    if os.path.lexists(file) and not is_own(file):\n        what",
             "    if False:\n        what",
         ),
+        ("a pack that git knows is surely one's own", " and self._known_to_git.isdisjoint((archive, index))", ""),
+        ("a pack of the first version is surely one's own", "archive.parent.parent.name == folder_name() and ", ""),
     ),
     *_in("formats/codex_places.py", "tests/faults/test_pointers.py")(
         (
