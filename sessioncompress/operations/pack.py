@@ -139,6 +139,7 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
             form = reading.format_of(session, head=head)
             if not found.named:
                 reading.refuse_nameless(session, form)
+            reading.refuse_in_merge(session)
             _refuse_parted(session, form)
         title, written = first_prompt(session, form, head)
         family, modified = f"{written} {title}", session.stat.st_mtime

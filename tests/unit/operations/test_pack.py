@@ -193,6 +193,18 @@ def test_an_index_that_does_not_read_back_takes_no_session(tmp_path: Path, monke
     assert not packs_of(tmp_path / "s").exists()
 
 
+def test_a_session_in_a_merge_is_refused(tmp_path: Path) -> None:
+    """As any run refuses it; one whose tools printed such markers is packed."""
+    quoted = write(tmp_path, session("<<<<<<< HEAD\n"), "quoted.jsonl")
+    path = write(tmp_path, session("Do it."))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"<<<<<<< HEAD\n", lines[3], b"=======\n", b">>>>>>> other\n", *lines[4:]]))
+    outcomes = {each.found.path: each.error for each in pack(tmp_path)}
+    assert outcomes[quoted] is None
+    assert "conflict markers" in str(outcomes[path])
+    assert path.exists()
+
+
 def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
     """A session without any is packed."""
     policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
