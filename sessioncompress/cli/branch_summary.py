@@ -59,7 +59,7 @@ def branch_summary(
     if policy.commit_originals and not dry_run:
         options.show_originals(session, policy)
     stats = summarize_branch(session, policy, to=to or "", dry_run=dry_run, sends=not dry_run, form=form)
-    summarizing.tell(str(session), stats.model_failure, author(stats.by, stats.model))
+    summarizing.tell(str(session), stats)
     if as_json:
         told = {key: value for key, value in to_json(stats).items() if key != "summary"}
         output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})

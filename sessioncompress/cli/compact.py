@@ -27,7 +27,7 @@ from sessioncompress.core.text import counted, less, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
 from sessioncompress.operations.goals import Goal, Method, Source, question, set_keys
-from sessioncompress.operations.wording import author, compact_line, sending
+from sessioncompress.operations.wording import compact_line, sending
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import MOST, Rule
@@ -208,7 +208,7 @@ compact = Compact.command("compact session.jsonl --dry-run")
 
 def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
     """Tell on stderr who has not summed up, and what became of the goal and the instructions."""
-    summarizing.tell(stats.path, stats.model_failure, author(stats.by, stats.model))
+    summarizing.tell(stats.path, stats)
     for each in stats.unheeded:
         options.warn(f"{stats.path}: {each}")
     if number := stats.markers_without_journal:
@@ -216,10 +216,6 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
         options.warn(
             f"{stats.path}: it has {texts} in no store here, and the summary is made of what is left. Run "
             "'sessioncompress restore --from-markers' on it first, which looks for them"
-        )
-    if stats.is_compacted and stats.made_elsewhere:
-        options.warn(
-            f"{stats.path}: its store was made elsewhere, or by an earlier version: trust its summary as you trust that"
         )
     if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
         click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)

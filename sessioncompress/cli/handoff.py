@@ -49,7 +49,7 @@ def handoff(
     if not summarizing.asked([policy], overrides, sends=True, yes=yes):
         return
     made = handoff_session(session, policy, new=new, goal=text, form=form)
-    summarizing.tell(str(session), made.model_failure, author(made.by, made.model))
+    summarizing.tell(str(session), made)
     if output is not None:
         write_new(output, utf8(made.text).encode())
     if output is not None or new:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,12 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import printable
 from sessioncompress.errors import UsageError
+from sessioncompress.operations.wording import author
 from sessioncompress.policy.model import Policy, Summarizer
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.handoff import Handoff
+    from sessioncompress.pipeline.summary import Summarized
 
 _STATE = "Nothing was sent, and no session was changed."
 MODEL = options.all_of(
@@ -67,11 +72,15 @@ def checked_goal(goal: str | None) -> str:
     return text
 
 
-def tell(path: str, failure: str, author: str) -> None:
-    """Warn on stderr of models that were asked and have not summed up; `author` says who has, in words, if anybody."""
-    if failure:
-        said = f"{failure}; summarized{author}" if author else f"summarized without a model: {failure}"
-        options.warn(f"{path}: {said}")
+def tell(path: str, made: Summarized | Handoff) -> None:
+    """Warn on stderr of models that were asked and have not summed up, and of originals that others may have made."""
+    if failure := made.model_failure:
+        by = author(made.by, made.model)
+        options.warn(f"{path}: {failure}; summarized{by}" if by else f"{path}: summarized without a model: {failure}")
+    if made.made_elsewhere:
+        options.warn(
+            f"{path}: its store was made elsewhere, or by an earlier version: trust its summary as you trust that"
+        )
 
 
 def asked(

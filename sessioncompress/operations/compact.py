@@ -31,7 +31,6 @@ from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import strangers_of
 from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summarized, noted, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
-from sessioncompress.store.layout import is_made_here
 from sessioncompress.store.records import Command
 
 _GOAL_NOT_WRITTEN = (
@@ -68,8 +67,7 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
     `messages_since` count what came since the last run, None without one.
     `warning` says what went wrong after the run. `goal` is the one that heads the summary, and `unheeded` says what of
     the goal and the instructions found nothing, or was not written. `markers_without_journal` counts the previews that
-    the summary is made of for want of originals. `made_elsewhere`: not all runs of the store are this user's, and the
-    summary is made of its originals.
+    the summary is made of for want of originals.
     """
 
     tokens_recorded: int | None = None
@@ -89,7 +87,6 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
     goal: str = ""
     unheeded: tuple[str, ...] = ()
     markers_without_journal: int = 0
-    made_elsewhere: bool = False
     budget: BudgetStats | None = None
 
     @property
@@ -136,8 +133,7 @@ def compact_session(
         if if_due or policy.log_file is not None:
             budget = judge_open(session.known, session.store, policy, form, to_compact=if_due)
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
-        elsewhere = not is_made_here(session.store)
-        stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget, made_elsewhere=elsewhere)
+        stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
     if policy.after_command is not None and compaction.record:
         told = {"path": stats.path, "format": stats.format, "run": stats.run, "summary": stats.summary}

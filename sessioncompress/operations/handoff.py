@@ -20,6 +20,7 @@ from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.summarizer import or_extract
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
+from sessioncompress.store.layout import is_made_here
 
 _HEAD = "# Handoff\n\nReferences are of the session {}: `sessioncompress show REF SESSION`.\n\n"
 _NOTHING = "Nothing was written."
@@ -28,7 +29,7 @@ _NOTHING = "Nothing was written."
 class Handoff(Struct, frozen=True, rename="camel"):
     """A handoff of a session: markdown, and what it stands for. Tokens are estimates.
 
-    `begun` is the new session, "" where none was asked for. `by`, `model` and `model_failure` are as in CompactStats.
+    `begun` is the new session, "" where none was asked for. The last four fields are as in Summarized.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Handoff(Struct, frozen=True, rename="camel"):
     by: str = ""
     model: str = ""
     model_failure: str = ""
+    made_elsewhere: bool = False
 
 
 def handoff_session(
@@ -92,6 +94,7 @@ def handoff_session(
             by=summary.by,
             model=summary.model,
             model_failure=told.failure,
+            made_elsewhere=not is_made_here(session.store),
         )
 
 

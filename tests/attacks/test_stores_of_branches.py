@@ -736,9 +736,9 @@ def test_a_summary_of_a_stranger_s_originals_is_told(tmp_path: Path, by: str) ->
     _, path = repository(tmp_path, ORIGINAL)
     with user_of(tmp_path / "state") if by == "a stranger" else nullcontext():
         run(*COMPRESS, "--commit-originals", path)
-    compacted = invoke("compact", "--commit-originals", "--config", config, "--keep-tokens", "500", path)
-    assert compacted.exit_code == 0
-    assert ("its store was made elsewhere" in compacted.stderr) is (by == "a stranger")
+    keep = ("--config", config, "--keep-tokens", "500")
+    for command in (("handoff",), ("compact", "--commit-originals", *keep)):
+        assert ("its store was made elsewhere" in run(*command, path).stderr) is (by == "a stranger")
 
 
 def test_show_asks_all_stores_of_a_session(tmp_path: Path) -> None:
