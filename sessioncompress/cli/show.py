@@ -60,8 +60,9 @@ def show(
         sys.stdout.buffer.flush()
     if rest:
         click.echo(f"\n{kb(rest)} more; use --all for everything, or --lines A:B for a part.", err=True)
-    if not first.is_ours:
-        click.echo(printable(f"From a store made elsewhere, or by an earlier version: {first.journal}"), err=True)
+    if first.pack is not None or not first.is_ours:
+        what = "a packed session" if first.is_ours else "a store made elsewhere, or by an earlier version"
+        click.echo(printable(f"From {what}: {first.journal if first.pack is None else first.pack.archive}"), err=True)
     if first.record.kind.value == "image":
         click.echo("An image, in base64: 'show REF --all | base64 -d' gives the file.", err=True)
 

@@ -358,7 +358,7 @@ def each_packed(
     for each in among:
         if isinstance(each, SessionCompressError):
             yield _failed(each)
-        elif each.pack.holds(each.entry):
+        else:
             by_pack.setdefault(each.pack.archive, []).append(each)
     for archive, group in by_pack.items():
         pack = group[0].pack

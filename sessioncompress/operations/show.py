@@ -44,6 +44,7 @@ from sessioncompress.store.layout import (
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.packing import Pack
 from sessioncompress.store.records import BlockRecord, LineRecord
 
 _LONG_ENOUGH = 64
@@ -142,16 +143,17 @@ _MOST_NAMES = 10
 
 
 class Shown(NamedTuple):
-    """One original: its record, the journal that names it, and its content as bytes."""
+    """One original: its record, the journal that names it, its content as bytes, and the pack that has the journal."""
 
     record: BlockRecord
     journal: Path
     content: bytes
+    pack: Pack | None = None
 
     @property
     def is_ours(self) -> bool:
-        """True if it is from a store that this user made on this machine."""
-        return is_made_here(self.journal)
+        """True if it is from a store that this user made on this machine, and so is the pack."""
+        return is_made_here(self.journal) and (self.pack is None or self.pack.is_certain)
 
 
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
@@ -231,11 +233,14 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
 
     def search(place: Path, copy: Path) -> list[Shown]:
         found = _in_journal(ref, store_at(copy, BALANCED).journal, copy)
-        return [each._replace(journal=store_at(place, BALANCED).journal) for each in found]
+        return [each._replace(journal=place.parent / each.journal.relative_to(copy.parent)) for each in found]
 
-    for outcome in packed.each_packed(with_stores, search):
-        if outcome.result:
-            return tuple({each.content: each for each in outcome.result}.values())
+    # As of stores, one's own answer first.
+    with_stores.sort(key=lambda each: not each.pack.is_certain)
+    for pack, of_it in groupby(with_stores, key=lambda each: each.pack):
+        for outcome in packed.each_packed(of_it, search):
+            if outcome.result:
+                return tuple({each.content: each._replace(pack=pack) for each in outcome.result}.values())
     return ()
 
 

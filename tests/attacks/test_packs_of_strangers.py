@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from sessioncompress.core.marker import references
 from sessioncompress.errors import Refused
 from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
@@ -218,8 +219,12 @@ def test_what_others_may_have_packed_is_told(
     monkeypatch.setenv("PATH", os.environ["PATH"])
     repository = Repository(tmp_path / "r")
     sessions_in(repository.folder)
+    (ref, *_) = references((repository.folder / "one.jsonl").read_text())
     pack(repository.folder)
     does(repository)
+    shown = invoke("show", ref, repository.folder).stderr
+    assert shown.startswith("From a store made elsewhere, or by an earlier version: ") is (does is not own)
+    assert shown.endswith(".tar.zst\n")
     for command in (["unpack", "--dry-run"], ["unpack"]):
         said = invoke(*command, repository.folder).stderr
         assert ("made elsewhere or by an earlier version" in said) is (does is not own)

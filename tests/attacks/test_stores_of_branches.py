@@ -1102,6 +1102,8 @@ def test_a_packed_session_that_a_branch_brings_back_without_its_store_is_told(tm
         assert f"1 session is packed, but a file is in its place: {path}" in invoke("verify", each).stderr
         (taken,) = json.loads(invoke("verify", "--json", each).stdout)["taken"]
         assert taken["path"] == str(path)
+        shown = run("show", references(was.decode())[0], each)
+        assert shown.stderr == f"From a packed session: {taken['archive']}\n"
     path.rename(tmp_path / "away.jsonl")
     run("unpack", mine.folder)
     run("restore", path)
