@@ -306,18 +306,20 @@ def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[
         pack.drop_if_done()
 
 
-def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str) -> None:
+def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str, *, is_certain: bool = True) -> None:
     """Raise Refused for a place where no agent keeps sessions: a pack may be a stranger's, and settings look like one.
 
-    Hidden folders are below an agent's own folder alone.
+    Hidden folders are below an agent's own folder alone, and so is JSON unless it `is_certain` that this user packed
+    it: tools read their settings and what they are to run from such files, as from `package.json`.
     """
     place = root / path
     homes = (*table.agent_roots(), *chain.from_iterable(map(table.below, place.parents)))
     if not path.endswith((".jsonl", ".json", rollouts.ENDING)):
         raise Refused("no agent names its sessions like that", where=where, state=state, remedy=remedy)
-    is_hidden = any(step.startswith(".") for step in path.split("/"))
-    if is_hidden and not any(place.is_relative_to(os.path.realpath(each)) for each in homes):
+    what = "" if is_certain or not path.endswith(".json") else "others may have packed it, and settings look like it"
+    if any(step.startswith(".") for step in path.split("/")):
         what = "no agent keeps sessions in hidden files or folders there"
+    if what and not any(place.is_relative_to(os.path.realpath(each)) for each in homes):
         raise Refused(what, where=where, state=state, remedy=remedy)
 
 
@@ -326,7 +328,8 @@ def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
     remedy = f"If you know who packed it, run '{by_tar(each.pack.archive, each.pack.root)}'."
     if not isinstance(each.pack.at, Disk):
         remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
-    refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy)
+    is_certain = each.pack.is_certain
+    refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy, is_certain=is_certain)
     if reader is None:
         with failing(each.shown, IN_PACK):
             moves.missing_of(each.pack, each.entry)

@@ -88,6 +88,20 @@ def test_a_name_that_no_agent_gives(tmp_path: Path, name: str) -> None:
     assert [each.error for each in each_packed(packed_in([tmp_path]), lambda place, copy: None)] == [None]
 
 
+@pytest.mark.parametrize(
+    ("name", "comes"), [("package.json", False), (".pi/agent/sessions/x/s.json", True), ("s.jsonl", True)]
+)
+def test_json_of_strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, comes: bool) -> None:
+    """Any session may also be the settings of a program, but for one in an agent's folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PI_CODING_AGENT_DIR", raising=False)
+    content = session("Do it.").bytes()
+    packs = planted(tmp_path, name, [content], len(content)).folder
+    packs.rename(tmp_path / FOLDER / PACKS)
+    assert ["others may have packed it" in wrong for wrong in unpacked(tmp_path)] == [True] * (not comes)
+    assert (tmp_path / name).exists() is comes
+
+
 @pytest.mark.parametrize("name", [f"{'x' * 300}.jsonl", "file/s.jsonl"], ids=["too long", "below a file"])
 def test_a_name_that_no_system_takes(tmp_path: Path, name: str) -> None:
     """It costs no command more than an error."""
