@@ -91,6 +91,9 @@ class Pack(SessionCommand[PackStats]):
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):
             echo_wrapped(f"{counted(stores, 'session has a store', 'sessions have stores')}: {_STORES}", err=True)
+        for stats in done.results:
+            for journal in stats.other_stores:
+                options.warn(f"{stats.path}: it has another store, which stays in its place: {journal}")
 
     def hints(self, done: Done[PackStats]) -> None:
         if self.archives and not self.chosen.dry_run:

@@ -343,12 +343,13 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     # Imported here: most sessions are in their places.
     from sessioncompress.operations.packed import way_back
 
-    if not store.is_beside and (back := way_back(path)):
-        # A pack has what was next to it alone.
+    back = way_back(path)
+    if not size and not needed:
+        raise UsageError("it does not exist, and it has no store", where=path, remedy=back)
+    if back:
+        # A pack has one store, which was next to the session.
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)
-    if not size and not needed:
-        raise UsageError("it does not exist, and it has no store", where=path, remedy=way_back(path))
     known = [(each, _journal(each, only)) for each in reversed(places)]
     dropped = _dropped(known[0][1])
     number = sum(len(_stored(each, journal)) + _dropped(journal) for each, journal in known)

@@ -30,7 +30,17 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, moves, objects, packing
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
-from sessioncompress.store.layout import ARCHIVE, FOLDER, Store, holds, plain_in, sessions_named, store_in, store_of
+from sessioncompress.store.layout import (
+    ARCHIVE,
+    FOLDER,
+    Store,
+    all_stores,
+    holds,
+    plain_in,
+    sessions_named,
+    store_in,
+    store_of,
+)
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.objects import MB, Object
@@ -45,7 +55,10 @@ AT_ONCE = 8
 
 
 class PackStats(Struct, frozen=True, rename="camel"):
-    """What became of one session, in bytes. `size` counts its store, which alone takes `store_size`."""
+    """What became of one session, in bytes. `size` counts its store, which alone takes `store_size`.
+
+    `other_stores` are the journals of those that stay in their places: a pack has the one that counts.
+    """
 
     path: str
     agent: str
@@ -55,6 +68,7 @@ class PackStats(Struct, frozen=True, rename="camel"):
     archive: str
     status: str
     store_size: int = 0
+    other_stores: tuple[str, ...] = ()
 
 
 class Head(NamedTuple):
@@ -70,6 +84,8 @@ class Head(NamedTuple):
     family: str
     size: int
     modified: float
+    others: tuple[Path, ...]
+    """The journals of its stores that do not count."""
 
 
 def pack_sessions(
@@ -142,8 +158,9 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
             reading.refuse_in_merge(session)
             _refuse_parted(session, form)
         title, written = first_prompt(session, form, head)
-        family, modified = f"{written} {title}", session.stat.st_mtime
-        return Head(found, path, root, policy, form, form.named(head), title, family, session.size, modified)
+        family, modified, counts = f"{written} {title}", session.stat.st_mtime, store_in(path)
+        others = tuple(each.journal for each in all_stores(path) if each != counts)
+        return Head(found, path, root, policy, form, form.named(head), title, family, session.size, modified, others)
 
 
 def _refuse_parted(session: OpenSession, form: Format) -> None:
@@ -303,8 +320,10 @@ def _take_out(pack: Pack, entry: Entry, head: Head) -> None:
 def stats_of(head: Head, archive: str, status: str) -> PackStats:
     """Tell of a session that is or would be in an archive."""
     store = reading.size_of_store(store_in(head.path))
-    size = head.size + store
-    return PackStats(str(head.found.path), head.form.name, head.name.project, head.title, size, archive, status, store)
+    shown, others = str(head.found.path), tuple(map(str, head.others))
+    return PackStats(
+        shown, head.form.name, head.name.project, head.title, head.size + store, archive, status, store, others
+    )
 
 
 def _name_of(head: Head) -> str:

@@ -21,11 +21,11 @@ from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import Found, discover
 from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.store.layout import FOLDER
+from sessioncompress.store.layout import FOLDER, plain_in, store_in
 from sessioncompress.store.originals import zstd
 from sessioncompress.store.places import packs_of
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
-from tests.support.runs import EAGER, MTIME, fixture, write
+from tests.support.runs import EAGER, MTIME, fixture, invoke, write
 from tests.unit.store.tools import disk, in_a_child
 
 
@@ -191,6 +191,30 @@ def test_an_index_that_does_not_read_back_takes_no_session(tmp_path: Path, monke
     assert [type(each.error) for each in pack(tmp_path / "s")] == [FileFailed]
     assert state(tmp_path / "s") == was
     assert not packs_of(tmp_path / "s").exists()
+
+
+def test_a_second_store_stays_and_is_told_of(tmp_path: Path) -> None:
+    """As one that a branch brought: a pack has the one that counts, and after all the session has both again."""
+    path = write(tmp_path, session("Do it."))
+    original, plain = path.read_bytes(), plain_in(path)
+    compress_session(path, replace(EAGER, commit_originals=True))
+    brought = {each: each.read_bytes() for each in (plain.originals, plain.journal)}
+    for each in brought:
+        each.unlink()
+    path.write_bytes(original)
+    compress_session(path, EAGER)
+    hidden = store_in(path)
+    for each, content in brought.items():
+        each.write_bytes(content)
+    assert store_in(path) == plain
+    was = state(tmp_path)
+    (outcome,) = pack(tmp_path)
+    assert outcome.result is not None
+    assert outcome.result.other_stores == (str(hidden.journal),)
+    assert invoke("forget", "--yes", tmp_path).exit_code == 4
+    assert set(tmp_path.rglob("session.*")) == {hidden.originals, hidden.journal}
+    unpack(tmp_path)
+    assert state(tmp_path) == was
 
 
 def test_a_session_in_a_merge_is_refused(tmp_path: Path) -> None:
