@@ -309,7 +309,7 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     """Detect a session's format from its content, or take the one of that name, whatever the content.
 
     `head` is what head_in() returned, if it was read already. Raises UsageError if no format has that name; else
-    NotASession if it shows none, and Refused if it may be of several, or is too long to know.
+    NotASession if it shows none, and Refused if it may be of several, is too long to know, or is in a merge.
     """
     head = head_in(session) if head is None else head
     known = format_named(form) if form else detect(head)
@@ -328,6 +328,8 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     with session.reader() as file:
         first = file.read(min(FIRST_BYTES, session.size))
         value = jsonl.value_of(first + file.read()) if is_document else None
+    if value is None and (is_document or CONFLICT.match(first)):
+        refuse_in_merge(session)
     what = f"this is not a session of any agent we know ({_seen(first, head, value)})"
     remedy = f"Name a session of {AGENTS}."
     other = next((said for magic, said in _BY_MAGIC.items() if first.startswith(magic)), None)
@@ -429,7 +431,7 @@ def refuse_unless_session(session: OpenSession, form: str | None = None) -> None
     except NotASession:
         raise
     except Refused:
-        return
+        refuse_in_merge(session)
 
 
 def refuse_in_merge(session: OpenSession) -> None:

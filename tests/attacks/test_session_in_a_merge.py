@@ -127,6 +127,22 @@ def test_no_command_says_that_it_is_well(tmp_path: Path, command: str, where: st
     assert run("restore", path).stdout.endswith("it still has git's conflict markers\n")
 
 
+@pytest.mark.parametrize("name", ["gemini.json", "opencode.json", "gencode.json", "chat.json"])
+@pytest.mark.parametrize("begins", [False, True], ids=["in it", "at its beginning"])
+def test_a_document_in_a_merge_is_refused(tmp_path: Path, name: str, begins: bool) -> None:
+    """It is no JSON then, and shows no agent."""
+    path = tmp_path / "s.json"
+    lines = split(fixture(name))
+    at = 0 if begins else len(lines) // 2
+    path.write_bytes(merged(lines, at))
+    before = snapshot(path)
+    for command in ("compress --force", "verify", "restore", "show 0123456789ab", "forget --yes"):
+        done = run(*command.split(), path)
+        assert done.exit_code == 4, done.output
+        assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
+    assert snapshot(path) == before
+
+
 def test_damage_is_told_first(tmp_path: Path) -> None:
     """Of a session in a merge too."""
     path = tmp_path / "s.jsonl"
