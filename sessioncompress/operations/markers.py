@@ -315,7 +315,7 @@ def by_markers(
                 failed.append(error)
                 asked = [each for each in asked if Path(error.where or "") not in each.store]
                 continue
-            left = unknown_to(marked, *(each.journal for each in family))
+            left = unknown_to(marked, *(each.journal for each in asked))
             if not is_own and marked and len(left) == len(marked) and not failed:
                 refuse_if_marked(session, store, policy, form_name)
             failed += back.failed(own)

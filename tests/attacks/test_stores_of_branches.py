@@ -77,6 +77,14 @@ def stores_of(path: Path, backups: Path | None = None) -> list[Store]:
     return list(filter(holds, (plain, *(hidden_in(path, name, backups) for name in locals_in(plain.folder)))))
 
 
+def copied(store: Store, to: Store) -> Store:
+    """Put a copy of a store in another place."""
+    to.folder.mkdir(exist_ok=True)
+    shutil.copy(store.originals, to.originals)
+    shutil.copy(store.journal, to.journal)
+    return to
+
+
 def own_folder(path: Path) -> Path:
     """Name the folder of this user's stores beside a session."""
     return path.parent / FOLDER / folder_name()
@@ -515,6 +523,19 @@ def test_what_only_another_store_knows_is_told(tmp_path: Path) -> None:
     given = invoke("restore", "--from-markers", mine)
     assert f"from the originals of {plain.journal}" in given.output
     assert mine.read_bytes() == b"".join(lines)
+
+
+def test_a_marker_that_another_store_expands_does_not_stay(tmp_path: Path) -> None:
+    mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
+    for path, content in ((mine, HEAD), (theirs, ORIGINAL)):
+        path.parent.mkdir()
+        path.write_bytes(content)
+        run(*COMPRESS, path)
+    grows(mine, b"".join(split(theirs.read_bytes())[70:]))
+    copied(store_in(theirs), plain_in(mine))
+    assert "stay" in invoke("verify", mine).output
+    assert "stay" not in invoke("restore", "--from-markers", mine).output
+    assert mine.read_bytes() == ORIGINAL
 
 
 def test_a_stranger_s_store_that_names_a_quoted_marker_never_counts_before_the_hidden_one(tmp_path: Path) -> None:
