@@ -180,7 +180,7 @@ def elsewhere(lines: Mapping[Any, int]) -> str:
     """Write which other stores know lines that the one in use does not; nothing where there are none."""
     return "; ".join(
         f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}: if you "
-        "trust that one, 'restore --from-markers' asks it, too"
+        "trust that one, 'restore --from-markers' asks it, too; to take out a summary by it, move the one in use away"
         for journal, number in lines.items()
     )
 

@@ -22,7 +22,7 @@ from sessioncompress.core.jsonl import LINE_CAP, Piece
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import CannotSplice, cuts_of, splice
-from sessioncompress.core.text import counted
+from sessioncompress.core.text import counted, joined
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of
@@ -531,11 +531,14 @@ def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None
     return is_compacted and has_summary
 
 
-def refuse_if_compacted(session: OpenSession, store: Store, journal: Journal, form: str | None) -> None:
-    """Raise Refused if the session has a summary of ours and its journal has none."""
+def refuse_if_compacted(
+    session: OpenSession, store: Store, journal: Journal, form: str | None, elsewhere: str = ""
+) -> None:
+    """Raise Refused if the session has a summary of ours and its journal has none. `elsewhere` says who may have it."""
     if has_unknown_summary(session, journal, form):
+        what = "it has a summary that compact wrote, but its store is missing, so the summary cannot be removed"
         raise Refused(
-            "it has a summary that compact wrote, but its store is missing, so the summary cannot be removed",
+            joined(what, elsewhere),
             where=session.path,
             state=NOT_CHANGED,
             remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "

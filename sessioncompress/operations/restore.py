@@ -243,7 +243,7 @@ class _Exactly(Restoring):
         changed = text.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         unknown = has_unknown_summary(session, journal, self.form)
-        summary = "it has a summary that compact wrote, whose store is missing: that stays" if unknown else ""
+        summary = "it has a summary that compact wrote, which its store does not know: that stays" if unknown else ""
         copied = before.told if before.copied and not before.altered else ""
         markers = self._markers(since)
         said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)

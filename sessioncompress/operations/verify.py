@@ -222,7 +222,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         unknown = relatives.unknown_to(strangers, *(each.journal for each in family))
         if unknown and not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
-        refuse_if_compacted(session, store, journal, form)
+        others = OtherStores(session.path, store, backups_of(session.path, policy))
+        elsewhere = others.known(pieces_of(session.reader, session.size))
+        refuse_if_compacted(session, store, journal, form, text.elsewhere(elsewhere))
         for relative in family:
             _read_originals(relative, strangers)
         before_all(session, journal, store.originals).refuse_if_stuck()
@@ -238,8 +240,6 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
-        others = OtherStores(session.path, store, backups_of(session.path, policy))
-        elsewhere = others.known(pieces_of(session.reader, session.size))
         return VerifyStats(
             str(session.path),
             found,

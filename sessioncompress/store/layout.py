@@ -206,28 +206,32 @@ def wrote(journal: Path, session: Path) -> bool:
 
 
 class OtherStores:
-    """The stores of a session besides the one in use, and the lines of it that only their runs made.
-
-    They are this user's and the one that git sees: no folder is listed for them.
-    """
+    """The whole stores of a session besides the one in use, and the lines of it that only their runs made."""
 
     def __init__(self, session: Path, store: Store, backup_dir: Path | None = None) -> None:
-        both = (hidden_in(session, folder_name(), backup_dir), plain_in(session, backup_dir))
-        self.journals = [each.journal for each in both if each != store and os.path.lexists(each.journal)]
+        plain = plain_in(session, backup_dir)
+        # A run changes the folder of thousands with each session: it is listed once for many.
+        listed = _listed_locals(plain.folder, int(time.monotonic() // _LISTED_SECONDS))
+        names = filter(None, dict.fromkeys((folder_name(), *listed)))
+        there = (plain, *(hidden_in(session, name, backup_dir) for name in names))
+        self.stores = [each for each in there if each != store and os.path.lexists(each.journal)]
         self._journal, self._there = store.journal, dict[str, bytes]()
 
     def note(self, raw: bytes) -> None:
         """Take a line or message of the session."""
-        if self.journals:
+        if self.stores:
             self._there |= _digests_of(raw)
 
     def known(self, pieces: Iterable[tuple[int, bytes, bool]] = ()) -> dict[Path, int]:
         """Count for each journal the lines among these and those noted before that the one in use does not know."""
-        for _, raw, _ in pieces if self.journals else ():
+        for _, raw, _ in pieces if self.stores else ():
             self.note(raw)
-        ours = {self._there[each] for each in _made_by(self._journal, self._there)} if self.journals else set()
-        made = {each: {self._there[name] for name in _made_by(each, self._there)} - ours for each in self.journals}
+        ours = self._made(self._journal) if self.stores else set()
+        made = {each.journal: self._made(each.journal) - ours for each in self.stores}
         return {journal: len(lines) for journal, lines in made.items() if lines}
+
+    def _made(self, journal: Path) -> set[bytes]:
+        return {self._there[name] for name in _made_by(journal, self._there)}
 
 
 def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
@@ -354,7 +358,7 @@ def locals_in(folder: Path) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _listed_locals(folder: Path, _changed: int) -> tuple[str, ...]:
+def _listed_locals(folder: Path, _when: int) -> tuple[str, ...]:
     return tuple(filter(is_local, _listed_in(folder)))
 
 
@@ -540,6 +544,8 @@ _LEAST = 64
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 LONGEST = 1 << 20
 """Bytes: no run record is longer."""
+_LISTED_SECONDS = 1.0
+"""How long a folder's stores of other machines are taken for what they are, where that is only to be told."""
 _TICK = 2_000_000_000
 """Nanoseconds. A file system may give two changes that are no further apart the same time."""
 

@@ -15,6 +15,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import relatives
 from sessioncompress.pipeline.relatives import kin_of, name_of
+from sessioncompress.store import layout
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import compress, write
@@ -56,6 +57,7 @@ def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", listdir)
         patch.setattr(relatives, "_HEADER_SECONDS", 3600.0)
+        patch.setattr(layout, "_LISTED_SECONDS", 3600.0)
         run(*arguments)
     return found
 

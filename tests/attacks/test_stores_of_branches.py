@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -499,7 +500,8 @@ def test_a_branch_on_which_all_was_restored_is_gone_on_with_in_its_store(tmp_pat
     assert (tmp_path / "clone" / "s.jsonl").read_bytes() == HEAD
 
 
-def test_what_only_another_store_knows_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [plain_in, partial(hidden_in, name=LOCAL)], ids=["committed", "hidden"])
+def test_what_only_another_store_knows_is_told(tmp_path: Path, place: Callable[[Path], Store]) -> None:
     """Of thinking that was taken out no marker tells. Who asks for it gets that too."""
     mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
     bare = {"toolCallMaxBytes": 100_000_000, "toolResultMaxBytes": 100_000_000, "eliminateRedundancy": False}
@@ -513,15 +515,13 @@ def test_what_only_another_store_knows_is_told(tmp_path: Path) -> None:
     merged = mine.read_bytes() + b"".join(split(theirs.read_bytes())[70:])
     assert PREFIX_BYTES not in merged
     mine.write_bytes(merged)
-    made, plain = store_in(theirs), plain_in(mine)
-    plain.originals.write_bytes(made.originals.read_bytes())
-    plain.journal.write_bytes(made.journal.read_bytes())
-    assert f"known only to its other store, {plain.journal}" in invoke("verify", mine).output
+    other = copied(store_in(theirs), place(mine))
+    assert f"known only to its other store, {other.journal}" in invoke("verify", mine).output
     restored = invoke("restore", mine)
     assert restored.exit_code == 5
-    assert f"known only to its other store, {plain.journal}" in restored.output
+    assert f"known only to its other store, {other.journal}" in restored.output
     given = invoke("restore", "--from-markers", mine)
-    assert f"from the originals of {plain.journal}" in given.output
+    assert f"from the originals of {other.journal}" in given.output
     assert mine.read_bytes() == b"".join(lines)
 
 
@@ -536,6 +536,28 @@ def test_a_marker_that_another_store_expands_does_not_stay(tmp_path: Path) -> No
     assert "stay" in invoke("verify", mine).output
     assert "stay" not in invoke("restore", "--from-markers", mine).output
     assert mine.read_bytes() == ORIGINAL
+
+
+def test_a_summary_that_only_another_store_knows(tmp_path: Path) -> None:
+    """The key is lost: the committed store counts, and whoever is told has the way out."""
+    mine, path = repository(tmp_path)
+    run(*COMPRESS, "--commit-originals", path)
+    mine.commit()
+    run("restore", path)
+    grows(path, MORE)
+    config = tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    with user_of(tmp_path / "state"):
+        run("compact", "--config", config, "--keep-tokens", "500", path)
+        hidden = store_in(path)
+    assert hidden.is_hidden
+    said = invoke("verify", path)
+    assert said.exit_code == 4
+    assert f"known only to its other store, {hidden.journal}" in said.stderr
+    for each in (plain_in(path).journal, plain_in(path).originals):
+        each.unlink()
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
 
 
 def test_a_stranger_s_store_that_names_a_quoted_marker_never_counts_before_the_hidden_one(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ def test_a_summary_that_came_without_its_store_is_no_part_of_a_new_one(tmp_path:
     compress(path, MARKED)
     with pytest.raises(Refused, match="its store is missing"):
         verify_session(path)
-    assert "it has a summary that compact wrote, whose store is missing: that stays" in restore_session(path).reason
+    assert (
+        "it has a summary that compact wrote, which its store does not know: that stays" in restore_session(path).reason
+    )
     assert path.read_bytes() == left
 
 
