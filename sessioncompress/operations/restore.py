@@ -260,7 +260,7 @@ class _Exactly(Restoring):
                     sink.write(line)
                 undoes = self._undoes(runs, found, is_exact=not inexact)
                 done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
-            known = others.known() if runs is None else {}
+            known = others.known()
         # All that these runs did may be undone, and what one of another store did be left.
         elsewhere = text.elsewhere(known)
         is_exact = not (inexact or elsewhere)

@@ -500,8 +500,12 @@ def test_a_branch_on_which_all_was_restored_is_gone_on_with_in_its_store(tmp_pat
     assert (tmp_path / "clone" / "s.jsonl").read_bytes() == HEAD
 
 
-@pytest.mark.parametrize("place", [plain_in, partial(hidden_in, name=LOCAL)], ids=["committed", "hidden"])
-def test_what_only_another_store_knows_is_told(tmp_path: Path, place: Callable[[Path], Store]) -> None:
+@pytest.mark.parametrize(
+    ("place", "options"), [(plain_in, ()), (partial(hidden_in, name=LOCAL), ("--last",))], ids=["committed", "hidden"]
+)
+def test_what_only_another_store_knows_is_told(
+    tmp_path: Path, place: Callable[[Path], Store], options: tuple[str, ...]
+) -> None:
     """Of thinking that was taken out no marker tells. Who asks for it gets that too."""
     mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
     bare = {"toolCallMaxBytes": 100_000_000, "toolResultMaxBytes": 100_000_000, "eliminateRedundancy": False}
@@ -517,7 +521,7 @@ def test_what_only_another_store_knows_is_told(tmp_path: Path, place: Callable[[
     mine.write_bytes(merged)
     other = copied(store_in(theirs), place(mine))
     assert f"known only to its other store, {other.journal}" in invoke("verify", mine).output
-    restored = invoke("restore", mine)
+    restored = invoke("restore", *options, mine)
     assert restored.exit_code == 5
     assert f"known only to its other store, {other.journal}" in restored.output
     given = invoke("restore", "--from-markers", mine)
