@@ -182,6 +182,7 @@ def elsewhere(lines: Mapping[Any, int]) -> str:
         f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}: if you "
         "trust that one, 'restore --from-markers' asks it, too; to take out a summary by it, move the one in use away"
         for journal, number in lines.items()
+        if number
     )
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from sessioncompress.core import text
 from sessioncompress.core.jsonl import document_of, is_readable, parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, references
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.checkpoints import Before, before_all, left_by, refuse_if_compacted, with_removed
@@ -209,8 +209,9 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
     """Check a session and its store. Changes nothing. `form` as in compress_session().
 
-    Raises Damaged if an original or the record of a run is missing or wrong. Raises Refused, like restore, if the
-    session has no journal, and markers that no relative's journal knows. Raises other SessionCompressErrors as usual.
+    Raises Damaged if an original or the record of a run is missing or wrong, also in another store of the session,
+    which another branch may need. Raises Refused, like restore, if the session has no journal, and markers that no
+    relative's journal knows. Raises other SessionCompressErrors as usual.
     """
     with open_session(Path(path), writing=False) as session:
         store = store_of(session.path, policy)
@@ -240,6 +241,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
+        _check_others(others.stores)
         return VerifyStats(
             str(session.path),
             found,
@@ -259,6 +261,17 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             was_changed=since.was_changed,
             elsewhere={str(path): number for path, number in elsewhere.items()},
         )
+
+
+def _check_others(stores: Iterable[Store]) -> None:
+    """Raise Damaged where a store that does not count now is no longer as its runs left it."""
+    for store in stores:
+        try:
+            damage.refuse_if_changed(store, journals.load(store.journal))
+        except SessionCompressError as error:
+            what = f"another store of the session, which other branches may need: {error.what}"
+            state = "The store that counts here is right."
+            raise Damaged(what, where=error.where, line=error.line, state=state, remedy=error.remedy) from error
 
 
 def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, list[int]]:

@@ -283,6 +283,7 @@ def verified(stats: VerifyStats) -> str:
     if at := stats.not_understood_at:
         opaque += f" ({'line' if len(at) == 1 else 'lines'} {listed(at)})"
     notes = [_kept(stats.lines_rewritten, stats.originals, stats.lines_without_original), *noticed(stats)]
+    notes += [f"its other store, {printable(each)}, is whole" for each, more in stats.elsewhere.items() if not more]
     return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(notes)}"
 
 

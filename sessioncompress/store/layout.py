@@ -227,8 +227,7 @@ class OtherStores:
         for _, raw, _ in pieces if self.stores else ():
             self.note(raw)
         ours = self._made(self._journal) if self.stores else set()
-        made = {each.journal: self._made(each.journal) - ours for each in self.stores}
-        return {journal: len(lines) for journal, lines in made.items() if lines}
+        return {each.journal: len(self._made(each.journal) - ours) for each in self.stores}
 
     def _made(self, journal: Path) -> set[bytes]:
         return {self._there[name] for name in _made_by(journal, self._there)}

@@ -542,6 +542,19 @@ def test_a_marker_that_another_store_expands_does_not_stay(tmp_path: Path) -> No
     assert mine.read_bytes() == ORIGINAL
 
 
+def test_another_store_is_checked_too(tmp_path: Path) -> None:
+    """Another branch may need it; of what that one lacks nothing here tells."""
+    _, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    other = copied(store_in(path), hidden_in(path, LOCAL))
+    assert f"all good; its other store, {other.journal}, is whole" in invoke("verify", path).output
+    os.truncate(other.originals, 1000)
+    said = invoke("verify", path)
+    assert said.exit_code == 5
+    assert f"{other.originals}: another store of the session, which other branches may need" in said.stderr
+    run("restore", path)
+
+
 def test_a_summary_that_only_another_store_knows(tmp_path: Path) -> None:
     """The key is lost: the committed store counts, and whoever is told has the way out."""
     mine, path = repository(tmp_path)
