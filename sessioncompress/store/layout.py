@@ -210,9 +210,7 @@ class OtherStores:
 
     def __init__(self, session: Path, store: Store, backup_dir: Path | None = None) -> None:
         plain = plain_in(session, backup_dir)
-        # A run changes the folder of thousands with each session: it is listed once for many.
-        listed = _listed_locals(plain.folder, int(time.monotonic() // _LISTED_SECONDS))
-        names = filter(None, dict.fromkeys((folder_name(), *listed)))
+        names = filter(None, dict.fromkeys((folder_name(), *locals_in(plain.folder))))
         there = (plain, *(hidden_in(session, name, backup_dir) for name in names))
         self.stores = [each for each in there if each != store and os.path.lexists(each.journal)]
         self._journal, self._there = store.journal, dict[str, bytes]()
@@ -357,7 +355,7 @@ def locals_in(folder: Path) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _listed_locals(folder: Path, _when: int) -> tuple[str, ...]:
+def _listed_locals(folder: Path, _changed: int) -> tuple[str, ...]:
     return tuple(filter(is_local, _listed_in(folder)))
 
 
@@ -543,8 +541,6 @@ _LEAST = 64
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 LONGEST = 1 << 20
 """Bytes: no run record is longer."""
-_LISTED_SECONDS = 1.0
-"""How long a folder's stores of other machines are taken for what they are, where that is only to be told."""
 _TICK = 2_000_000_000
 """Nanoseconds. A file system may give two changes that are no further apart the same time."""
 

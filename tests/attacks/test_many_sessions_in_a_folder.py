@@ -15,7 +15,6 @@ from sessioncompress.cli.main import main
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import relatives
 from sessioncompress.pipeline.relatives import kin_of, name_of
-from sessioncompress.store import layout
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import compress, write
@@ -57,7 +56,6 @@ def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", listdir)
         patch.setattr(relatives, "_HEADER_SECONDS", 3600.0)
-        patch.setattr(layout, "_LISTED_SECONDS", 3600.0)
         run(*arguments)
     return found
 
@@ -81,8 +79,8 @@ def test_a_folder_of_stores_without_sessions_is_listed_once(
 @pytest.mark.parametrize(
     ("most", "command"),
     [
-        (1, ("verify", "--jobs", 1)),
-        (3, ("restore", "--jobs", 1)),
+        (2, ("verify", "--jobs", 1)),
+        (4, ("restore", "--jobs", 1)),
         (0, ("forget", "--yes", "--gone")),
         (9, ("forget", "--yes")),
     ],
@@ -90,9 +88,10 @@ def test_a_folder_of_stores_without_sessions_is_listed_once(
 def test_a_folder_is_listed_a_few_times_a_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, command: tuple[object, ...]
 ) -> None:
-    """Under a session's lock once or twice for what a dead run left; for all else once a command, however many lie.
+    """Under a session's lock once or twice for what a dead run left, and once for stores of other machines.
 
-    `forget` also looks for the stores and packs of other machines, before it asks and as it deletes.
+    All else is listed once a command, however many lie there. `forget` also looks for the packs of other machines,
+    before it asks and as it deletes.
     """
     few = listings(monkeypatch, *command, many(tmp_path / "few", FEW))
     all_of_them = listings(monkeypatch, *command, many(tmp_path / "many", MANY))
