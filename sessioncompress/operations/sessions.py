@@ -27,8 +27,8 @@ from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
-from sessioncompress.pipeline.summary import BudgetStats, CompressionStats
-from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
+from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import Store, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -334,5 +334,8 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         # A rule looks at what there is, not at what a run could take: what changes nothing is never due.
         if stats.decision == Action.COMPRESS and not (run := rehearse(known, store, policy, form)).is_smaller:
             reason = f"{stats.reason}, but compress would change nothing: {run.reason}"
-            return replace(stats, decision=Action.NONE.value, reason=reason)
+            # This rule acts on what the model reads, which a summary still makes smaller.
+            only_summary = policy.budget.rule is Rule.DELIBERATE and run.status is Status.UNCHANGED
+            decision = Action.COMPACT if only_summary else Action.NONE
+            return replace(stats, decision=decision.value, reason=reason)
         return stats

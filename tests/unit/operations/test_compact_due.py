@@ -207,6 +207,21 @@ def test_gencode_sums_up_only_where_pruning_is_not_enough(protected: int, status
     assert "; compress leaves about " in (stats.reason or stats.trigger)
 
 
+def test_deliberate_sums_up_where_compress_finds_nothing(tmp_path: Path) -> None:
+    """At the safety valve the budget says so too: the window is half full, whatever a run could take."""
+    small = ({"pattern": "*", "contextWindow": 20_000, "outputLimit": 2_000},)
+    policy = replace(by(Rule.DELIBERATE, models=small), **PROTECTING)
+    path = write(tmp_path, pi())
+    found = budget_session(path, policy)
+    assert (found.decision, found.reason.partition(";")[0]) == (
+        "compact",
+        f"{found.tokens:,} tokens in use are at least 50 % of the window, but compress would change nothing: nothing "
+        "worth removing",
+    )
+    assert budget_session(path, replace(policy, idle_seconds=1e10)).decision == "none"
+    assert compact_session(path, policy, if_due=True).status is Status.COMPACTED
+
+
 def test_the_rule_of_sizes_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, pi())
     with pytest.raises(UsageError) as met:
