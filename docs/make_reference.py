@@ -84,12 +84,12 @@ MEANINGS: Mapping[str, str] = {
     "budget.thresholdPercent": "`omp`: a percentage of the window, instead of the reserve.",
     "budget.thresholdTokens": "`omp`: a number of tokens, instead of the reserve.",
     "budget.targetTokens": "`eunice`: pruning is enough if it leaves fewer tokens than this.",
-    "budget.actTokens": "`deliberate`: act from this many tokens on,",
-    "budget.actMessages": "`deliberate`: with at least this many new messages,",
-    "budget.actSeconds": "`deliberate`: and this many seconds after the last run.",
-    "budget.safetyPercent": "`deliberate`: always act at this percentage of the window.",
+    "budget.actTokens": "`deliberate`: act from this many tokens on (10,000 to 200,000),",
+    "budget.actMessages": "`deliberate`: with at least this many new messages (5 to 100),",
+    "budget.actSeconds": "`deliberate`: and this many seconds after the last run (60 to 1,800).",
+    "budget.safetyPercent": "`deliberate`: always act at this percentage of the window (30 to 95).",
     "budget.frequencyMultiplier": "`deliberate`: how much the answer `less often` to `compact --ask` raises "
-    "`actTokens` and `actMessages`.",
+    "`actTokens` and `actMessages`, as far as these may go.",
     "budget.models": "Your models. They are looked up before the models that we know.",
     "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
     '`"turns"`, a `"share"` of what the model reads, or everything from the newest request on (`"sincePrompt"`).',

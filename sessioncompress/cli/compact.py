@@ -30,7 +30,7 @@ from sessioncompress.operations.goals import Goal, Method, Source, question, set
 from sessioncompress.operations.wording import compact_line, sending
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import MOST, Rule
+from sessioncompress.policy.model import Rule
 from sessioncompress.policy.sources import Policies
 
 _GOALS = options.all_of(
@@ -65,8 +65,8 @@ _GOALS = options.all_of(
     ),
 )
 """What matters in what comes next."""
-_OFTEN = ("actTokens", "actMessages")
-"""The keys of the rule `deliberate` that say how often it acts."""
+_OFTEN = {"actTokens": 200_000, "actMessages": 100}
+"""The keys of the rule `deliberate` that say how often it acts, and the most that each may say."""
 _NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
@@ -295,7 +295,7 @@ def _changes(path: Path, policies: Policies) -> dict[str, tuple[str, str, dict[s
     # What a file near the session says is anybody's: its numbers are not made the user's.
     if budget.rule is Rule.DELIBERATE and not _others(path, policies, "budget", (*_OFTEN, "frequencyMultiplier")):
         raised = (int(each * budget.frequency_multiplier + 0.5) for each in (budget.act_tokens, budget.act_messages))
-        values = dict(zip(_OFTEN, (min(each, MOST) for each in raised), strict=True))
+        values = {key: min(each, most) for (key, most), each in zip(_OFTEN.items(), raised, strict=True)}
         words = ", ".join(f"{key} {value:,}" for key, value in values.items())
         found["l"] = (f"less often: {words}", "budget", values)
     return {**found, "n": ("never ask again", "compact", {"ask": False})}

@@ -29,6 +29,10 @@ Count = Annotated[int, Meta(ge=0, le=MOST, description=f"a whole number from 0 t
 Positive = Annotated[int, Meta(ge=1, le=MOST, description=f"a whole number from 1 to {MOST:,}")]
 SummaryTokens = Annotated[int, Meta(ge=1_000, le=100_000, description="a whole number from 1,000 to 100,000")]
 Percent = Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")]
+SafetyPercent = Annotated[int, Meta(ge=30, le=95, description="a whole number from 30 to 95")]
+ActTokens = Annotated[int, Meta(ge=10_000, le=200_000, description="a whole number from 10,000 to 200,000")]
+ActMessages = Annotated[int, Meta(ge=5, le=100, description="a whole number from 5 to 100")]
+ActSeconds = Annotated[int, Meta(ge=60, le=1_800, description="a whole number of seconds from 60 to 1,800")]
 Seconds = Annotated[
     Annotated[int, Meta(ge=0, le=MOST)] | Annotated[float, Meta(ge=0, le=MOST)],
     Meta(description=f"a number of seconds from 0 to {MOST:,}"),
@@ -206,10 +210,10 @@ class Budget(Section, frozen=True, gc=False):
     threshold_percent: Percent | None = None
     threshold_tokens: Positive | None = None
     target_tokens: Count = 8_000
-    act_tokens: Count = 40_000
-    act_messages: Count = 25
-    act_seconds: Seconds = 300
-    safety_percent: Percent = 50
+    act_tokens: ActTokens = 40_000
+    act_messages: ActMessages = 25
+    act_seconds: ActSeconds = 300
+    safety_percent: SafetyPercent = 50
     frequency_multiplier: Multiplier = 1.5
     models: Models = ()
 

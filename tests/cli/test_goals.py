@@ -221,12 +221,12 @@ def deliberate(here: Path, *, window: int = 10_000_000) -> Path:
     return file
 
 
-def test_less_often_twice(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """40,000 / 25 becomes 60,000 / 38, and that 90,000 / 57, in the user's own file, which is shown before."""
+def test_less_often_again_and_again(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """40,000 / 25 becomes 60,000 / 38, and that 90,000 / 57, up to the limits, in the user's own file, which is shown before."""
     file = deliberate(session.parent)
     before = file.read_bytes().removesuffix(b"}}}")
     near = (session.parent / "compression.json").read_bytes()
-    for tokens, messages in ((60_000, 38), (90_000, 57)):
+    for tokens, messages in ((60_000, 38), (90_000, 57), (135_000, 86), (200_000, 100)):
         write(session.parent, pi())
         answer(monkeypatch, "l")
         told, said = asked()
@@ -246,7 +246,7 @@ def test_what_a_file_near_the_session_says_is_not_made_the_users(
     """It may be anybody's: less often is not offered by its numbers."""
     file = deliberate(session.parent)
     before = file.read_bytes()
-    policy(session.parent / "compression.json", compact=KEEPS_LITTLE, budget={"actTokens": 1 << 53})
+    policy(session.parent / "compression.json", compact=KEEPS_LITTLE, budget={"actTokens": 200_000})
     answer(monkeypatch, "l", "a")
     assert "less often" not in asked()[1]
     assert file.read_bytes() == before

@@ -213,11 +213,8 @@ def test_deliberate_sums_up_where_compress_finds_nothing(tmp_path: Path) -> None
     policy = replace(by(Rule.DELIBERATE, models=small), **PROTECTING)
     path = write(tmp_path, pi())
     found = budget_session(path, policy)
-    assert (found.decision, found.reason.partition(";")[0]) == (
-        "compact",
-        f"{found.tokens:,} tokens in use are at least 50 % of the window, but compress would change nothing: nothing "
-        "worth removing",
-    )
+    assert found.decision == "compact"
+    assert "at least 50 % of the window, but compress would change nothing: nothing worth removing" in found.reason
     assert budget_session(path, replace(policy, idle_seconds=1e10)).decision == "none"
     assert compact_session(path, policy, if_due=True).status is Status.COMPACTED
 

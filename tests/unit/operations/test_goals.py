@@ -149,7 +149,7 @@ def test_a_single_request_is_cut_as_the_policy_says(tmp_path: Path) -> None:
 
 # What is asked
 
-LOW = Budget(rule=Rule.DELIBERATE, act_tokens=1_000, act_messages=2, models=(Limits("*", 10_000_000, 1_000),))
+LOW = Budget(rule=Rule.DELIBERATE, act_tokens=10_000, act_messages=5, models=(Limits("*", 10_000_000, 1_000),))
 
 
 def test_what_is_asked(tmp_path: Path) -> None:

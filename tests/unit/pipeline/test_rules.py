@@ -125,9 +125,9 @@ CASES: dict[str, list[tuple[Policy, dict[str, Any], Action]]] = {
         (DELIBERATE, {"tokens": 99_999, "messages": 1}, NONE),
         (DELIBERATE, {"tokens": 100_000, "messages": 1, "since_messages": 0, "since_seconds": 0}, COMPRESS),
         (DELIBERATE, {"tokens": 100_000, "settled": "nothing new", "since_messages": 0, "since_seconds": 0}, COMPACT),
-        (by(Rule.DELIBERATE, safety_percent=100), {"tokens": 199_999, "messages": 1}, NONE),
-        (by(Rule.DELIBERATE, act_tokens=5, act_messages=2), {"tokens": 5, "messages": 2}, COMPRESS),
-        (by(Rule.DELIBERATE, act_seconds=9), {**ACTING, "since_messages": 25, "since_seconds": 9}, COMPRESS),
+        (by(Rule.DELIBERATE, safety_percent=95), {"tokens": 189_999, "messages": 1}, NONE),
+        (by(Rule.DELIBERATE, act_tokens=10_000, act_messages=5), {"tokens": 10_000, "messages": 5}, COMPRESS),
+        (by(Rule.DELIBERATE, act_seconds=60), {**ACTING, "since_messages": 25, "since_seconds": 60}, COMPRESS),
     ],
 }
 
