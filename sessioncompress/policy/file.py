@@ -23,8 +23,23 @@ OF_PRESETS = ("atRest",)
 """Keys that only presets set, as the journal names them."""
 _GONE: Mapping[str, str] = {
     "session.protectMode": 'it is gone: "turns" is now "protectTokens": null; instead of the other two leave it out',
+    "session.enableCompaction": "no key starts a summary: run 'sessioncompress compact --if-due', or do not",
 }
-"""Keys of earlier versions, by their dotted names, and what to write instead."""
+"""Keys that there are not, by their dotted names, and what to write or do instead."""
+_ELSEWHERE: Mapping[str, str] = {
+    "enablePruning": "prune.enabled",
+    "idleEnabled": "idleSeconds",
+    "idleTimeoutSeconds": "idleSeconds",
+    "remoteEnabled": "summarizer.endpoint",
+    "compressionStrategy": "compact.keep",
+    "compressionInteractive": "compact.ask",
+    "compressionPromptTimeout": "compact.askSeconds",
+    "compressionTriggerTokens": "budget.actTokens",
+    "compressionTriggerUtilization": "budget.safetyPercent",
+    "compressionMinMessagesSinceLastCompress": "budget.actMessages",
+    "compressionMinTimeBetweenPrompts": "budget.actSeconds",
+}
+"""Keys of the designs that the rules come from, where no name of ours is like them."""
 
 
 class Key(NamedTuple):
@@ -80,7 +95,8 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
     no_section = f'the policy has no object "{SECTION}"'
     if SECTION in document and not isinstance(document[SECTION], dict):
         raise wrong(no_section, file)
-    ours_elsewhere = {*KEYS, PRESET}
+    # The object of that name is gencode's, whose users may expect it to count.
+    ours_elsewhere = {*KEYS, PRESET, "compression"}
     keys = [key for key in document if key in ours_elsewhere or (key != SECTION and key.lower() == SECTION)]
     named = ", ".join(f'"{key}"' for key in keys)
     are = "is" if len(keys) == 1 else "are"
@@ -147,12 +163,14 @@ def _hint(key: str, keys: Mapping[str, Key]) -> str:
     outer, dot, inner_key = key.partition(".")
     if dot and outer in sections:
         return f'; write "{outer}": {{"{inner_key}": ...}}'
+    if key in _ELSEWHERE:
+        return f'; did you mean "{_ELSEWHERE[key]}"?'
     # Imported here: only an error needs it.
     import difflib
 
     places = {each: f"{name}.{each}" for name, those in sections.items() for each in keys_of(those)}
     places |= {each: each for each in (*keys, *([PRESET] if sections else []))}
-    near = difflib.get_close_matches(key, places, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(key, places, n=1)
     return f'; did you mean "{places[near[0]]}"?' if near else ""
 
 

@@ -1069,6 +1069,7 @@ def test_an_unknown_key(session: Path) -> None:
         ('{"sizeThresholdKB": 5}', '"sizeThresholdKB" is'),
         ('{"enabled": false, "keepBackup": false, "level": 9}', '"enabled", "keepBackup" are'),
         ('{"session": {}, "sizeThresholdKB": 1000}', '"sizeThresholdKB" is'),
+        ('{"compression": {"enabled": false}}', '"compression" is'),
     ],
 )
 def test_a_misplaced_key_is_warned_of(session: Path, text: str, keys: str) -> None:

@@ -170,6 +170,18 @@ TYPOS = [
     ("pruneMinimum", "prune.pruneMinimum"),
     ("rules", "budget.rule"),
     ("Preset", "preset"),
+    ("enablePruning", "prune.enabled"),
+    ("idleTimeoutSeconds", "idleSeconds"),
+    ("remoteEnabled", "summarizer.endpoint"),
+    ("keepRecentTokens", "compact.keepTokens"),
+    ("compressionStrategy", "compact.keep"),
+    ("compressionInteractive", "compact.ask"),
+    ("compressionPromptTimeout", "compact.askSeconds"),
+    ("compressionTriggerTokens", "budget.actTokens"),
+    ("compressionTriggerUtilization", "budget.safetyPercent"),
+    ("compressionMinMessagesSinceLastCompress", "budget.actMessages"),
+    ("compressionMinTimeBetweenPrompts", "budget.actSeconds"),
+    ("compressionFrequencyMultiplier", "budget.frequencyMultiplier"),
 ]
 
 NO_POLICY = [
@@ -319,6 +331,11 @@ def test_a_preset_says_only_how_much(preset: Policy) -> None:
 def test_a_preset_stands_in_the_outermost_object_alone(tmp_path: Path, section: str) -> None:
     with pytest.raises(UsageError, match=f'unknown key "session.{section}.preset"'):
         load(policy_file(tmp_path, {section: {"preset": "archive"}}))
+
+
+def test_a_key_that_there_is_not_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r'"session\.enableCompaction"; no key starts a summary: run .*--if-due'):
+        load(policy_file(tmp_path, {"enableCompaction": True}))
 
 
 def test_a_key_that_is_like_none_names_none(tmp_path: Path) -> None:
