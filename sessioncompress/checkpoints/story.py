@@ -59,7 +59,7 @@ _VALUE = re.compile(
 )
 """What a fact holds that no file may say: an address, a sum, a date, a ticket, a commit, a branch."""
 _DECIDED = re.compile(
-    r"\b(?:decid|chose\b|choosing|going with|instead of|rather than|root cause|turn(?:s|ed) out|"
+    r"\b(?:decid|decision:|chose\b|choosing|going with|instead of|rather than|root cause|turn(?:s|ed) out|"
     r"the (?:issue|problem|bug|cause|reason) (?:is that|was)|the (?:real|actual) |"
     r"the cause is|caused by|confirmed|verified|by design|"
     r"on purpose|trade-?off|key (?:insight|finding))",
@@ -74,6 +74,8 @@ _STATUS = re.compile(
     r"Good|Great|Perfect)\b"
 )
 """How a sentence begins that says only what comes next."""
+_CHOSEN = re.compile(r"\W{0,4}(?:I|We)(?: will|['\u2019]ll) use\b")
+"""And how one begins all the same that says what was chosen."""
 _BEGINS = re.compile(r"[-*\u2022]{0,2}\s{0,2}[A-Z`*\"]")
 _BULLET = re.compile(r"\A(?:[-\u2022]\s{0,3}|\*\s{1,3})")
 _ADVICE = re.compile(
@@ -235,9 +237,11 @@ class Story:
         if len(text) < _SHORTEST:
             return
         for sentence in _sentences(text):
-            if _BEGINS.match(sentence) and not _STATUS.match(sentence) and not sentence.endswith((":", "?")):
+            chosen = _CHOSEN.match(sentence)
+            says = chosen or (_BEGINS.match(sentence) and not _STATUS.match(sentence))
+            if says and not sentence.endswith((":", "?")):
                 sure = _DECIDED.search(sentence) is not None
-                if sure or (_REASON.search(sentence) and not _ADVICE.search(sentence)):
+                if sure or chosen or (_REASON.search(sentence) and not _ADVICE.search(sentence)):
                     # Taken out of a list; a bold mark of which one half is left goes.
                     line = one_line(_BULLET.sub("", sentence), _LINE)
                     self.decide(line.replace("**", "") if line.count("**") % 2 else line, sure=sure)
