@@ -155,7 +155,7 @@ def amount(
     return read
 
 
-AGE = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
+AGE = {"m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 """The units of an age, in seconds."""
 
 
@@ -222,7 +222,7 @@ OLDER_THAN = click.option(
     "--older-than",
     metavar="AGE",
     callback=amount(AGE, "an age", "7d"),
-    help="Only sessions unchanged for at least this long, as in 12h, 7d or 2w.",
+    help="Only sessions unchanged for at least this long, as in 30m, 12h, 7d or 2w.",
 )
 INCLUDE = click.option(
     "--include", multiple=True, metavar="GLOB", help="In folders, only files whose path or name matches."

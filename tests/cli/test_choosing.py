@@ -63,7 +63,7 @@ def test_every_command_chooses_alike(name: str, agents: Path) -> None:
     assert found("--all", "--include", "*.jsonl", "--exclude", "s*.jsonl", "--older-than", "1w") == {
         *("claude.jsonl", "rollout.jsonl")
     }
-    assert found(str(agents / ".codex"), str(agents / ".pi"), "--older-than", "2h") == {"rollout.jsonl"}
+    assert found(str(agents / ".codex"), str(agents / ".pi"), "--older-than", "120m") == {"rollout.jsonl"}
 
 
 @pytest.mark.parametrize("name", HOW)

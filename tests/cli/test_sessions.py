@@ -238,9 +238,9 @@ def test_an_empty_list(here: Path) -> None:
     ("option", "said"),
     [
         (("--agent", "nobody"), f"'nobody' is not one of {', '.join(NAMES)}. Nothing was done."),
-        (("--older-than", "7"), "'7' needs a unit; use h, d or w, as in 7d"),
+        (("--older-than", "7"), "'7' needs a unit; use m, h, d or w, as in 7d"),
         (("--older-than", "-7d"), "not an age"),
-        (("--older-than", "1y"), "'1y': unknown unit 'y'; use h, d or w, as in 7d"),
+        (("--older-than", "1y"), "'1y': unknown unit 'y'; use m, h, d or w, as in 7d"),
     ],
 )
 def test_what_names_nothing_is_an_error(here: Path, command: str, option: tuple[str, str], said: str) -> None:
