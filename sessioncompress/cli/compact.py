@@ -246,12 +246,12 @@ def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str 
     except SessionCompressError:
         # The run says what is wrong.
         return goal
-    if found is None or not (policy.compact.ask or found.is_valve):
+    if found is None or not (policy.compact.ask or found.budget.is_valve):
         return goal
-    changes = {} if found.is_valve else _changes(path, policies)
+    changes = {} if found.budget.is_valve else _changes(path, policies)
     use = f"{found.budget.tokens:,} tokens in use, {100 * found.budget.utilisation:.0f} % of the window"
     said = [f"{path}: {use}", "What matters next? It goes at the top of the summary."]
-    if found.is_valve:
+    if found.budget.is_valve:
         valve = f"budget.safetyPercent {policy.budget.safety_percent}"
         said.insert(1, f"It is due in any case ({valve}), so less often and never are not offered.")
     rows = {str(at + 1): text for at, text in enumerate(found.goals)} | {"a": "auto: no goal", "o": "type another goal"}
@@ -268,14 +268,14 @@ def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str 
             return goal._replace(text=text, method=Method.OTHER) if text else goal
         if answer in changes:
             _set(path, policies, *changes[answer][1:])
-            return goal
+            return goal._replace(method=Method.NEVER if answer == "n" else Method.LESS_OFTEN)
         if answer in ("", "a"):
             return goal
         if answer in rows:
             return goal._replace(text=rows[answer], method=Method.CHOSEN)
         click.echo("Type one of the keys on the left: ", nl=False, err=True)
     click.echo("auto", err=True)
-    return goal
+    return goal._replace(method=Method.TIMEOUT) if monotonic() >= until else goal
 
 
 def _line(seconds: float | None = None) -> str | None:

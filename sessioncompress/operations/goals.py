@@ -30,7 +30,7 @@ from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.summary import BudgetStats
 from sessioncompress.policy.file import SECTION
-from sessioncompress.policy.model import Compact, CutRule, Policy, Rule
+from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store import disk
 
 
@@ -45,7 +45,8 @@ class Source(StrEnum):
 class Method(StrEnum):
     """How a goal was found: named, taken from the session, chosen or typed when it was asked for, or not at all.
 
-    `task`: the session is that of a subagent, whose first request is what it is for.
+    `task`: the session is that of a subagent, whose first request is what it is for. Those from `auto` on have no goal:
+    nobody was asked or named one, the time ran out, or the answer was to ask less often, or never.
     """
 
     GIVEN = "given"
@@ -56,6 +57,9 @@ class Method(StrEnum):
     CHOSEN = "chosen"
     OTHER = "other"
     AUTO = "auto"
+    TIMEOUT = "timeout"
+    LESS_OFTEN = "lessOften"
+    NEVER = "never"
     NONE = ""
 
 
@@ -125,18 +129,14 @@ def rules_for(rules: Compact, goal: Goal) -> Compact:
         return rules
     if goal.text:
         return replace(rules, keep=CutRule.SINCE_PROMPT)
-    return replace(rules, keep=CutRule.SHARE) if goal.method is Method.AUTO else rules
+    return replace(rules, keep=CutRule.SHARE) if goal.method is not Method.NONE else rules
 
 
 class Question(NamedTuple):
-    """What to ask of a session: which of these goals; how it stands against its budget.
-
-    `is_valve`: that has it compacted in any case, so that nobody may have it done less often.
-    """
+    """What to ask of a session: which of these goals; how it stands against its budget."""
 
     goals: tuple[str, ...]
     budget: BudgetStats
-    is_valve: bool
 
 
 def question(
@@ -165,8 +165,7 @@ def question(
                 found.setdefault(goal.casefold(), goal)
             if len(found) == 3:  # noqa: PLR2004 - more would not be read
                 break
-        is_valve = policy.budget.rule is Rule.DELIBERATE and budget.tokens >= budget.usable
-        return Question(tuple(found.values()), budget, is_valve)
+        return Question(tuple(found.values()), budget)
 
 
 def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:

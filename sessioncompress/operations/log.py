@@ -37,6 +37,7 @@ def judgment(budget: BudgetStats) -> dict[str, Any]:
         "secondsSince": budget.seconds_since,
         "contextWindow": budget.context_window,
         "utilisation": round(budget.utilisation, 4),
+        "safetyValve": budget.is_valve,
     }
 
 

@@ -16,7 +16,7 @@ from sessioncompress.core.model import Answer, Kind, Standing
 from sessioncompress.core.text import KB, estimate, json_safe, kb, said_time
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.rewrite import Applied
-from sessioncompress.policy.model import PRESETS
+from sessioncompress.policy.model import PRESETS, Rule
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.records import RunRecord
 
@@ -69,6 +69,11 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
     def utilisation(self) -> float:
         """The tokens by the context window."""
         return self.tokens / self.context_window if self.context_window else 0.0
+
+    @property
+    def is_valve(self) -> bool:
+        """Whether the session is due in any case, so that nobody may have it done less often."""
+        return self.rule == Rule.DELIBERATE and self.tokens >= self.usable
 
 
 class Summarized(Struct, frozen=True, rename="camel"):

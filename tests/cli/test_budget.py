@@ -262,6 +262,7 @@ def test_a_log_tells_of_each_session_that_was_opened(tmp_path: Path) -> None:
     assert first["messagesSince"] is None
     assert first["secondsSince"] is None
     assert 0 < first["utilisation"] < 1
+    assert first["safetyValve"] is False
     assert first["thresholds"]["sizeThresholdKB"] == 100
     assert first["thresholds"]["prune"]["pruneMinimum"] == 20_000
     assert first["thresholds"]["budget"]["rule"] == "size"

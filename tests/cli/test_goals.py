@@ -167,9 +167,9 @@ def test_options_that_do_not_go_together(session: Path, options: tuple[str, ...]
         ([""], "auto", ""),
         (["4", "x", "99999999999999999999", "\u0662", "-1", "2"], "chosen", LAST.replace("7", "6")),
         ([(29, "1")], "chosen", LAST),
-        ([(31, "1")], "auto", ""),
-        ([(20, "x"), (20, "1")], "auto", ""),
-        ([], "auto", ""),
+        ([(31, "1")], "timeout", ""),
+        ([(20, "x"), (20, "1")], "timeout", ""),
+        ([], "timeout", ""),
     ],
 )
 def test_each_answer(session: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], method: str, goal: str) -> None:
@@ -231,7 +231,7 @@ def test_less_often_again_and_again(session: Path, monkeypatch: pytest.MonkeyPat
         answer(monkeypatch, "l")
         told, said = asked()
         run("restore", session)
-        assert told["goalMethod"] == "auto"
+        assert told["goalMethod"] == "lessOften"
         assert f"  l  less often: actTokens {tokens:,}, actMessages {messages}\n" in said
         assert f'{file}: {{"budget": {{"actTokens": {tokens}, "actMessages": {messages}}}}}\n' in said
         budget = json.loads(file.read_bytes())["session"]["budget"]
@@ -258,7 +258,7 @@ def test_never(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = Path(os.environ["HOME"], OWN)
     answer(monkeypatch, "l", "n")
     told, said = asked()
-    assert (told["status"], told["goalMethod"]) == ("compacted", "auto")
+    assert (told["status"], told["goalMethod"]) == ("compacted", "never")
     assert "less often" not in said
     assert f'{file}: {{"compact": {{"ask": false}}}}\n' in said
     assert json.loads(file.read_bytes()) == {"session": {"compact": {"ask": False}}}

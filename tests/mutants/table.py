@@ -348,7 +348,7 @@ MUTANTS = (
         ("a configuration that others write is changed", "os.path.lexists(file) and not self._user", "False"),
     ),
     *_in("cli/compact.py", "tests/cli/test_goals.py")(
-        ("the safety valve is put off", "{} if found.is_valve else _changes", "_changes"),
+        ("the safety valve is put off", "{} if found.budget.is_valve else _changes", "_changes"),
     ),
     *_in("policy/model.py", "tests/unit/operations/test_user_commands.py")(
         ("a command reaches the journal", '"beforeCommand", "afterCommand", "summarizer")', '"summarizer")'),

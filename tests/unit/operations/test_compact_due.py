@@ -216,7 +216,10 @@ def test_deliberate_sums_up_where_compress_finds_nothing(tmp_path: Path) -> None
     assert found.decision == "compact"
     assert "at least 50 % of the window, but compress would change nothing: nothing worth removing" in found.reason
     assert budget_session(path, replace(policy, idle_seconds=1e10)).decision == "none"
-    assert compact_session(path, policy, if_due=True).status is Status.COMPACTED
+    logging = replace(policy, log_file=str(tmp_path / "log"))
+    assert compact_session(path, logging, if_due=True).status is Status.COMPACTED
+    assert compact_session(path, logging, if_due=True).status is Status.SKIPPED
+    assert [each["safetyValve"] for each in logged(tmp_path / "log")] == [True, False]
 
 
 def test_the_rule_of_sizes_is_an_error(tmp_path: Path) -> None:

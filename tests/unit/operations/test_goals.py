@@ -158,7 +158,7 @@ def test_what_is_asked(tmp_path: Path) -> None:
     found = goals.question(path, FEW, if_due=False)
     assert found is not None
     assert found.goals == tuple(LAST.replace("7", str(turn)) for turn in (7, 6, 5))
-    assert not found.is_valve
+    assert not found.budget.is_valve
     assert 0 < found.budget.tokens < found.budget.context_window
     assert goals.question(write(tmp_path, pi(1), "short.jsonl"), FEW, if_due=False) is None
     assert goals.question(path, replace(FEW, enabled=False), if_due=False) is None
@@ -192,7 +192,7 @@ def test_the_valve_is_known(tmp_path: Path, window: int, is_valve: bool) -> None
             write(tmp_path, pi()), replace(policy, budget=replace(policy.budget, rule=rule)), if_due=False
         )
         assert found is not None
-        assert found.is_valve is expected
+        assert found.budget.is_valve is expected
 
 
 def test_a_rollout_without_requests_has_no_goal(tmp_path: Path) -> None:
