@@ -65,6 +65,8 @@ _GOALS = options.all_of(
     ),
 )
 """What matters in what comes next."""
+_HOW_MUCH = {"keep_tokens": "tokens", "keep_messages": "messages"}
+"""The options that say how much stays, each with the rule that it is for."""
 _OFTEN = {"actTokens": 200_000, "actMessages": 100}
 """The keys of the rule `deliberate` that say how often it acts, and the most that each may say."""
 _NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
@@ -91,6 +93,9 @@ class Compact(SessionCommand[CompactStats]):
         ),
         click.option(
             "--keep-tokens", type=options.WholeNumber(1), metavar="N", help="With --keep tokens: how many tokens stay."
+        ),
+        click.option(
+            "--keep-messages", type=options.WholeNumber(1), metavar="N", help="Keep this many of the newest messages."
         ),
         click.option(
             "--summary-tokens",
@@ -148,7 +153,7 @@ class Compact(SessionCommand[CompactStats]):
     def handed_to(self, found: Found) -> dict[str, Any]:
         path = found.path if found.remote is None else None
         # A goal says how a session is cut, unless an option or a policy file does.
-        is_said = any(self.overrides[name] is not None for name in ("keep", "keep_tokens"))
+        is_said = any(self.overrides[name] is not None for name in ("keep", *_HOW_MUCH))
         chooses_cut = not is_said and not self.policies.says(path, "compact.keep")
         return self.handed | {"goal": self.wanted._replace(chooses_cut=chooses_cut)}
 
@@ -197,10 +202,15 @@ class Compact(SessionCommand[CompactStats]):
             raise click.UsageError("--print needs the path of one session and can't be combined with --json")
         if given.ask and not is_one:
             raise click.UsageError("--ask needs the path of one session")
-        if overrides["rule"] is not None and not given.if_due:
-            raise click.UsageError("--rule needs --if-due")
-        if overrides["keep_tokens"] is not None and overrides["keep"] not in (None, "tokens"):
-            raise click.UsageError("--keep-tokens needs --keep tokens")
+        for name in ("rule", "target_tokens"):
+            if overrides[name] is not None and not given.if_due:
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --if-due")
+        how_much = [unit for name, unit in _HOW_MUCH.items() if overrides[name] is not None]
+        if len(how_much) > 1:
+            raise click.UsageError("use only one of --keep-tokens and --keep-messages")
+        for unit in how_much:
+            if overrides["keep"] not in (None, unit):
+                raise click.UsageError(f"--keep-{unit} needs --keep {unit}")
 
 
 compact = Compact.command("compact session.jsonl --dry-run")

@@ -250,10 +250,18 @@ ENGINE = (
     ),
 )
 """What the commands take that can give each session to a worker of a cluster."""
-RULE = click.option(
-    "--rule",
-    type=click.Choice(["size", "gencode", "omp", "eunice", "deliberate"]),
-    help="Rule that decides whether a session is due; by default budget.rule of the policy.",
+RULE = all_of(
+    click.option(
+        "--rule",
+        type=click.Choice(["size", "gencode", "omp", "eunice", "deliberate"]),
+        help="Rule that decides whether a session is due; by default budget.rule of the policy.",
+    ),
+    click.option(
+        "--target-tokens",
+        type=WholeNumber(0),
+        metavar="N",
+        help="With --rule eunice: pruning is enough if it leaves fewer tokens than this.",
+    ),
 )
 IDLE_SECONDS = click.option(
     "--idle-seconds",

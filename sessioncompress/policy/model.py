@@ -428,10 +428,13 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
         changes[name] = os.path.abspath(changes[name])  # noqa: PTH100 - must not resolve links
     if options.get("prune"):
         changes["prune"] = replace(policy.prune, enabled=True)
-    if options.get("rule") is not None:
-        changes["budget"] = replace(policy.budget, rule=options["rule"])
-    of_compact = ("keep", "keep_tokens", "summary_tokens")
+    of_budget, of_compact = ("rule", "target_tokens"), ("keep", "keep_tokens", "keep_messages", "summary_tokens")
+    if budget := {name: options[name] for name in of_budget if options.get(name) is not None}:
+        changes["budget"] = replace(policy.budget, **budget)
     if compact := {name: options[name] for name in of_compact if options.get(name) is not None}:
+        for rule in (CutRule.TOKENS, CutRule.MESSAGES):
+            if f"keep_{rule}" in compact:
+                compact.setdefault("keep", rule)
         changes["compact"] = replace(policy.compact, **compact)
     changes["summarizer"] = _summarizer(policy.summarizer, options)
     if options.get("no_backup"):

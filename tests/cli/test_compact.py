@@ -111,6 +111,24 @@ def test_the_line_says_of_what_each_number_is(here: Path) -> None:
     assert re.findall(numbers, run("compact", "--keep-tokens", "1", path).stdout)[0][1] == kept
 
 
+def test_how_much_stays_says_by_what(here: Path) -> None:
+    policy(here / "compression.json", compact={**KEEPS_LITTLE, "keep": "share"})
+    path = write(here, pi(8))
+    for options, (strategy, kept) in {
+        ("--keep-messages", "7"): ("messages", 7),
+        ("--keep-tokens", "1"): ("tokens", 1),
+    }.items():
+        (said,) = document("compact", "--dry-run", *options, path)["files"]
+        assert (said["strategy"], said["messagesKept"]) == (strategy, kept)
+    wrong: list[tuple[tuple[str, ...], str]] = [
+        (("--keep-messages", "7", "--keep-tokens", "1"), "use only one of --keep-tokens and --keep-messages"),
+        (("--keep-messages", "7", "--keep", "turns"), "--keep-messages needs --keep messages"),
+        (("--target-tokens", "9"), "--target-tokens needs --if-due"),
+    ]
+    for given, why in wrong:
+        assert why in run("compact", *given, path).stderr
+
+
 def test_what_the_summary_lacks_for_want_of_originals_is_said(here: Path) -> None:
     """Of a session that was compressed, and came without its store; never of one that has it."""
     path = write(here, pi(8))

@@ -404,6 +404,8 @@ def test_options_of_the_command_line_change_what_they_name() -> None:
     assert changed.protect_tokens == 0
     assert not changed.keep_backup
     assert changed.size_threshold_kb == 1
+    eunice = with_options(BALANCED, {"rule": "eunice", "target_tokens": 9})
+    assert (eunice.budget.rule, eunice.budget.target_tokens) == (Rule.EUNICE, 9)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 255, 256, 300, 10_000])
