@@ -13,7 +13,7 @@ from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPa
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, gencode, values
-from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head, Name, line_of
+from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _ATTACHED = frozenset({"image_url", "file", "input_audio"})
 SUMMARY = "[Continuing from compressed context.]\n\n"
@@ -197,14 +197,10 @@ class Chat(base.Format):
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         """Put a message of the user in the place of those that it sums up: no agent reads a summary back."""
-        if session.outer is None:
-            raise CannotCheckpoint(
-                "each of its messages is a line, and a summary would have to replace some of them",
-                "Run 'sessioncompress compress' instead, which makes it smaller.",
-            )
         stays, gone = gencode.parted(session, cut)
         message = values.literal({"role": "user", "content": utf8(SUMMARY + summary.text)})
-        return Checkpoint((Addition(min(cut.kept), message),), gone, stays=stays)
+        line = message + b"\n" if session.outer is None else message
+        return Checkpoint((Addition(min(cut.kept), line),), gone, stays=stays)
 
     def written_at(self, entry: Mapping[str, Any]) -> int:
         """Give 0: a message's time may be anything that its program noted."""

@@ -186,11 +186,6 @@ def test_a_chat_gets_a_message_of_the_user() -> None:
     assert made.checkpoint.stays == frozenset({0, 1})
 
 
-def test_a_chat_in_lines_gets_none() -> None:
-    with pytest.raises(CannotCheckpoint, match="each of its messages is a line"):
-        checkpointed(chat().bytes())
-
-
 @pytest.mark.parametrize("pasted", [OPENING + "So.", "[Earlier conversation - 2 messages summarized]\n\nSo."])
 def test_what_is_said_later_is_no_summary(pasted: str) -> None:
     made = chat().message("user", pasted).message("system", pasted)

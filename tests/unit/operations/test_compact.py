@@ -401,6 +401,23 @@ def test_a_document_that_its_agent_wrote_again_in_its_layout_comes_back(name: st
     assert path.read_bytes() == LONG[name](8)
 
 
+def test_a_chat_in_lines_is_compacted_as_one_in_a_document(tmp_path: Path) -> None:
+    """The old messages leave it for the store, and come back before what was said since."""
+    whole = write(tmp_path, LONG["openai-chat document"](8), "chat.json")
+    lines = b"".join(json.dumps(each).encode() + b"\n" for each in json.loads(whole.read_bytes()))
+    path = write(tmp_path, lines, "chat.jsonl")
+    for each in (path, whole):
+        assert compact_session(each, FEW).status is Status.COMPACTED
+        assert compact_session(each, FEW).status is Status.UNCHANGED
+    assert list(map(json.loads, path.read_bytes().splitlines())) == json.loads(whole.read_bytes())
+    verify_session(path)
+    more = b'{"role":"user","content":"And now?"}\n'
+    path.write_bytes(path.read_bytes() + more)
+    compress_session(path, SMALL)
+    restore_session(path)
+    assert path.read_bytes() == lines + more
+
+
 @pytest.mark.parametrize("name", [name for name in LONG if name.endswith("document")])
 @pytest.mark.parametrize("share", [0, 3])
 def test_a_journal_without_its_run_costs_no_original_of_a_document(name: str, share: int, tmp_path: Path) -> None:
