@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -20,6 +19,10 @@ from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _TOOLS = "askuserquestion edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
 
+_OF_ALL = -1
+"""The number of no message: under it stands what is known of all."""
+_MOST_USES, _LONGEST_USE = 3, 120
+"""Of a tool in the agent's record of a summary: files or commands, and their characters."""
 SUMMARY = "[Earlier conversation - "
 """How the agent's message of the system begins that holds a summary; the rest of that line counts messages."""
 
@@ -160,6 +163,8 @@ class GenCode(base.Format):
             if isinstance(number, int) and number >= 0:
                 usage = read(sent, made, cache.get("readTokens"), cache.get("writeTokens"), thought)
                 found[number] = Answer(model=values.text(metadata.get("model")), usage=usage)
+        if not found and (name := values.text(metadata.get("model"))):
+            found[_OF_ALL] = Answer(model=name)
         return found
 
 
@@ -201,7 +206,11 @@ def _around(session: Written, cut: Cut, gone: frozenset[int], summary: Summary) 
 
 
 def _record(session: Written, cut: Cut, gone: frozenset[int], summary: Summary, at: str) -> Mapping[str, Any]:
-    tools = Counter(call.tool for number in sorted(gone) for call in session.lines[number].calls)
+    reader, uses = GenCodeReader(), dict[str, list[str]]()
+    for each in (said for number in sorted(gone) for said in reader.said(dict(session.entry(number)))):
+        if each.say is Say.CALL:
+            about = (values.text(each.given.get(key)) for key in (*values.FILE_KEYS, "command", "pattern"))
+            uses.setdefault(each.tool, []).append(utf8(next(filter(None, about), "").partition("\n")[0][:_LONGEST_USE]))
     # So many characters end the id of a summary of gencode's.
     digits = xxh3_64_hexdigest(f"{min(cut.kept)}\n{summary.text}".encode())[:7]
     return {
@@ -209,9 +218,12 @@ def _record(session: Written, cut: Cut, gone: frozenset[int], summary: Summary, 
         "type": "compaction",
         "coveringMessages": [min(gone), max(gone)],
         "content": summary.text,
-        "keyDecisions": [],
+        "keyDecisions": list(map(utf8, summary.decisions)),
         "filesModified": list(map(utf8, summary.changed)),
-        "toolsUsed": [{"tool": tool, "count": count, "notableUses": []} for tool, count in tools.items()],
+        "toolsUsed": [
+            {"tool": tool, "count": len(of), "notableUses": list(dict.fromkeys(filter(None, of)))[:_MOST_USES]}
+            for tool, of in uses.items()
+        ],
         "generatedAt": at,
         "estimatedTokens": estimate(len(summary.text)),
     }

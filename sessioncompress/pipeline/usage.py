@@ -179,7 +179,12 @@ def newest_answer(
             usage, at = answer.usage, answer.at
         if not left or (model and (usage or not may_count)):
             break
-    return Answer(model=model, usage=usage, at=at)
+    return Answer(model=model or _named(noted), usage=usage, at=at)
+
+
+def _named(noted: Mapping[int, Answer]) -> str:
+    """Find the model that a document names although it notes no request; empty where it names none."""
+    return next((answer.model for answer in noted.values() if answer.model), "")
 
 
 class Answers(Struct, frozen=True):
@@ -218,6 +223,8 @@ def answers(pieces: Iterable[Piece], read: Survey, form: Format, document: Any =
             if answer:
                 found[number] = answer
     made = _made(read, found)
+    if not made and (name := _named(found)):
+        return Answers((Answer(model=name),), (None,), None)
     rows = [read.lines[number] for number in read.shape.live]
     sums = array("Q", accumulate((line.reads for line in rows), initial=0))
     compactions = array("I", accumulate((line.role is Role.CHECKPOINT for line in rows), initial=0))

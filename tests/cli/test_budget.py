@@ -16,6 +16,7 @@ from sessioncompress.pipeline.summary import BudgetStats
 from tests.cli.test_cli import document, here, one, policy, run
 from tests.support import texts
 from tests.support.build import PiSession, dice
+from tests.support.long import gencode
 from tests.support.runs import FIXTURES, append, fixture, snapshot, split, turn, write
 
 __all__ = ["here"]
@@ -189,6 +190,12 @@ def test_a_small_file_is_compressed_where_its_rule_says_so(tmp_path: Path) -> No
     assert path.stat().st_size < 100 * 1024
     policy(tmp_path / "compression.json", budget={"rule": "omp", "thresholdTokens": 10}, prune={"pruneMinimum": 0})
     assert "smaller" in run("compress", path).stdout
+
+
+def test_the_model_of_a_document_without_notes_is_known(tmp_path: Path) -> None:
+    """Its window counts, not the one assumed of a model that nobody names."""
+    told = one("budget", write(tmp_path, gencode(1), "session.json"))
+    assert (told["model"], told["contextWindow"], told["tokensRecorded"]) == ("claude-sonnet-4-5", 200_000, None)
 
 
 def test_a_later_turn_is_judged_by_what_came_since(tmp_path: Path) -> None:

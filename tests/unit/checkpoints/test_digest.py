@@ -95,6 +95,12 @@ def test_a_request_in_progress_has_a_section_of_its_own() -> None:
     assert section(text, "What the agent reported") == "1. > Done."
 
 
+def test_what_was_decided_is_told_apart_from_the_text() -> None:
+    """An agent's own record of a summary may have a field for it."""
+    said = [asked("Mend it."), answered("Decided to queue the late readings."), *ran("make tide", "ok")]
+    assert summed([*said, answered("Done.")]).decisions == ("Decided to queue the late readings.",)
+
+
 def test_a_turn_that_ended_early_shows_its_last_call() -> None:
     text = summed([asked("Mend it."), answered("Let me run it."), *ran("make tide", None)]).text
     assert "- The last call: `bash make tide` no result" in section(text, "What the agent reported")

@@ -124,9 +124,9 @@ def test_gencode_counts_anew() -> None:
         "type": "compaction",
         "coveringMessages": [1, first - 1],
         "content": SUMMARY.text,
-        "keyDecisions": [],
+        "keyDecisions": list(SUMMARY.decisions),
         "filesModified": list(SUMMARY.changed),
-        "toolsUsed": [{"tool": "Bash", "count": 2 + (first > 10), "notableUses": []}],
+        "toolsUsed": [{"tool": "Bash", "count": 2 + (first > 10), "notableUses": ["cat a.log"]}],
         "generatedAt": "2026-03-02T09:00:00.000Z",
         "estimatedTokens": 13,
     }
