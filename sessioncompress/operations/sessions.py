@@ -253,7 +253,7 @@ class Share(Struct, frozen=True, rename="camel"):
 
 
 class SessionStats(Struct, frozen=True, rename="camel"):
-    """The bytes of a session, and the result of a dry run with the same policy."""
+    """The bytes of a session, how many compactions are in it, and the result of a dry run with the same policy."""
 
     path: str
     format: str
@@ -261,6 +261,7 @@ class SessionStats(Struct, frozen=True, rename="camel"):
     store_size: int
     lines: int
     turns: int
+    summary_count: int
     shares: tuple[Share, ...]
     would: CompressionStats
 
@@ -294,6 +295,7 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
         store_size=reading.size_of_store(store),
         lines=len(known.survey.lines),
         turns=turns_of(known.survey),
+        summary_count=sum(role is Role.CHECKPOINT for role in view.lines.roles),
         shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
         would=would,
     )

@@ -1195,7 +1195,7 @@ def test_stats_as_json(session: Path) -> None:
     file = done["files"][0]
     assert set(done["totals"]) == {"size", "storeSize", "lines", "turns", "would"}
     assert set(done["totals"]["would"]) == TOTAL_FIELDS
-    assert set(file) == {"path", "format", "size", "storeSize", "lines", "turns", "shares", "would"}
+    assert set(file) == {"path", "format", "size", "storeSize", "lines", "turns", "summaryCount", "shares", "would"}
     assert set(file["would"]) == FILE_FIELDS
     assert {frozenset(share) for share in file["shares"]} == {
         frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})

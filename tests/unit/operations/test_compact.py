@@ -20,6 +20,7 @@ from sessioncompress.formats.codex import Codex
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
@@ -399,6 +400,13 @@ def test_a_document_that_its_agent_wrote_again_in_its_layout_comes_back(name: st
     assert json.dumps(json.loads(path.read_bytes()), indent=2, ensure_ascii=False).encode() == path.read_bytes().strip()
     restore_session(path)
     assert path.read_bytes() == LONG[name](8)
+
+
+@pytest.mark.parametrize("name", ["claude-code", "gemini", "gencode document"])
+def test_a_compaction_is_counted_once(name: str, tmp_path: Path) -> None:
+    """Though some agents write one in two lines."""
+    assert inspect_session(write(tmp_path, LONG[name](8), "before.jsonl"), FEW).summary_count == 0
+    assert inspect_session(compacted(tmp_path, name), FEW).summary_count == 1
 
 
 def test_a_chat_in_lines_is_compacted_as_one_in_a_document(tmp_path: Path) -> None:
