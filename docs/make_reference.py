@@ -46,7 +46,7 @@ MEANINGS: Mapping[str, str] = {
     "protectFiles": "Keep the newest result that reads a file of one of these names, or the same part of one. "
     "The name is the path's last part, without folders and wildcards; case matters.",
     "toolCallMaxBytes": "Keep the arguments of a call up to this size. Values under 256 count as 256.",
-    "toolResultMaxBytes": "Keep tool results up to this size. Values under 256 count as 256.",
+    "toolResultMaxBytes": "Keep tool results whose text has up to this many bytes. Values under 256 count as 256.",
     "previewShare": "The share of the bytes of a run's long results that their previews may take together, without "
     "the markers. `0`: no previews.",
     "previewMaxBytes": "The maximum bytes of one preview's head, tail and names. The first and the last line, up to 80 "

@@ -38,7 +38,7 @@ def propose(view: View) -> Iterator[Change]:
     limit = view.policy.result_limit
     for number, block in chain(view.blocks(Kind.RESULT, limit), view.blocks(Kind.ATTACHMENT)):
         ours = view.holds_ours(block)
-        if ours if block.kind is Kind.ATTACHMENT else not ours and block.size <= limit:
+        if ours if block.kind is Kind.ATTACHMENT else not ours and block.bulk <= limit:
             continue
         note = repeats.note(number, block)
         least = MARKER_BYTES // 2 if ours else LEAST_GAIN

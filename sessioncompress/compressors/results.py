@@ -53,7 +53,7 @@ def propose(view: View) -> Iterator[Change]:
     """Offer every result over the limit, and previews of ours in what has become dead history."""
     for number, block in view.blocks(Kind.RESULT, view.policy.result_limit):
         treatment = view.treatment(number)
-        if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.size <= view.policy.result_limit:
+        if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.bulk <= view.policy.result_limit:
             continue
         keeps = REPORT if view.is_report(number, block) else ends_of(block.size, view.policy)
         saves = block.size - MARKER_BYTES - (0 if treatment is Treatment.REFERENCE else keeps)
@@ -68,7 +68,7 @@ def propose(view: View) -> Iterator[Change]:
 
 def counts(block: Block, policy: Policy) -> bool:
     """Tell whether enough of a result could go."""
-    return block.size > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN
+    return block.bulk > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:

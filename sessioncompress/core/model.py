@@ -147,7 +147,8 @@ class Block(NamedTuple):
     """One replaceable value of a line.
 
     `call` is the name of its call. `size` is the length in bytes of its JSON text, `bulk` the part of it in strings
-    long enough to be replaced, and of an image the characters that a model reads for it: a block without bulk stays.
+    long enough to be replaced, of a text its own length, and of an image the characters that a model reads for it: a
+    block without bulk stays.
     `digest` (first 16 bytes of the SHA-256 of its JSON text) is set where contents are compared: results, and text that
     holds something in the marker's form (`marked`). `unseen` is a mirror that no screen shows again either.
     """

@@ -262,8 +262,7 @@ def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]
         # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
         rest = written[len(values.literal(above.group())) - 1 :]
         compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
-    size = len(written)
-    return [Block(Kind.RESULT, path, size, size, tool, call, digest_of(compared), marked)]
+    return [Block(Kind.RESULT, path, len(written), values.bytes_of(text), tool, call, digest_of(compared), marked)]
 
 
 def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> list[Block]:

@@ -341,7 +341,7 @@ class Policy(Section, frozen=True, gc=False):
 
     @property
     def result_limit(self) -> int:
-        """Bytes of a result that stay as they are, and the most a replacement may take."""
+        """Bytes of a result's text that stay as they are, and the most a replacement may take."""
         return max(self.tool_result_max_bytes, SMALLEST_LIMIT)
 
 

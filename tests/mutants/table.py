@@ -577,8 +577,8 @@ MUTANTS = (
     *_in("compressors/results.py", "tests/unit/compressors/test_least_gain.py")(
         (
             "what stays counts as removable",
-            "block.size > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN",
-            "block.size > policy.result_limit",
+            "block.bulk > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN",
+            "block.bulk > policy.result_limit",
         ),
     ),
     *_in("core/marker.py", "tests/unit/core/test_marker.py")(
@@ -587,8 +587,8 @@ MUTANTS = (
     *_in("compressors/results.py", "tests/unit/operations/test_previews.py")(
         (
             "a preview over the limit is offered again",
-            "if view.holds_ours(block) else block.size <= view.policy.result_limit:",
-            "if False else block.size <= view.policy.result_limit:",
+            "if view.holds_ours(block) else block.bulk <= view.policy.result_limit:",
+            "if False else block.bulk <= view.policy.result_limit:",
         ),
     ),
     # What a stranger's text says.

@@ -13,11 +13,12 @@ from sessioncompress.compressors import View, arguments, redundancy, results
 from sessioncompress.compressors.names import ends_of
 from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
 from sessioncompress.core import marker
-from sessioncompress.core.model import Change
+from sessioncompress.core.model import Change, Kind
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.plan import in_question
 from sessioncompress.pipeline.summary import Status
 from tests.support.build import PiSession, Use
+from tests.support.rollout import Rollout
 from tests.support.runs import EAGER, compress, entries, old, result_texts, snapshot, view_of, write
 
 LOW = replace(EAGER, tool_result_max_bytes=300, tool_call_max_bytes=300)
@@ -63,6 +64,23 @@ def test_the_edge(build: Scene, propose: Propose, least: int) -> None:
     """One byte less is left alone."""
     assert list(propose(view_of(build(least - 1), LOW))) == []
     assert len(list(propose(view_of(build(least), LOW)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"), [("x" * 1_000, True), ('"\n' * 500, True), ("\u00e9" * 500, True), ("x" * 1_001, False)]
+)
+@pytest.mark.parametrize("form", ["pi", "codex"])
+def test_the_limit_of_results_is_one_of_their_text(form: str, text: str, stays: bool) -> None:
+    """What JSON writes around it and into it does not count."""
+    made: PiSession | Rollout = PiSession() if form == "pi" else Rollout()
+    made.user("Go.")
+    if isinstance(made, Rollout):
+        made.function("look", {}, text)
+    else:
+        made.step("look", {}, text)
+    view = view_of(made.bytes(), replace(LOW, tool_result_max_bytes=1_000))
+    found = [block for line in view.lines for block in line.blocks if block.kind is Kind.RESULT]
+    assert [results.counts(block, view.policy) for block in found] == [not stays]
 
 
 @pytest.mark.parametrize(("build", "least"), [(each[1], each[3]) for each in EDGES[:2]], ids=["a result", "a call"])
