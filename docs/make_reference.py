@@ -65,10 +65,8 @@ MEANINGS: Mapping[str, str] = {
     "prompt cache, and a rewritten history would make that cache useless.",
     "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
     "The file's folder must exist.",
-    "beforeCommand": "A command line that `compact` runs before it summarizes, with JSON on its stdin. "
-    "No shell runs it.",
-    "afterCommand": "A command line that `compact` runs after it wrote a summary, with JSON on its "
-    "stdin. No shell runs it.",
+    "beforeCommand": "A command line that runs before a summary is written, with JSON on its stdin. No shell runs it.",
+    "afterCommand": "A command line that runs after a summary is written, with JSON on its stdin. No shell runs it.",
     "prune.enabled": "Prune: clear whole old results.",
     "prune.pruneMinimum": "Write nothing if a pruning run would save the model fewer tokens than this.",
     "prune.pruneProtect": "Do not prune this many tokens of the newest tool output.",

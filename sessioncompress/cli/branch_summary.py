@@ -27,7 +27,7 @@ SCHEMA = "sessioncompress.branch-summary/1"
 @options.BACKUP_DIR
 @options.COMMIT_ORIGINALS
 @options.FORMAT
-@summarizing.MODEL
+@summarizing.SUMMARY
 @options.YES
 @options.JSON
 def branch_summary(
@@ -37,6 +37,7 @@ def branch_summary(
     dry_run: bool,
     config: Path | None,
     form: str | None,
+    instructions: str | None,
     yes: bool,
     as_json: bool,
     **overrides: Any,
@@ -58,7 +59,10 @@ def branch_summary(
         return
     if policy.commit_originals and not dry_run:
         options.show_originals(session, policy)
-    stats = summarize_branch(session, policy, to=to or "", dry_run=dry_run, sends=not dry_run, form=form)
+    aim = instructions or ""
+    stats = summarize_branch(
+        session, policy, to=to or "", instructions=aim, dry_run=dry_run, sends=not dry_run, form=form
+    )
     summarizing.tell(str(session), stats)
     if as_json:
         told = {key: value for key, value in to_json(stats).items() if key != "summary"}

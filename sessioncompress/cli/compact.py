@@ -46,22 +46,7 @@ _GOALS = options.all_of(
         help="Take the goal from the session and print it: its last or first request, or its open todo items.",
     ),
     click.option(
-        "--instructions",
-        metavar="TEXT",
-        help="What the summary should focus on: lines that share words with it come first.",
-    ),
-    click.option(
         "--ask", is_flag=True, help="Ask what matters next; without a terminal the newest share of the session stays."
-    ),
-    click.option(
-        "--before-command",
-        metavar="COMMAND",
-        help="Run this program before a summary is made, with JSON on its stdin; no shell runs it.",
-    ),
-    click.option(
-        "--after-command",
-        metavar="COMMAND",
-        help="Run this program after a summary is written, with JSON on its stdin.",
     ),
 )
 """What matters in what comes next."""
@@ -111,7 +96,7 @@ class Compact(SessionCommand[CompactStats]):
             "restore. For pi, Claude Code, Codex, Gemini CLI and OpenCode.",
         ),
         *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.IDLE_SECONDS, options.LOG),
-        *(options.FORMAT, summarizing.MODEL),
+        *(options.FORMAT, summarizing.SUMMARY),
     )
     hands = ("if_due", "drop_dead", "form")
     keeps = ("prints", "goal", "goal_from", "instructions", "ask")
@@ -170,8 +155,6 @@ class Compact(SessionCommand[CompactStats]):
                 echo_wrapped(summary, err=True)
         else:
             super().say(stats)
-        if stats.warning:
-            options.warn(f"{stats.path}: {stats.warning}; the summary was written anyway")
 
     def words(self, stats: CompactStats) -> Words:
         before, after = stats.tokens_before, stats.tokens_after

@@ -26,7 +26,7 @@ from sessioncompress.operations.wording import author
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT
-@summarizing.MODEL
+@summarizing.SUMMARY
 @options.YES
 def handoff(
     session: Path,
@@ -35,6 +35,7 @@ def handoff(
     goal: str | None,
     config: Path | None,
     form: str | None,
+    instructions: str | None,
     yes: bool,
     **overrides: Any,
 ) -> None:
@@ -48,7 +49,7 @@ def handoff(
         refuse_taken(output)
     if not summarizing.asked([policy], overrides, sends=True, yes=yes):
         return
-    made = handoff_session(session, policy, new=new, goal=text, form=form)
+    made = handoff_session(session, policy, new=new, goal=text, instructions=instructions or "", form=form)
     summarizing.tell(str(session), made)
     if output is not None:
         write_new(output, utf8(made.text).encode())

@@ -21,7 +21,22 @@ if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import Summarized
 
 _STATE = "Nothing was sent, and no session was changed."
-MODEL = options.all_of(
+SUMMARY = options.all_of(
+    click.option(
+        "--instructions",
+        metavar="TEXT",
+        help="What the summary should focus on: lines that share words with it come first.",
+    ),
+    click.option(
+        "--before-command",
+        metavar="COMMAND",
+        help="Run this program before a summary is made, with JSON on its stdin; no shell runs it.",
+    ),
+    click.option(
+        "--after-command",
+        metavar="COMMAND",
+        help="Run this program after a summary is written, with JSON on its stdin.",
+    ),
     click.option(
         "--summarizer",
         metavar="COMMAND",
@@ -61,7 +76,7 @@ MODEL = options.all_of(
     ),
     click.option("--no-network", is_flag=True, help="Never ask a model, even if your configuration names one."),
 )
-"""They say who writes a command's summary, and go to the policy with its others."""
+"""They say what a summary is about and who writes it, and go to the policy with the others of its command."""
 
 
 def checked_goal(goal: str | None) -> str:
@@ -73,7 +88,7 @@ def checked_goal(goal: str | None) -> str:
 
 
 def tell(path: str, made: Summarized | Handoff) -> None:
-    """Warn on stderr of models that were asked and have not summed up, and of originals that others may have made."""
+    """Warn on stderr of a model that has not summed up, of originals that others may have made, and of a failed command."""
     if failure := made.model_failure:
         by = author(made.by, made.model)
         options.warn(f"{path}: {failure}; summarized{by}" if by else f"{path}: summarized without a model: {failure}")
@@ -81,6 +96,8 @@ def tell(path: str, made: Summarized | Handoff) -> None:
         options.warn(
             f"{path}: its store was made elsewhere, or by an earlier version: trust its summary as you trust that"
         )
+    if made.warning:
+        options.warn(f"{path}: {made.warning}; the summary was written anyway")
 
 
 def asked(

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import for_the_model
+from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.checkpoints.quote import one_line
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import SPOKEN, Survey, messages_of, tokens_of, turns_on
@@ -18,7 +19,7 @@ from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import tree_shape
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.old_part import WENT_ON, OldPart
-from sessioncompress.operations.summarizer import is_used, or_extract
+from sessioncompress.operations.user_commands import CANCELED, others_sum_up, summed_up, tell_after
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.summary import Status, Summarized
 from sessioncompress.policy.model import BALANCED, Policy
@@ -65,6 +66,7 @@ def summarize_branch(
     policy: Policy = BALANCED,
     *,
     to: str = "",
+    instructions: str = "",
     dry_run: bool = False,
     sends: bool = True,
     form: str | None = None,
@@ -72,15 +74,20 @@ def summarize_branch(
 ) -> BranchStats:
     """Summarize a session's current branch, and go on after the entry `to`, or by default after the last other leaf.
 
-    With `dry_run` only find out what that would do; a model that `policy.summarizer` names is then asked only if it
-    `sends`. `form` and `named` as in compress_session(). Raises SessionCompressError with the session unchanged:
+    `instructions` say what the summary should focus on. With `dry_run` only find out what that would do; a model that
+    `policy.summarizer` names is then asked only if it `sends`. The policy's commands are asked before, and told after.
+    `form` and `named` as in compress_session(). Raises SessionCompressError with the session unchanged:
     Refused if we can't summarize branches for the agent, or if the session has no such entry.
     """
     path = Path(path)
     if not policy.enabled:
         return BranchStats(str(path), status=Status.SKIPPED, reason=triage.SWITCHED_OFF)
     with opened(path, policy, writing=not dry_run, form=form, named=named) as session:
-        return _summarize(session, to, dry_run=dry_run, sends=sends)
+        stats, record = _summarize(session, to, instructions, dry_run=dry_run, sends=sends)
+    if not record:
+        return stats
+    warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, record)
+    return replace(stats, warning=warning)
 
 
 def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True) -> list[Place]:
@@ -107,7 +114,8 @@ def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = No
         ]
 
 
-def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> BranchStats:
+def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, sends: bool) -> tuple[BranchStats, bytes]:
+    """Summarize the branch; return what was done, and the journal's record of it, empty where nothing was written."""
     form, read = session.form, session.read
     lines, live = read.lines, read.shape.live
     with session.refusing():
@@ -123,9 +131,8 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
     )
     stats = replace(stats, leaf=lines.ids[live[-1]])
     if not to and _ends_with_summary(session):
-        return replace(
-            stats, reason="nothing was said since the last branch summary; --to ENTRY leaves this branch too"
-        )
+        reason = "nothing was said since the last branch summary; --to ENTRY leaves this branch too"
+        return replace(stats, reason=reason), b""
     target = _target(session, leaves, to)
     path = Survey(lines, tree_shape(lines, target), read.size)
     stays = frozenset(path.shape.live)
@@ -133,22 +140,23 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
     shared = [number for number in live if number in stays]
     stats = replace(stats, to=lines.ids[target], fork=lines.ids[shared[-1]] if shared else "")
     if not any(lines.roles[number] in SPOKEN for number in left):
-        return replace(stats, reason=f"nothing was said after {lines.ids[target]} that would be left behind")
+        return replace(stats, reason=f"nothing was said after {lines.ids[target]} that would be left behind"), b""
     _refuse_inside_step(session, path, target)
-    old = OldPart(session, left, budget=session.budget(left), apart=stays)
+    besides = Besides(instructions=instructions)
+    old = OldPart(session, left, budget=session.budget(left), besides=besides, apart=stays)
     cut = Cut(left, for_the_model(path), splits=False)
 
     def made(summary: Summary) -> Checkpoint:
         with session.refusing():
             return form.branch_summary(session.written, left, target, summary)
 
-    if is_used(session.policy.summarizer):
-        # Nothing is sent of a session that is refused.
+    if others_sum_up(session.policy):
+        # Nobody is asked, and nothing sent, of a session that is refused.
         with session.draft(made(old.extract), cut, dry_run=True):
             pass
-    told = or_extract(old, "branch", sends=sends)
-    if is_used(session.policy.summarizer) and old.went_on():
-        return replace(stats, status=Status.SKIPPED, reason=WENT_ON)
+    told = summed_up(old, "branch", "branch", cut.kept, dry_run=dry_run, sends=sends)
+    if told is None or (others_sum_up(session.policy) and old.went_on()):
+        return replace(stats, status=Status.SKIPPED, reason=WENT_ON if told else CANCELED), b""
     with session.draft(made(told.summary), cut, dry_run=dry_run) as draft:
         after = tokens_of(draft.read)
         stats = replace(
@@ -158,10 +166,10 @@ def _summarize(session: Opened, to: str, *, dry_run: bool, sends: bool) -> Branc
             **told.stats(session, draft),
         )
         if dry_run:
-            return stats
+            return stats, b""
         # A compaction names its rule there.
         size = session.commit(draft, told.summary, "branch", (before, after), Command.BRANCH)
-        return replace(stats, size_after=size, run=session.run_id)
+        return replace(stats, size_after=size, run=session.run_id), draft.record
 
 
 def _target(session: Opened, leaves: Sequence[int], to: str) -> int:

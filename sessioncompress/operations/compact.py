@@ -7,25 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
-from msgspec import DecodeError, Struct, field, json
+from msgspec import field
 from msgspec.structs import replace
 
 from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
 from sessioncompress.checkpoints.merge import Title
 from sessioncompress.checkpoints.notes import Besides
-from sessioncompress.core import jsonl, process, text
-from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Say, Summary
+from sessioncompress.core import jsonl, text
+from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused, UsageError
+from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
 from sessioncompress.operations import goals, log
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.goals import NO_GOAL, Goal
 from sessioncompress.operations.history import written_by
-from sessioncompress.operations.old_part import WENT_ON, Latest, OldPart, Unusable, find_latest
-from sessioncompress.operations.summarizer import LARGEST_PROMPT, Told, is_used, or_extract, words_of
+from sessioncompress.operations.old_part import WENT_ON, Latest, OldPart, find_latest
+from sessioncompress.operations.summarizer import Told
+from sessioncompress.operations.user_commands import CANCELED, others_sum_up, summed_up, tell_after
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import strangers_of
@@ -37,12 +37,6 @@ _GOAL_NOT_WRITTEN = (
     "the goal was not written, since the session was compacted before: run 'sessioncompress restore' on it, then "
     "compact it again"
 )
-BEFORE_COMMAND = "beforeCommand"
-"""What the journal says of a summary that the command before wrote."""
-SECONDS = 120.0
-"""The time limit of a user's command."""
-_MOST_PRESERVED = 16 * 1024
-"""Bytes of JSON that the journal keeps for a command."""
 MANUAL = "manual"
 """Why a run acted that was asked to, whatever the budget."""
 
@@ -65,9 +59,8 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
     `messages_since` count what came since the last run, None without one.
-    `warning` says what went wrong after the run. `goal` is the one that heads the summary, and `unheeded` says what of
-    the goal and the instructions found nothing, or was not written. `markers_without_journal` counts the previews that
-    the summary is made of for want of originals.
+    `goal` is the one that heads the summary, and `unheeded` says what of the goal and the instructions found nothing,
+    or was not written. `markers_without_journal` counts the previews that the summary is made of for want of originals.
     """
 
     tokens_recorded: int | None = None
@@ -83,7 +76,6 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
     messages_since: int | None = None
     multiplier: float = 0
     thresholds: Mapping[str, Any] = field(default_factory=dict)
-    warning: str = ""
     goal: str = ""
     unheeded: tuple[str, ...] = ()
     markers_without_journal: int = 0
@@ -135,34 +127,10 @@ def compact_session(
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
-    if policy.after_command is not None and compaction.record:
-        told = {"path": stats.path, "format": stats.format, "run": stats.run, "summary": stats.summary}
-        told["record"] = orjson.loads(compaction.record)
-        try:
-            _run(policy.after_command, "afterCommand", told, stats.path)
-        except (FileFailed, UsageError) as error:
-            # What was written stands in any case.
-            return replace(stats, warning=error.what)
-    return stats
-
-
-class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the user's command says before a session is summed up.
-
-    `cancel`: the session is left. `summary` stands in place of what was said, `context` is added to it. `prompt` is for
-    a model that sums up, which alone heeds it. `preserve_data` is kept, and given to the command the next time.
-    """
-
-    cancel: bool = False
-    summary: str | None = None
-    prompt: str = ""
-    context: tuple[str, ...] = ()
-    preserve_data: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def preserved(self) -> str:
-        """The JSON text of what is kept; empty where nothing is."""
-        return orjson.dumps(self.preserve_data).decode() if self.preserve_data else ""
+    if not compaction.record:
+        return stats
+    warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, compaction.record)
+    return replace(stats, warning=warning)
 
 
 def refuse_size(path: Path, policy: Policy) -> None:
@@ -210,16 +178,17 @@ class _Compaction:
         besides = Besides(self._goal.text, self._goal.instructions)
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
         told: Told | None = Told(old.extract)
-        if session.policy.before_command is not None or is_used(session.policy.summarizer):
+        if others_sum_up(session.policy):
             # Nobody is asked, and nothing sent, of a session that is refused or saves too little.
             rehearsed = self._write(found, old, Told(old.extract), dry_run=True)
             if not rehearsed.is_compacted:
                 return rehearsed
-            told = self._asked(found, old, dry_run=dry_run, sends=sends)
+            kind = "split-turn" if found.splits else "first"
+            told = summed_up(old, kind, self._rules.keep, found.kept, dry_run=dry_run, sends=sends)
             if old.went_on():
                 return replace(self._unchanged(WENT_ON), status=Status.SKIPPED)
         if told is None:
-            return replace(self._unchanged("the beforeCommand canceled it"), status=Status.SKIPPED)
+            return replace(self._unchanged(CANCELED), status=Status.SKIPPED)
         return self._write(found, old, told, dry_run=dry_run)
 
     def _left(self, reason: str) -> CompactStats:
@@ -366,49 +335,6 @@ class _Compaction:
         less = f"--keep {rules.keep} leaves less, or " if isinstance(found, Cut) else ""
         return f"{said} said since it was compacted; {less}restore it first to compact it differently"
 
-    def _asked(self, cut: Cut, old: OldPart, *, dry_run: bool, sends: bool) -> Told | None:
-        """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels."""
-        session, command = self._session, self._session.policy.before_command
-        answer = Answer()
-        if command is not None:
-            answer = _ask_before(command, self._given(cut, old, dry_run=dry_run), session.where)
-            if answer.cancel:
-                return None
-            old.add(answer.context)
-        if command is not None and answer.summary is not None:
-            try:
-                told = Told(old.holding(answer.summary, by=BEFORE_COMMAND))
-            except Unusable as why:
-                what = f"returned an unusable summary: {why}"
-                raise _failed(command, what, session.where) from None
-        else:
-            told = or_extract(old, "split-turn" if cut.splits else "first", answer.prompt, sends=sends)
-        return told._replace(summary=told.summary._replace(preserved=answer.preserved))
-
-    def _given(self, cut: Cut, old: OldPart, *, dry_run: bool) -> Mapping[str, Any]:
-        """Put together what the command before is given."""
-        session = self._session
-        reader = session.form.reader()
-        earlier = (said.text for said in reader.said(session.entry(cut.old[0])) if said.say is Say.SUMMARY)
-        return {
-            "path": session.where,
-            "format": session.form.name,
-            "cut": {
-                "rule": self._rules.keep,
-                "splitsTurn": cut.splits,
-                "messagesOld": messages_of(session.read, frozenset(cut.old)),
-                "messagesKept": messages_of(session.read, frozenset(cut.kept)),
-            },
-            "tokensBefore": tokens_of(session.read, session.each),
-            "previousSummary": next(earlier, None),
-            "files": {"read": old.extract.read, "modified": old.extract.changed},
-            "goal": self._goal.text,
-            "instructions": self._goal.instructions,
-            "summaryTokens": old.room // text.CHARACTERS_PER_TOKEN,
-            "preserveData": orjson.loads(session.preserved or "{}"),
-            "dryRun": dry_run,
-        }
-
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.known.journal.runs
         read, run = session.read, runs[-1] if runs else None
@@ -442,35 +368,3 @@ def _not_due(budget: BudgetStats | None) -> str:
         return ""
     enough = "" if budget.decision == Action.NONE else ": compress is enough"
     return f"{budget.reason} (rule {budget.rule}){enough}"
-
-
-def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
-    """Ask the command about a session that is to be summed up.
-
-    Raises FileFailed where it fails, or what it says is no answer, and UsageError where it is no command line.
-    """
-    said = _run(command, BEFORE_COMMAND, given, where)
-    try:
-        answer = json.decode(said, type=Answer) if said.strip() else Answer()
-        kept = len(answer.preserved)
-    except (DecodeError, ValueError, TypeError, RecursionError) as error:
-        raise _failed(command, f"returned an unusable answer: {error}", where) from error
-    for what, size, most in (("preserveData", kept, _MOST_PRESERVED), ("a prompt", len(answer.prompt), LARGEST_PROMPT)):
-        if size > most:
-            raise _failed(command, f"returned {what} of more than {most // 1024} KB", where)
-    return answer
-
-
-def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes:
-    words = words_of(command, name, NOT_CHANGED, where)
-    ran = process.run(words, orjson.dumps(text.json_safe(given)) + b"\n", seconds=SECONDS, most=1024 * 1024)
-    if ran.failure:
-        raise _failed(command, f"failed: {ran.failure}", where, name)
-    return ran.output
-
-
-def _failed(command: str, what: str, where: str, name: str = BEFORE_COMMAND) -> FileFailed:
-    # Its arguments may hold what is secret.
-    program = command.split(maxsplit=1)[0]
-    remedy = "Run the command by hand with such JSON on its stdin, and correct it."
-    return FileFailed(f"the {name} {program} {what}", where=where, state=NOT_CHANGED, remedy=remedy)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.notes import Besides
@@ -17,7 +18,7 @@ from sessioncompress.errors import NOT_CHANGED, Refused, failing
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.goals import Goal, found_in
 from sessioncompress.operations.old_part import OldPart
-from sessioncompress.operations.summarizer import or_extract
+from sessioncompress.operations.user_commands import CANCELED, summed_up, tell_after
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
 from sessioncompress.store.layout import is_made_here
@@ -29,7 +30,7 @@ _NOTHING = "Nothing was written."
 class Handoff(Struct, frozen=True, rename="camel"):
     """A handoff of a session: markdown, and what it stands for. Tokens are estimates.
 
-    `begun` is the new session, "" where none was asked for. The last four fields are as in Summarized.
+    `begun` is the new session, "" where none was asked for. The last five fields are as in Summarized.
     """
 
     path: str
@@ -43,6 +44,7 @@ class Handoff(Struct, frozen=True, rename="camel"):
     model: str = ""
     model_failure: str = ""
     made_elsewhere: bool = False
+    warning: str = ""
 
 
 def handoff_session(
@@ -51,14 +53,16 @@ def handoff_session(
     *,
     new: bool = False,
     goal: str = "",
+    instructions: str = "",
     form: str | None = None,
     named: bool = True,
 ) -> Handoff:
     """Summarize all that the model reads of a session, which is not changed.
 
-    A `goal` goes at the top; a subagent's goal is its task. With `new` a new session that starts with the summary is
+    A `goal` goes at the top; a subagent's goal is its task. `instructions` say what the summary should focus on. The
+    policy's commands are asked before, and told after. With `new` a new session that starts with the summary is
     written next to it. `form` and `named` as in compress_session(). Raises SessionCompressError: Refused if nothing was
-    said, if we can't start a session for the agent, or if the new file exists.
+    said, if the command before cancels it, if we can't start a session for the agent, or if the new file exists.
     """
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         order = for_the_model(session.read)
@@ -69,13 +73,15 @@ def handoff_session(
         last = next((line for line in spoken if line.role in SPOKEN), None)
         # In progress is a session whose last message is no answer, or one with calls that wait.
         splits = last is not None and (last.role is not Role.ASSISTANT or bool(last.calls))
-        besides = Besides(found_in(session, Goal(goal)).text)
+        besides = Besides(found_in(session, Goal(goal)).text, instructions)
         old = OldPart(session, order, budget=policy.compact.summary_tokens, splits=splits, besides=besides)
         plain = _document(session, old.extract)
         if new:
             # Nothing is sent for an agent that gets no new session, or where that one is there.
             refuse_taken(_beside(session, _made(session, plain, plain)))
-        told = or_extract(old, "handoff")
+        told = summed_up(old, "handoff", "handoff", ())
+        if told is None:
+            raise Refused(CANCELED, where=session.where, state=NOT_CHANGED, remedy=_NOTHING)
         summary = told.summary
         document = _document(session, summary)
         begun = ""
@@ -83,7 +89,7 @@ def handoff_session(
             made = _made(session, document, plain)
             begun = str(_beside(session, made))
             write_new(Path(begun), made.content)
-        return Handoff(
+        made_of = Handoff(
             session.where,
             session.form.name,
             document,
@@ -96,6 +102,8 @@ def handoff_session(
             model_failure=told.failure,
             made_elsewhere=not is_made_here(session.store),
         )
+    warning = tell_after(policy, made_of.path, made_of.format, "", made_of.text, b"")
+    return replace(made_of, warning=warning)
 
 
 def refuse_taken(path: Path) -> None:

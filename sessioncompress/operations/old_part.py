@@ -194,13 +194,13 @@ class OldPart:
         apart: Container[int] = (),
     ) -> None:
         self.session, self.budget = session, budget
-        self._lines, self._apart = lines, apart
+        self.lines, self._apart = lines, apart
         self.notes = Notes(self.said(), splits=splits, besides=besides)
         self.extract = extract(self.notes, budget)
 
     def said(self) -> Iterator[tuple[int, Said]]:
         """Yield what was said in it, each with the number of its line."""
-        return said(self.session, self._lines, self._apart)
+        return said(self.session, self.lines, self._apart)
 
     def went_on(self) -> bool:
         """Tell whether lines came while a model or a command took its time: they may hang on what is summed up.

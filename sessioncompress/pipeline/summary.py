@@ -83,7 +83,8 @@ class Summarized(Struct, frozen=True, rename="camel"):
     would be. `by` is who wrote it: "extractive", "command", "endpoint" with its `model`, or "beforeCommand".
     `model_failure` says why no model that was asked has written it, or none of those before the one that has, and
     `cost` what the endpoint says that its answers cost. `run` is the id of a run that wrote. `summary` is the text.
-    `made_elsewhere`: not all runs of the store are this user's, and the summary is made of its originals.
+    `made_elsewhere`: not all runs of the store are this user's, and the summary is made of its originals. `warning`
+    says what went wrong after the run.
     """
 
     path: str
@@ -104,6 +105,7 @@ class Summarized(Struct, frozen=True, rename="camel"):
     exit_code: int = 0
     summary: str = ""
     made_elsewhere: bool = False
+    warning: str = ""
 
 
 class CompressionStats(Struct, frozen=True, rename="camel"):

@@ -1,0 +1,144 @@
+"""The commands of a user around a summary: what they are given, what their answers do, and how they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec import DecodeError, Struct, field, json
+
+from sessioncompress.core import process, text
+from sessioncompress.core.checkpoint import Say
+from sessioncompress.core.lines import messages_of, tokens_of
+from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError
+from sessioncompress.operations.old_part import OldPart, Unusable
+from sessioncompress.operations.summarizer import LARGEST_PROMPT, Told, is_used, or_extract, words_of
+from sessioncompress.policy.model import Policy
+
+BEFORE_COMMAND = "beforeCommand"
+"""What the journal says of a summary that the command before wrote."""
+CANCELED = "the beforeCommand canceled it"
+SECONDS = 120.0
+"""The time limit of a user's command."""
+_MOST_PRESERVED = 16 * 1024
+"""Bytes of JSON that the journal keeps for a command."""
+
+
+class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What the user's command says before a session is summed up.
+
+    `cancel`: the session is left. `summary` stands in place of what was said, `context` is added to it. `prompt` is for
+    a model that sums up, which alone heeds it. `preserve_data` is kept, and given to the command the next time.
+    """
+
+    cancel: bool = False
+    summary: str | None = None
+    prompt: str = ""
+    context: tuple[str, ...] = ()
+    preserve_data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def preserved(self) -> str:
+        """The JSON text of what is kept; empty where nothing is."""
+        return orjson.dumps(self.preserve_data).decode() if self.preserve_data else ""
+
+
+def others_sum_up(policy: Policy) -> bool:
+    """Tell whether a command or a model is asked for a summary, so that a session that is refused is not offered."""
+    return policy.before_command is not None or is_used(policy.summarizer)
+
+
+def summed_up(
+    old: OldPart, kind: str, rule: str, kept: Sequence[int], *, dry_run: bool = False, sends: bool = True
+) -> Told | None:
+    """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels.
+
+    `kind` names the prompt as in or_extract(), `rule` what decided that the lines `kept` stay. Raises FileFailed,
+    UsageError.
+    """
+    session, command = old.session, old.session.policy.before_command
+    answer = Answer()
+    if command is not None:
+        answer = _ask_before(command, _given(old, rule, kept, dry_run=dry_run), session.where)
+        if answer.cancel:
+            return None
+        old.add(answer.context)
+    if command is not None and answer.summary is not None:
+        try:
+            told = Told(old.holding(answer.summary, by=BEFORE_COMMAND))
+        except Unusable as why:
+            what = f"returned an unusable summary: {why}"
+            raise _failed(command, what, session.where) from None
+    else:
+        told = or_extract(old, kind, answer.prompt, sends=sends)
+    return told._replace(summary=told.summary._replace(preserved=answer.preserved))
+
+
+def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, record: bytes) -> str:
+    """Tell the user's command what was written; return how it failed, empty where it did not: that stands anyway."""
+    told = {"path": where, "format": form, "run": run, "summary": summary}
+    try:
+        if policy.after_command is not None:
+            given = told | {"record": orjson.loads(record) if record else None}
+            _run(policy.after_command, "afterCommand", given, where)
+    except (FileFailed, UsageError) as error:
+        return error.what
+    return ""
+
+
+def _given(old: OldPart, rule: str, kept: Sequence[int], *, dry_run: bool) -> Mapping[str, Any]:
+    """Put together what the command before is given."""
+    session, besides = old.session, old.notes.besides
+    reader = session.form.reader()
+    earlier = (said.text for said in reader.said(session.entry(old.lines[0])) if said.say is Say.SUMMARY)
+    return {
+        "path": session.where,
+        "format": session.form.name,
+        "cut": {
+            "rule": rule,
+            "splitsTurn": old.notes.splits,
+            "messagesOld": messages_of(session.read, frozenset(old.lines)),
+            "messagesKept": messages_of(session.read, frozenset(kept)),
+        },
+        "tokensBefore": tokens_of(session.read, session.each),
+        "previousSummary": next(earlier, None),
+        "files": {"read": old.extract.read, "modified": old.extract.changed},
+        "goal": besides.goal,
+        "instructions": besides.instructions,
+        "summaryTokens": old.room // text.CHARACTERS_PER_TOKEN,
+        "preserveData": orjson.loads(session.preserved or "{}"),
+        "dryRun": dry_run,
+    }
+
+
+def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
+    """Ask the command about a session that is to be summed up.
+
+    Raises FileFailed where it fails, or what it says is no answer, and UsageError where it is no command line.
+    """
+    said = _run(command, BEFORE_COMMAND, given, where)
+    try:
+        answer = json.decode(said, type=Answer) if said.strip() else Answer()
+        kept = len(answer.preserved)
+    except (DecodeError, ValueError, TypeError, RecursionError) as error:
+        raise _failed(command, f"returned an unusable answer: {error}", where) from error
+    for what, size, most in (("preserveData", kept, _MOST_PRESERVED), ("a prompt", len(answer.prompt), LARGEST_PROMPT)):
+        if size > most:
+            raise _failed(command, f"returned {what} of more than {most // 1024} KB", where)
+    return answer
+
+
+def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes:
+    words = words_of(command, name, NOT_CHANGED, where)
+    ran = process.run(words, orjson.dumps(text.json_safe(given)) + b"\n", seconds=SECONDS, most=1024 * 1024)
+    if ran.failure:
+        raise _failed(command, f"failed: {ran.failure}", where, name)
+    return ran.output
+
+
+def _failed(command: str, what: str, where: str, name: str = BEFORE_COMMAND) -> FileFailed:
+    # Its arguments may hold what is secret.
+    program = command.split(maxsplit=1)[0]
+    remedy = "Run the command by hand with such JSON on its stdin, and correct it."
+    return FileFailed(f"the {name} {program} {what}", where=where, state=NOT_CHANGED, remedy=remedy)
