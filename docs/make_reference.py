@@ -68,6 +68,7 @@ MEANINGS: Mapping[str, str] = {
     "beforeCommand": "A command line that runs before a summary is written, with JSON on its stdin. No shell runs it.",
     "afterCommand": "A command line that runs after a summary is written, with JSON on its stdin. No shell runs it.",
     "prune.enabled": "Prune: clear whole old results.",
+    "prune.only": "`true`: a run that prunes changes nothing else.",
     "prune.pruneMinimum": "Write nothing if a pruning run would save the model fewer tokens than this.",
     "prune.pruneProtect": "Do not prune this many tokens of the newest tool output.",
     "prune.protectTools": "Prune results of these tools only where the session repeats them later.",

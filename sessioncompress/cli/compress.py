@@ -37,6 +37,7 @@ _PROTECT_TOKENS = click.option(
 )
 _MIN_SIZE = click.option("--min-size", type=options.WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
 _PRUNE = click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
+_PRUNE_ONLY = click.option("--prune-only", is_flag=True, help="Clear whole old results; change nothing else.")
 _NO_BACKUP = click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
 _FORCE = click.option(
     "--force",
@@ -53,7 +54,8 @@ class Compress(SessionCommand["CompressionStats"]):
     notes = output.tell_of_others
     flags = (options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
     takes = (
-        *(options.CONFIG, options.PRESET, _KEEP_TURNS, _PROTECT_TOKENS, options.RULE, _MIN_SIZE, _PRUNE, _NO_BACKUP),
+        *(options.CONFIG, options.PRESET, _KEEP_TURNS, _PROTECT_TOKENS, options.RULE, _MIN_SIZE),
+        *(_PRUNE, _PRUNE_ONLY, _NO_BACKUP),
         *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.IDLE_SECONDS, options.LOG),
         *(_FORCE, options.FORMAT),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import EXTRACTIVE
+from sessioncompress.core.model import Kind
 from sessioncompress.core.text import (
     CHANGED_SINCE,
     changed_lines,
@@ -133,7 +134,10 @@ def replaced(stats: CompressionStats) -> str:
     """Format how many blocks of each kind a run replaced, or would replace."""
     others = stats.others_replaced
     numbers = [(of, getattr(stats, of.field) if of.field else others.get(kind, 0)) for kind, of in KINDS.items()]
-    counts = [counted(number, of.one, of.several) for of, number in numbers if number]
+    cleared = f" ({stats.tool_results_cleared:,} cleared)" if stats.tool_results_cleared else ""
+    counts = [
+        counted(number, of.one, of.several) + cleared * (of is KINDS[Kind.RESULT]) for of, number in numbers if number
+    ]
     return ", ".join(counts) or "no blocks"
 
 

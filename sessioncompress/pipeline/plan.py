@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 
-from sessioncompress.compressors import COMPRESSORS, KINDS, View
+from sessioncompress.compressors import COMPRESSORS, KINDS, View, beside, redundancy
 from sessioncompress.compressors.preview import LEAST_GAIN
 from sessioncompress.core.lines import Lines, callers
 from sessioncompress.core.model import Block, Change, JsonPath, Kind, Line, Standing
@@ -67,9 +67,16 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
     taken: set[tuple[int, JsonPath]] = set()
     claimed: list[tuple[Change, int]] = []
     broken: set[int] = set()
-    for compressor in COMPRESSORS:
+    pruned = set[str]()
+    """The calls whose results go: of these the mirrors go too, where nothing else does."""
+    only = view.policy.prune.enabled and view.policy.prune.only
+    for compressor in (redundancy.prune, beside.propose_mirrors) if only else COMPRESSORS:
         for change in compressor(view):
             line, path, _, saves, block, *_ = change
+            if only and block is not None:
+                if block.kind is Kind.MIRROR and block.call not in pruned:
+                    continue
+                pruned.add(block.call)
             if line in left_alone or not view.allows(change):
                 broken.add(change.group)
             elif (value := (line, path)) not in taken:

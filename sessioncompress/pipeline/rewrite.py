@@ -25,6 +25,7 @@ from sessioncompress.core.model import (
     Purpose,
     Replacement,
     Role,
+    Standing,
     Treatment,
     make_line,
 )
@@ -219,7 +220,8 @@ class Applied:
     """The changes of a plan, made while a session is read for the second time, and what they come to.
 
     `left_alone` are the lines that bear no change; with `again` the plan must be made anew without them. `counts` and
-    `redundancies` count what was replaced, calls and not their arguments, `removed` its bytes.
+    `redundancies` count what was replaced, calls and not their arguments, `cleared` the results that were pruned,
+    `removed` its bytes.
     """
 
     def __init__(
@@ -244,7 +246,7 @@ class Applied:
         self.left_alone: set[int] = set()
         self.again = False
         self.counts = dict.fromkeys(Kind, 0)
-        self.redundancies = 0
+        self.redundancies = self.cleared = 0
         self.removed = 0
 
     def encoded(self) -> Iterator[bytes]:
@@ -417,6 +419,9 @@ class Applied:
                 calls.add(block.call)
             else:
                 self.counts[block.kind] += 1
+            pruned = block.kind is Kind.RESULT and each.change.treatment is not Treatment.PREVIEW
+            is_old = self._view.standing[each.change.line] is Standing.OLD
+            self.cleared += pruned and is_old and self._view.policy.prune.enabled
             self.redundancies += bool(each.change.note)
             if each.origin is None and each.content is not None and KINDS[block.kind].counts(block, self._view.policy):
                 self.removed += each.was - len(each.written)

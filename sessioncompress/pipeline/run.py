@@ -278,6 +278,7 @@ class Run:
             originals_size=attempt.finished.originals_size,
             store_added=attempt.added,
             **summary.replaced(applied.counts),
+            tool_results_cleared=applied.cleared,
             redundancies_eliminated=applied.redundancies,
             tokens_after=tokens_of(view.survey._replace(lines=applied.lines), self._each),
             tokens_uncached=summary.uncached(view, attempt.plan, applied, self._each),

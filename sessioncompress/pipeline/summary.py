@@ -112,12 +112,13 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates for its model.
 
     `store_size` is that of the store, `originals_size` that of the originals in it, `store_added` what this run added
-    to it. `others_replaced` counts the blocks of kinds that have no number of their own. `tokens_uncached` are those of
-    `tokens_after` behind the first message that changed: the next request sends them without the provider's prompt
-    cache. `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded
-    nothing since the last run or compaction. `removable_bytes` are those of all blocks over their kind's threshold
-    outside the protected part, `removed_bytes` how many of them are gone, `protected_bytes` those inside it.
-    `run` is the id of a run that wrote, by which a restore takes it back.
+    to it. `tool_results_cleared` are those of the compressed results that were pruned. `others_replaced` counts the
+    blocks of kinds that have no number of their own. `tokens_uncached` are those of `tokens_after` behind the first
+    message that changed: the next request sends them without the provider's prompt cache. `tokens_recorded` is what the
+    agent recorded of the newest request and its answer, None where it recorded nothing since the last run or
+    compaction. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
+    `removed_bytes` how many of them are gone, `protected_bytes` those inside it. `run` is the id of a run that wrote,
+    by which a restore takes it back.
     """
 
     path: str
@@ -131,6 +132,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     store_added: int = 0
     tool_calls_compressed: int = 0
     tool_results_compressed: int = 0
+    tool_results_cleared: int = 0
     thinking_blocks_removed: int = 0
     images_replaced: int = 0
     mirrors_replaced: int = 0

@@ -184,11 +184,13 @@ Models = Annotated[
 class Prune(Section, frozen=True, gc=False):
     """What pruning takes: whole tool results, oldest first. All numbers but the messages are tokens.
 
-    A run with `enabled` that would not save the model `prune_minimum` in all writes nothing. The newest
+    A run with `enabled` that would not save the model `prune_minimum` in all writes nothing; with `only` it takes
+    nothing else than what it prunes. The newest
     `prune_protect` of tool output stay, and all of the newest `preserve_recent_messages`. Raises UsageError.
     """
 
     enabled: Flag = False
+    only: Flag = False
     prune_minimum: Count = 20_000
     prune_protect: Count = 40_000
     protect_tools: Tools = ("skill", "read")
@@ -426,8 +428,9 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     changes = {_OPTIONS[name]: options[name] for name in _OPTIONS if options.get(name) is not None}
     for name in {"backup_dir", "log_file"} & changes.keys():
         changes[name] = os.path.abspath(changes[name])  # noqa: PTH100 - must not resolve links
-    if options.get("prune"):
-        changes["prune"] = replace(policy.prune, enabled=True)
+    if options.get("prune") or options.get("prune_only"):
+        only = policy.prune.only or options.get("prune_only", False)
+        changes["prune"] = replace(policy.prune, enabled=True, only=only)
     of_budget, of_compact = ("rule", "target_tokens"), ("keep", "keep_tokens", "keep_messages", "summary_tokens")
     if budget := {name: options[name] for name in of_budget if options.get(name) is not None}:
         changes["budget"] = replace(policy.budget, **budget)

@@ -44,6 +44,7 @@ FILE_FIELDS = {
     "ratio",
     "toolCallsCompressed",
     "toolResultsCompressed",
+    "toolResultsCleared",
     "thinkingBlocksRemoved",
     "imagesReplaced",
     "mirrorsReplaced",

@@ -89,6 +89,21 @@ def test_every_format_keeps_the_promises(tmp_path: Path, name: str, policy: Poli
     assert path.stat().st_mtime_ns == MTIME
 
 
+@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "claude-code.jsonl", "codex.jsonl", "gencode.json"])
+def test_a_run_that_only_prunes_takes_results_and_their_copies(tmp_path: Path, name: str) -> None:
+    """As many as one that does the rest too, and each of them is counted as cleared."""
+    path, only = write(tmp_path, fixture(name), name), replace(PRUNING, prune=replace(ALL, only=True))
+    whole = compress_session(path, PRUNING, dry_run=True)
+    stats = compress(path, only)
+    assert stats.tool_results_cleared == stats.tool_results_compressed == whole.tool_results_cleared > 0
+    assert whole.tool_results_compressed >= whole.tool_results_cleared
+    assert (stats.tool_calls_compressed, stats.thinking_blocks_removed, stats.images_replaced) == (0, 0, 0)
+    assert stats.mirrors_replaced <= stats.tool_results_cleared
+    compress_again(path, only)
+    restore(path)
+    assert path.read_bytes() == fixture(name)
+
+
 @pytest.mark.parametrize("policy", [PRUNING, NATIVE], ids=["marker", "native"])
 def test_previews_of_an_earlier_run_go_too(tmp_path: Path, policy: Policy) -> None:
     """To their bare markers, which name the way back whatever the placeholder."""
@@ -388,6 +403,6 @@ def test_the_option_prunes_by_any_preset(tmp_path: Path, preset: str) -> None:
         .endswith(f"less than pruneMinimum {minimum:,} (a run without pruning may be worth it)")
     )
     (tmp_path / "compression.json").write_text('{"session":{"prune":{"pruneMinimum":0,"pruneProtect":0}}}')
-    run = CliRunner().invoke(main, ["compress", "--prune", "--force", "--json", "--preset", preset, str(path)])
+    run = CliRunner().invoke(main, ["compress", "--prune-only", "--force", "--json", "--preset", preset, str(path)])
     assert json.loads(run.stdout)["totals"]["toolResultsCompressed"] > 0
-    assert journal_of(path)[-1]["policy"]["prune"]["enabled"] is True
+    assert {"enabled": True, "only": True}.items() <= journal_of(path)[-1]["policy"]["prune"].items()

@@ -54,6 +54,7 @@ GOOD: list[tuple[str, Any, Any]] = [
 
 GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
     ("prune", "enabled", True, True),
+    ("prune", "only", True, True),
     ("prune", "pruneMinimum", 0, 0),
     ("prune", "pruneProtect", 1, 1),
     ("prune", "protectTools", [], ()),
