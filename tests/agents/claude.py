@@ -80,13 +80,14 @@ def go_on(
     *options: str,
     prompt: str = PROMPT,
     around: Callable[[str], Mapping[str, str]] | None = None,
+    **how: Any,
 ) -> list[Request]:
     """Go on with a session where it was placed; `first` answers the first request. Returns the requests.
 
-    `around` makes another environment.
+    `around` makes another environment; the rest is as for requests_of().
     """
     start = (*command(version), "-p", *there.resuming, *options, prompt)
-    return requests_of(f"Claude Code {version}", start, there.home, there.cwd, around or environment, first)
+    return requests_of(f"Claude Code {version}", start, there.home, there.cwd, around or environment, first, **how)
 
 
 def placed(session: Path, folder: Path) -> Placed:

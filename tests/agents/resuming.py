@@ -37,13 +37,14 @@ def requests_of(
     cwd: Path,
     environment: Callable[[str], Mapping[str, str]],
     first: Reply | None = None,
+    refuses: Callable[[Request], tuple[int, str] | None] = lambda _: None,
 ) -> list[Request]:
     """Run a command and return the requests that it sent.
 
-    `environment` is given the address of the stand-in; `first` answers the first request. Raises ResumeError where
-    the command failed, or wanted to reach anything else.
+    `environment` is given the address of the stand-in; `first` answers the first request, and those are refused that
+    the stand-in `refuses`. Raises ResumeError where the command failed, or wanted to reach anything else.
     """
-    with StandIn(first=first) as stand_in:
+    with StandIn(first=first, refuses=refuses) as stand_in:
         done = subprocess.run(
             command,
             cwd=cwd,

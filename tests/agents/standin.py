@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -54,6 +55,9 @@ class StandIn:
 
     script: list[Reply] = field(default_factory=list)
     """What answers the requests that offer tools, in their order, as long as there is any of it."""
+
+    refuses: Callable[[Request], tuple[int, str] | None] = lambda _: None
+    """With what status and message a request is refused, as the vendors do; None where it is answered."""
 
     requests: list[Request] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
@@ -117,6 +121,10 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             if stand_in.first and not stand_in.requests:
                 reply = stand_in.first
             request = stand_in.record(path, raw)
+            if refusal := stand_in.refuses(request):
+                error = {"type": "invalid_request_error", "message": refusal[1]}
+                self._send(refusal[0], "application/json", json.dumps({"type": "error", "error": error}).encode())
+                return
             if stand_in.script and request.offers_tools:
                 reply = stand_in.script.pop(0)
             model = str(request.body.get("model") or path.rpartition("/")[2].partition(":")[0])
