@@ -88,7 +88,7 @@ def checked_goal(goal: str | None) -> str:
 
 
 def tell(path: str, made: Summarized | Handoff) -> None:
-    """Warn on stderr of a model that has not summed up, of originals that others may have made, and of a failed command."""
+    """Warn on stderr of a model that failed, of originals that others may have made, and of a failed command."""
     if failure := made.model_failure:
         by = author(made.by, made.model)
         options.warn(f"{path}: {failure}; summarized{by}" if by else f"{path}: summarized without a model: {failure}")
