@@ -27,6 +27,7 @@ from sessioncompress.core.text import counted, less, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
 from sessioncompress.operations.goals import Goal, Method, Source, question, set_keys
+from sessioncompress.operations.sessions import Session
 from sessioncompress.operations.wording import compact_line, sending
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
@@ -132,8 +133,8 @@ class Compact(SessionCommand[CompactStats]):
             self.wanted = _ask(found[0].path, policies, self.wanted, if_due=if_due, form=self.given.form)
         return super().agreed(found)
 
-    def is_due(self, path: Path) -> bool:
-        return self.policies.of(path).enabled
+    def frees(self, session: Session) -> int | None:
+        return 0 if self.policies.of(session.path).enabled else None
 
     def handed_to(self, found: Found) -> dict[str, Any]:
         path = found.path if found.remote is None else None

@@ -13,12 +13,13 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.core import text
-from sessioncompress.core.text import kb, less
+from sessioncompress.core.text import kb, less, printable
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
 
@@ -76,8 +77,11 @@ class Compress(SessionCommand["CompressionStats"]):
         skipped = _skip(found, policy, force=self.given.force)
         return skipped if skipped is not None and _is_settled(found, skipped, self.chosen.rehearses) else None
 
-    def is_due(self, path: Path) -> bool:
-        return not triage.not_due(path, self.policies.of(path), force=self.given.force)
+    def frees(self, session: Session) -> int | None:
+        policy = self.policies.of(session.path)
+        if triage.not_due(session.path, policy, force=self.given.force):
+            return None
+        return triage.estimate(session.path, session.agent, session.size, policy)
 
     def can_undo(self, found: Sequence[Found]) -> bool:
         return all(self.policies.of(each.path).keep_backup for each in found if each.error is None)
@@ -88,11 +92,14 @@ class Compress(SessionCommand["CompressionStats"]):
         return CompressionStats(path, status=Status(status), reason=reason, exit_code=code)
 
     def words(self, stats: CompressionStats) -> Words:
-        from sessioncompress.cli.tables import file_line
+        from sessioncompress.cli.tables import file_line, is_seen
         from sessioncompress.operations import wording
+        from sessioncompress.operations.sessions import title_of
 
         before, after = stats.original_size, stats.compressed_size
-        short = file_line(stats.path, kb(before), kb(after, before), less(before, after), wording.arrow(stats))
+        title = printable(title_of(Path(stats.path))) if stats.is_smaller and is_seen() else ""
+        sizes = kb(before), kb(after, before), less(before, after)
+        short = file_line(stats.path, *sizes, wording.arrow(stats), title)
         left = None if stats.is_smaller else (stats.status.value, stats.reason)
         return Words(wording.line(stats), short, left, wording.warnings(stats))
 

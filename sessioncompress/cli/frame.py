@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from sessioncompress.operations.packed import Packed
+    from sessioncompress.operations.sessions import Session
     from sessioncompress.policy.model import Policy
 
 S = TypeVar("S", bound="Struct")
@@ -126,11 +127,11 @@ class SessionCommand(Generic[S]):
         """Ask before all sessions are changed."""
         if not (self.asks and self.chosen.asks):
             return True
-        return output.goes_on(self.asks, found, self.is_due, can_undo=self.can_undo(found))
+        return output.goes_on(self.asks, found, self.frees, can_undo=self.can_undo(found))
 
-    def is_due(self, path: Path) -> bool:
-        """Tell for the question whether a session would be changed; reads nothing."""
-        return True
+    def frees(self, session: Session) -> int | None:
+        """Estimate for the question the bytes that a session gives free, 0 if unknown; None: it stays as it is."""
+        return 0
 
     def can_undo(self, found: Sequence[Found]) -> bool:
         """Tell for the question whether originals are kept."""

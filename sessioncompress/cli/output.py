@@ -19,6 +19,7 @@ from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
     from sessioncompress.cli.choosing import Chosen
+    from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.discover import Found
 
 
@@ -151,11 +152,14 @@ def confirmed(question: str, where: Path | None, state: str, *, err: bool = Fals
 NOT_ONE_CHANGED = "No session was changed."
 
 
-def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *, can_undo: bool = True) -> bool:
-    """Show how many sessions of each agent a command is about to change, and ask; `is_due` reads no session.
+def goes_on(
+    verb: str, found: Sequence[Found], frees: Callable[[Session], int | None], *, can_undo: bool = True
+) -> bool:
+    """Show how many sessions of each agent a command is about to change, and ask.
 
-    `can_undo` says whether originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is
-    due nothing is asked. Raises UsageError if nobody answers.
+    `frees` estimates the bytes that a session gives free, None if it is not due; it reads none. `can_undo` says whether
+    originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is due nothing is asked.
+    Raises UsageError if nobody answers.
     """
     # Imported here: most runs ask nothing.
     from sessioncompress.cli.tables import Column, echo_table, wrapped_for
@@ -164,22 +168,27 @@ def goes_on(verb: str, found: Sequence[Found], is_due: Callable[[Path], bool], *
     rows: dict[str, list[int]] = {}
     for each in found:
         if isinstance(each, Session):
-            due = False
+            freed = None
             # The run says what is wrong with one that cannot be looked at.
             with suppress(SessionCompressError):
-                due = is_due(each.path)
-            row = rows.setdefault(each.agent, [0, 0, 0, 0])
-            row[:] = row[0] + 1, row[1] + each.size, row[2] + due, row[3] + each.size * due
-    rows = dict(sorted(rows.items())) | {"total": [sum(row[column] for row in rows.values()) for column in range(4)]}
+                freed = frees(each)
+            row, due = rows.setdefault(each.agent, [0] * 5), freed is not None
+            row[:] = row[0] + 1, row[1] + each.size, row[2] + due, row[3] + each.size * due, row[4] + (freed or 0)
+    rows = dict(sorted(rows.items())) | {"total": [sum(row[column] for row in rows.values()) for column in range(5)]}
     if not rows["total"][2]:
         return True
-    cells = [(name, f"{row[0]:,}", kb(row[1]), f"{row[2]:,}", kb(row[3])) for name, row in rows.items()]
-    columns = (Column("agent"), *(Column(name, is_number=True) for name in ("sessions", "size", "due", "their size")))
-    echo_table(columns, cells, err=True)
+    saves = rows["total"][4]
+    cells = [
+        [name, f"{sessions:,}", kb(size), f"{due:,}", kb(of_due) if due else "-", f"~{kb(freed)}" if freed else "-"]
+        for name, (sessions, size, due, of_due, freed) in rows.items()
+    ]
+    numbers = (Column(name, is_number=True) for name in ("sessions", "size", "due", "their size", "could save"))
+    echo_table([Column("agent"), *numbers], cells, err=True, left_out=() if saves else ("could save",))
     click.echo("The others are left alone. --dry-run shows what each would become.", err=True)
     # How many of them are worth it, only reading them would tell: that is the run itself.
     undo = "You can undo this." if can_undo else "You cannot undo this."
-    question = f"{verb} up to {counted(rows['total'][2], 'session', 'sessions')}? {undo}"
+    up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")
+    question = f"{verb} up to {up_to}? {undo}"
     goes = confirmed(wrapped_for(question, err=True), None, NOT_ONE_CHANGED, err=True)
     if not goes:
         click.echo(NOT_ONE_CHANGED, err=True)

@@ -14,11 +14,11 @@ from msgspec import Struct
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
-from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, file_line, is_seen, width
+from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, file_line, is_seen, width, with_tilde
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
-from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs
+from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs, together
 from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
@@ -269,6 +269,8 @@ _COLUMNS = (
     Column("net of store", is_number=True),
     Column("state", may_be_cut=True),
     Column("ended"),
+    Column("title", may_be_cut=True, at_end=True, is_below=True),
+    Column("session", is_below=True),
 )
 _WIDE = 120
 """Columns of a terminal that has room for the age, too. The id says when the run began, in UTC."""
@@ -287,7 +289,7 @@ class History(SessionCommand[_Runs]):
 
     stores = urls = True
     parallel = False
-    flags = (options.JSON,)
+    flags = (options.JSON, options.VERBOSE)
     takes = (options.CONFIG, options.THEIR_FOLDER)
     hands = ()
     all_with = None
@@ -299,9 +301,12 @@ class History(SessionCommand[_Runs]):
         return {"runs": list(map(to_json, _runs(done)))}
 
     def end(self, done: Done[_Runs]) -> None:
-        if runs := _runs(done):
-            most = len(_COLUMNS) - (is_seen() and width() < _WIDE)
-            echo_table(_COLUMNS[:most], [_row(each)[:most] for each in runs])
+        runs = rows = _runs(done)
+        if self.chosen.verbose:
+            rows = [together([each]) for run in runs for each in run.sessions]
+        if runs:
+            left_out = ["ended"] * (is_seen() and width() < _WIDE) + ["session"] * (not self.chosen.verbose)
+            echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
 
 
@@ -321,4 +326,10 @@ def _row(run: RunStats) -> list[str]:
     ended = said_time(run.at)
     # Programs read what is piped: they get the time.
     ago = f"{age(ended)} ago" if ended is not None and is_seen() else run.at
-    return list(map(printable, (run.run, did, number, *sums, run.state, ago)))
+    from sessioncompress.operations.sessions import title_of
+
+    paths = [each.path for each in run.sessions]
+    titles = [title_of(Path(path)) or path.rpartition("/")[2] for path in paths[:5]]
+    said = titles[0] if len(paths) == 1 else "; ".join(cut(title, 40, at_end=True) for title in titles)
+    path = with_tilde(paths[0]) if is_seen() else paths[0]
+    return list(map(printable, (run.run, did, number, *sums, run.state, ago, said, path)))

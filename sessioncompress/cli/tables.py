@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import compress
 from shutil import get_terminal_size
 from typing import NamedTuple, TextIO
 
@@ -23,11 +24,16 @@ _BY = 6
 
 
 class Column(NamedTuple):
-    """A column: its name, whether it holds numbers, and whether what does not fit may be cut in the middle."""
+    """A column: its name, whether it holds numbers, and whether what does not fit may be cut, in the middle or at_end.
+
+    In a terminal, what is_below has a line of its own below its row, and is never cut.
+    """
 
     name: str
     is_number: bool = False
     may_be_cut: bool = False
+    at_end: bool = False
+    is_below: bool = False
 
 
 def is_seen() -> bool:
@@ -55,8 +61,13 @@ def with_tilde(path: str) -> str:
     return "~" + path[len(home) :] if path == home or path.startswith(home.rstrip("/") + "/") else path
 
 
-def cut(text: str, room: int) -> str:
-    """Cut a text in the middle: paths differ at their ends, and begin with what they have in common."""
+def cut(text: str, room: int, *, at_end: bool = False) -> str:
+    """Cut a text in the middle: paths differ at their ends, and begin with what they have in common. Or at its end."""
+    if at_end:
+        # Imported here, as below: only who sees a table waits for it.
+        from rich.cells import cell_len, set_cell_size
+
+        return text if cell_len(text) <= room else set_cell_size(text, max(room - len(_CUT), 0)).rstrip() + _CUT
     if len(text) <= room:
         return text
     head = max(room - len(_CUT), 0) // 3
@@ -74,14 +85,17 @@ def distinct(names: Iterable[str], room: int) -> Mapping[str, str]:
     return made
 
 
-def file_line(path: str, before: str, after: str, by: str, arrow: str = "->") -> str:
-    """Format what changed in a file, under the lines of others; elsewhere than in a terminal with its whole path."""
+def file_line(path: str, before: str, after: str, by: str, arrow: str = "->", title: str = "") -> str:
+    """Format what changed in a file, under the lines of others; in a terminal with its title, elsewhere its path."""
     name = printable(path)
     if not is_seen():
         return f"{name}: {before} {arrow} {after} ({by})"
+    from rich.cells import cell_len
+
     said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>{_BY}}', fg='green')}"
     room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), _MOST)
-    return f"{cut(with_tilde(name), room):<{room}}  {said}"
+    name = cut(title, room, at_end=True) if title else cut(with_tilde(name), room)
+    return f"{name}{' ' * (room - cell_len(name))}  {said}"
 
 
 def shown(path: str) -> str:
@@ -113,30 +127,40 @@ def _is_seen_on(err: bool) -> bool:
     return _is_terminal(sys.stderr) if err else is_seen()
 
 
-def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:
+def echo_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], *, err: bool = False, left_out: Collection[str] = ()
+) -> None:
     """Print a table in the width of the terminal; elsewhere its values with tabs between them, and nothing cut.
 
-    Where the heading leaves the screen it stands at the end once more.
+    Where the heading leaves the screen it stands at the end once more. Some columns may be left out, by their names.
     """
-    heading = [column.name for column in columns]
+    shown = [each.name not in left_out for each in columns]
+    columns, rows = list(compress(columns, shown)), [list(compress(row, shown)) for row in rows]
     if not _is_seen_on(err):
-        for row in (heading, *rows):
+        for row in ([column.name for column in columns], *rows):
             click.echo("\t".join(row), err=err)
         return
-    # Imported here: only who sees a table waits for it.
+    screen = get_terminal_size()
+    under = [at for at, each in enumerate(columns) if each.is_below]
+    room = screen.columns - _GAP
+    below = [[cut(row[at], room, at_end=True) if columns[at].may_be_cut else row[at] for at in under] for row in rows]
+    shown = [not each.is_below for each in columns]
+    columns, rows = list(compress(columns, shown)), [list(compress(row, shown)) for row in rows]
+    heading = [column.name for column in columns]
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    screen = get_terminal_size()
     values = [list(column) for column in zip(heading, *rows, strict=True)]
     needs = [max(map(cell_len, column)) for column in values]
     fixed = sum(need for column, need in zip(columns, needs, strict=True) if not column.may_be_cut)
     open_ones = {number: needs[number] for number, column in enumerate(columns) if column.may_be_cut}
     for number, most in _shared(open_ones, screen.columns - fixed - _GAP * (len(columns) - 1)).items():
-        made = distinct(values[number], most)
-        values[number] = [made[value] for value in values[number]]
+        names = values[number]
+        ends = columns[number].at_end
+        made = {name: cut(name, most, at_end=True) for name in names} if ends else distinct(names, most)
+        values[number] = [made[name] for name in names]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column.name, justify="right" if column.is_number else "left", no_wrap=True)
@@ -147,13 +171,9 @@ def echo_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, err:
     console = Console(width=screen.columns, force_terminal=True, color_system="standard", emoji=False, highlight=False)
     with console.capture() as made_of:
         console.print(table)
-    click.echo("\n".join(line.rstrip() for line in made_of.get().splitlines()), err=err)
-
-
-def room_beside(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
-    """Measure what a table leaves of the width of the terminal for one more column, where nothing in it is cut."""
-    values = zip((column.name for column in columns), *rows, strict=True)
-    return width() - sum(max(map(len, column)) + _GAP for column in values)
+    lines = made_of.get().splitlines()
+    for line, more in zip(lines, [[], *below, []][: len(lines)], strict=True):
+        click.echo("\n  ".join([line.rstrip(), *more]), err=err)
 
 
 def _shared(needs: Mapping[int, int], room: int) -> Mapping[int, int]:

@@ -174,6 +174,9 @@ class Format(ABC):
     answer_marks: tuple[bytes, ...] = ()
     """Bytes of which one stands in every entry that answer() says something of."""
 
+    titles: Sequence[JsonPath] = ()
+    """Where an entry, or what stands around a document's messages, has the session's title; the strongest first."""
+
     @abstractmethod
     def recognizes(self, head: Head) -> bool:
         """Tell from the content, never from the file's name, whether the file is this agent's."""

@@ -294,6 +294,7 @@ class ClaudeCode(base.Format):
         r"saved to(?:(?!saved to)[^\n]){1,4096}?tool-results[^\s\"<>\[\]]{1,300}"
     )
     answer_marks = (b'"assistant"',)
+    titles = (("customTitle",), ("aiTitle",))
 
     def recognizes(self, head: Head) -> bool:
         """Tell whether lines hang on each other as Claude Code writes them; other lines may be anybody's."""

@@ -341,6 +341,7 @@ class Gemini(base.Format):
     reader = GeminiReader
     tools = frozenset({*GeminiReader.purposes, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
+    titles = (("summary",), ("$set", "summary"))
     ended = ENDED
     splits_turns = False
 

@@ -109,6 +109,7 @@ class GenCode(base.Format):
     reader = GenCodeReader
     tools = frozenset({*GenCodeReader.purposes, *_TOOLS.split()})
     kept_tools = frozenset({"askuserquestion"})
+    titles = (("metadata", "title"),)
 
     def recognizes(self, head: Head) -> bool:
         return is_document(head.document) and all(

@@ -197,6 +197,7 @@ class OpenCode(base.Format):
     reader = OpenCodeReader
     tools = frozenset({*OpenCodeReader.purposes, *_TOOLS.split()})
     answer_marks = (b'"assistant"',)
+    titles = (("info", "title"),)
 
     def recognizes(self, head: Head) -> bool:
         info = values.fields(values.fields(head.document).get("info"))

@@ -289,6 +289,7 @@ class FamilyFormat(base.Format):
     """What the formats of the family share; each adds its name, its marks and its tools."""
 
     answer_marks = (b'"assistant"',)
+    titles = (("title",), ("name",))
     parent_key = "parentId"
     longest_state = 16_384
 

@@ -158,10 +158,11 @@ def history(found: Iterable[SessionRun]) -> list[RunStats]:
                 newest[names[-1]] += 1
                 if newest[names[-1]] == len(sessions[names[-1]]):
                     insort(ready, names[-1])
-    return [_together(by_name[name]) for name in order]
+    return [together(by_name[name]) for name in order]
 
 
-def _together(runs: list[SessionRun]) -> RunStats:
+def together(runs: list[SessionRun]) -> RunStats:
+    """Sum up what a run did to several sessions."""
     states = {each.state for each in runs}
     return RunStats(
         runs[0].run,

@@ -14,7 +14,7 @@ from sessioncompress.compressors import KINDS
 from sessioncompress.core.model import Kind, Line
 from sessioncompress.core.text import printable
 from sessioncompress.operations.packed import PackedSize
-from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short
+from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short, title_in
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
@@ -62,6 +62,7 @@ class Measured(Struct, frozen=True):
     adds: int
     frees_tokens: int
     uses: tuple[Use, ...]
+    title: str = ""
 
 
 def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: str | None = None) -> Measured:
@@ -95,6 +96,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             adds=would.store_added if pays else 0,
             frees_tokens=would.tokens_before - would.tokens_after if pays else 0,
             uses=_uses(found, live, each),
+            title=printable(title_in(session, known.form, head)),
         )
 
 

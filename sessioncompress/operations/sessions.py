@@ -9,7 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from sessioncompress.core.lines import turns_of
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import printable, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
-from sessioncompress.formats import table
+from sessioncompress.formats import table, values
 from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
@@ -68,8 +68,8 @@ def project_of(selection: Selection) -> Project | None:
     return Project(folder, sha256(os.fsencode(folder)).hexdigest(), typed)
 
 
-_TITLE = 200
-"""Characters of a session's first prompt that are its title."""
+_TITLE, _TAIL = 200, 1 << 16
+"""Characters of a title, and bytes at a session's end in which its agent repeats it."""
 PROMPT_LINES = 200
 """Among so many of its first lines a session's first prompt is looked for, to find its family."""
 _DIGEST_DIGITS = 64
@@ -99,6 +99,7 @@ class Session(Found, frozen=True):
     project: str = ""
     size: int = 0
     modified: float = 0
+    title: str = ""
 
 
 def sessions(selection: Selection, search: Search = discover) -> Iterator[Found]:
@@ -161,7 +162,14 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
         status = found.path.lstat()
     if selection.older_than is not None and is_younger(status, selection.older_than):
         return None
-    form, name = (rollouts if found.path.name.endswith(rollouts.ENDING) else reading).whose(found.path)
+    title = ""
+    if found.path.name.endswith(rollouts.ENDING):
+        form, name = rollouts.whose(found.path)
+    else:
+        with open_session(found.path, writing=False) as opened:
+            head = reading.head_in(opened)
+            form = reading.format_of(opened, head=head)
+            name, title = form.named(head), title_in(opened, form, head)
     if selection.agent not in (None, form.name):
         return None
     named = name.project or str(keeper or "")
@@ -175,14 +183,15 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
         project=named,
         size=status.st_size,
         modified=status.st_mtime,
+        title=title,
     )
 
 
 class ListedSession(Struct, frozen=True, rename="camel"):
-    """One session in the list. `could_save` are the bytes that a run would free in all; if 0, `reason` says why.
+    """One session in the list. `estimate` are the bytes that a run would free in all; if 0, `reason` says why.
 
-    `compressed`: a run over it is in place. `packed`: it is in a pack, and takes `packed_size` bytes of that with its
-    store. `modified` is in seconds since 1970. `title` is its first prompt, shortened.
+    `could_save` are the same if a dry run counted them, else None. `compressed`: a run over it is in place. `packed`:
+    it is in a pack, and takes `packed_size` bytes of that with its store. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -192,21 +201,24 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     size: int
     modified: float
     compressed: bool
-    could_save: int
+    could_save: int | None
     reason: str = ""
     packed: bool = False
     packed_size: int = 0
     title: str = ""
+    estimate: int = field(default=0, name="couldSaveEstimate")
 
 
-def listed(session: Session, policy: Policy) -> ListedSession:
-    """Do a dry run over a session for the list. Raises SessionCompressError."""
-    would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
-    saves = would.is_smaller
+def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
+    """Measure a session for the list; `counts` does a dry run over it. Raises SessionCompressError."""
+    if counts:
+        would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
+        saves = would.original_size - would.compressed_size - would.store_added if would.is_smaller else 0
+        reason = "" if would.is_smaller else would.reason
+    else:
+        _, reason = triage.not_due(session.path, policy, force=False) or ("", "")
+        saves = 0 if reason else triage.estimate(session.path, session.agent, session.size, policy)
     journal = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal)
-    with open_session(session.path, writing=False) as opened:
-        head = reading.head_in(opened)
-        title, _ = first_prompt(opened, reading.format_of(opened, head=head), head)
     return ListedSession(
         path=str(session.path),
         agent=session.agent,
@@ -215,10 +227,35 @@ def listed(session: Session, policy: Policy) -> ListedSession:
         size=session.size,
         modified=session.modified,
         compressed=bool(journal.standing.numbers),
-        could_save=would.original_size - would.compressed_size - would.store_added if saves else 0,
-        reason="" if saves else would.reason,
-        title=title,
+        could_save=saves if counts else None,
+        reason=reason,
+        title=session.title,
+        estimate=saves,
     )
+
+
+def title_of(path: Path) -> str:
+    """Read the title of the session at a path; empty where none can be read."""
+    with suppress(SessionCompressError, OSError), open_session(path, writing=False) as session:
+        head = reading.head_in(session)
+        return title_in(session, reading.format_of(session, head=head), head)
+    return ""
+
+
+def title_in(session: OpenSession, form: Format, head: Head) -> str:
+    """Read the newest title that its agent gave a session, else its first prompt, in one line."""
+    keys = [f'"{path[-1]}"'.encode() for path in form.titles]
+    entries: list[Any] = [*head.entries, head.document]
+    if keys and head.document is None:
+        tail = os.pread(session.fd, _TAIL, max(session.size - _TAIL, 0)).split(b"\n")
+        entries += [jsonl.parse(raw) for raw in tail if any(key in raw for key in keys)]
+    titles = (values.text(values.at(entry, path)) for path in form.titles for entry in reversed(entries))
+    return next(filter(None, map(one_line, filter(None, titles))), "") or first_prompt(session, form, head)[0]
+
+
+def one_line(text: str) -> str:
+    """Shorten a text to a title."""
+    return " ".join(utf8(text[: 2 * _TITLE]).split())[:_TITLE]
 
 
 def pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
@@ -237,7 +274,7 @@ def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, i
         if whole and (entry := head.parsed.get(raw) or jsonl.parse(raw)) is not None:
             for said in reader.said(entry):
                 if said.say is Say.PROMPT and said.text.strip():
-                    return " ".join(utf8(said.text[: 2 * _TITLE]).split())[:_TITLE], reader.line(raw, entry).time
+                    return one_line(said.text), reader.line(raw, entry).time
     return "", 0
 
 

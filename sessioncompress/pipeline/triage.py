@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,14 @@ from sessioncompress.store.layout import has_leftovers, last_line, size_of, stor
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
+
+_RATES = {"claude-code": 0.36, "codex": 0.44, "gemini": 0.57, "oh-my-pi": 0.42, "openclaw": 0.16, "pi": 0.42}
+_RATE, _SMALL = 0.38, 100 * KB
+"""What runs freed of the bytes over the small size, stores counted, in 265 real sessions; of any other agent the mean.
+
+sessioncompress sessions --savings --json | jq '.sessions | group_by(.agent)[] | {agent: .[0].agent,
+rate: ((map(.couldSave) | add) / (map([.size - 102400, 0] | max) | add))}'
+"""
 
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
@@ -61,6 +70,18 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
     with failing(path):
         # A run opens it then, and carries over what came late before it asks the same.
         return None if said and has_leftovers(path) else said
+
+
+def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
+    """Estimate the bytes that a run frees in all of a session that is due: a share of what came since the last run."""
+    # Imported here: a run needs no estimate.
+    import orjson
+
+    done = _SMALL
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        run = orjson.loads(last_line(store_at(path, policy).journal))
+        done = int(run["compressedSize"]) if run["command"] == "compress" else _SMALL
+    return round(_RATES.get(agent, _RATE) * max(size - done, 0))
 
 
 def is_plainly_session(path: Path) -> bool:

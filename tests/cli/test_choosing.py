@@ -190,7 +190,7 @@ def test_all_is_asked_for_at_a_terminal(agents: Path) -> None:
     for each in (ours, theirs):
         os.close(each)
     assert (done.returncode, done.stdout) == (0, b"")
-    assert "Compress up to 4 sessions? You can undo this. [y/N]: " in said
+    assert "Compress up to 4 sessions and save ~225 KB? You can undo this. [y/N]: " in said
     assert contents(agents) == before
 
 
@@ -272,7 +272,7 @@ def test_the_question(agents: Path) -> None:
     result = run("compress", "--agent", "pi", answer="y\n")
     assert "1 compressed" in result.stdout
     heading, pi, total, *_ = result.stderr.splitlines()
-    assert heading.split() == ["agent", "sessions", "size", "due", "their", "size"]
+    assert heading.split() == ["agent", "sessions", "size", "due", "their", "size", "could", "save"]
     assert pi.split()[:2] == ["pi", "2"]
     assert pi.split()[4] == "1"
     assert pi.split()[1:] == total.split()[1:]
@@ -284,6 +284,6 @@ def test_the_question(agents: Path) -> None:
 def test_the_question_says_whether_it_can_be_undone() -> None:
     """Without originals nothing does."""
     result = run("compress", "--agent", "pi", "--no-backup", answer="n\n")
-    assert "Compress up to 1 session? You cannot undo this. [y/N]" in result.stderr
+    assert "Compress up to 1 session and save ~100 KB? You cannot undo this. [y/N]" in result.stderr
     result = run("compress", "--agent", "pi", answer="n\n")
-    assert "Compress up to 1 session? You can undo this. [y/N]" in result.stderr
+    assert "Compress up to 1 session and save ~100 KB? You can undo this. [y/N]" in result.stderr

@@ -25,24 +25,33 @@ __all__ = ["here"]
 DAY = 24 * 3600
 DIGEST = sha256(b"/tmp").hexdigest()[:12]
 ROWS: list[tuple[str, dict[str, Any], list[str]]] = [
-    ("nothing to save", {}, ["pi", "/work", "3 d", "1 KB", "-", "-", "s.jsonl"]),
-    ("much", {"could_save": 5 << 20}, ["pi", "/work", "3 d", "1 KB", "5,120 KB", "-", "s.jsonl"]),
-    ("compressed", {"compressed": True}, ["pi", "/work", "3 d", "1 KB", "-", "yes", "s.jsonl"]),
-    ("no project", {"project": ""}, ["pi", "-", "3 d", "1 KB", "-", "-", "s.jsonl"]),
+    ("nothing to save", {}, ["pi", "/work", "3 d", "1 KB", "-", "-", "s.jsonl", "", "x"]),
+    (
+        "much",
+        {"could_save": 5 << 20, "estimate": 5 << 20},
+        ["pi", "/work", "3 d", "1 KB", "5,120 KB", "-", "s.jsonl", "", "x"],
+    ),
+    (
+        "about as much",
+        {"could_save": None, "estimate": 9 << 10},
+        ["pi", "/work", "3 d", "1 KB", "~9 KB", "-", "s.jsonl", "", "x"],
+    ),
+    ("compressed", {"compressed": True}, ["pi", "/work", "3 d", "1 KB", "-", "yes", "s.jsonl", "", "x"]),
+    ("no project", {"project": ""}, ["pi", "-", "3 d", "1 KB", "-", "-", "s.jsonl", "", "x"]),
     (
         "a digest of a project",
         {"project": "0123456789abcdef" * 4},
-        ["pi", "sha256:0123456789ab", "3 d", "1 KB", "-", "-", "s.jsonl"],
+        ["pi", "sha256:0123456789ab", "3 d", "1 KB", "-", "-", "s.jsonl", "", "x"],
     ),
     (
         "a name of as many letters",
         {"project": "w" * 64},
-        ["pi", "w" * 64, "3 d", "1 KB", "-", "-", "s.jsonl"],
+        ["pi", "w" * 64, "3 d", "1 KB", "-", "-", "s.jsonl", "", "x"],
     ),
     (
         "a project that would write to a terminal",
         {"project": "/a\x1b[31m"},
-        ["pi", "/a\\x1b[31m", "3 d", "1 KB", "-", "-", "s.jsonl"],
+        ["pi", "/a\\x1b[31m", "3 d", "1 KB", "-", "-", "s.jsonl", "", "x"],
     ),
 ]
 AGES = [
@@ -107,12 +116,12 @@ def test_what_comes_first(sort: str, paths: str, capsys: pytest.CaptureFixture[s
     """What saves most, is largest, is oldest, or the projects by name."""
     made = [
         listed(path="a", size=9 << 10, modified=5, project="/a"),
-        listed(path="b", could_save=2, size=1 << 10, modified=9, project="/b"),
-        listed(path="c", could_save=1, size=5 << 10, modified=1, project="/c"),
+        listed(path="b", estimate=2, size=1 << 10, modified=9, project="/b"),
+        listed(path="c", estimate=1, size=5 << 10, modified=1, project="/c"),
     ]
     sessions.echo_list(made, sort)
     heading, *rows = capsys.readouterr().out.splitlines()
-    assert heading.split("\t") == [*(column.name for column in sessions.COLUMNS), "title"]
+    assert heading.split("\t") == [column.name for column in sessions.COLUMNS[:-1]]
     assert "".join(line.split("\t")[-2] for line in rows) == paths
 
 
@@ -122,7 +131,7 @@ def test_the_list_has_all_agents(agents: Path) -> None:
     result = run("sessions")
     assert result.exit_code == 0
     heading, *rows, total = result.stdout.splitlines()
-    assert heading.split("\t") == [*(column.name for column in sessions.COLUMNS), "title"]
+    assert heading.split("\t") == [column.name for column in sessions.COLUMNS[:-1]]
     cells = [row.split("\t") for row in rows]
     assert sorted(row[0] for row in cells) == ["claude-code", "codex", "gemini", "pi", "pi"]
     assert {row[2] for row in cells if row[0] in ("claude-code", "codex")} == {"8 d"}
@@ -134,7 +143,7 @@ def test_the_list_has_all_agents(agents: Path) -> None:
 
 def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
     """In all, with what it adds beside; and then the list says that it was done."""
-    said = {each["path"]: each for each in document("sessions")["sessions"]}
+    said = {each["path"]: each for each in document("sessions", "--savings")["sessions"]}
     large = agents / ".pi/agent/sessions/x/large.jsonl"
     size = large.stat().st_size
     assert run("compress", large).exit_code == 0
@@ -142,7 +151,7 @@ def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
     now = sum(path.stat().st_size for path in (large, files.originals, files.journal))
     assert said[str(large)]["couldSave"] == size - now
     assert not said[str(large)]["compressed"]
-    again = {each["path"]: each for each in document("sessions")["sessions"]}[str(large)]
+    again = {each["path"]: each for each in document("sessions", "--savings")["sessions"]}[str(large)]
     assert (again["compressed"], again["couldSave"]) == (True, 0)
     assert again["reason"]
     assert run("restore", large).exit_code == 0
@@ -152,7 +161,7 @@ def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
 def test_a_session_under_the_threshold_is_listed(agents: Path) -> None:
     """With the reason why nothing can be saved."""
     (small,) = [each for each in document("sessions")["sessions"] if each["path"].endswith("small.jsonl")]
-    assert small["couldSave"] == 0
+    assert (small["couldSave"], small["couldSaveEstimate"]) == (None, 0)
     assert "under the threshold" in small["reason"]
     assert small["agent"] == "pi"
     del agents
@@ -164,12 +173,13 @@ def test_the_document(agents: Path) -> None:
     whole = document("sessions")
     assert whole["schema"] == "sessioncompress.sessions/1"
     assert whole["totals"]["sessions"] == len(whole["sessions"]) == 6
-    for name in ("size", "couldSave", "compressed"):
+    assert whole["totals"]["couldSave"] is None
+    for name in ("size", "couldSaveEstimate", "compressed"):
         assert whole["totals"][name] == sum(each[name] for each in whole["sessions"])
     codex = next(each for each in whole["sessions"] if each["agent"] == "codex")
     assert set(codex) == {
         *("path", "agent", "project", "id", "size"),
-        *("modified", "compressed", "couldSave", "reason", "packed", "packedSize", "title"),
+        *("modified", "compressed", "couldSave", "couldSaveEstimate", "reason", "packed", "packedSize", "title"),
     }
     assert codex["title"]
     assert {each["title"] for each in whole["sessions"]} <= {

@@ -13,8 +13,9 @@ import pytest
 
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
-from sessioncompress.operations.sessions import Selection, Session, inspect_session, printed, sessions
-from sessioncompress.pipeline import reading
+from sessioncompress.operations import sessions as lists
+from sessioncompress.operations.sessions import Selection, Session, inspect_session, printed, sessions, title_of
+from sessioncompress.store import lock
 from tests.support.build import ClaudeSession, OmpSession, OpenClawSession, PiSession, image
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.rollout import Rollout
@@ -242,14 +243,14 @@ def test_what_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch
     """A session, and a folder; the others are found."""
     put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
     put(home / ".pi/agent/sessions/x/b.jsonl", PiSession().opening().bytes())
-    whose = reading.whose
+    opened = lock.open_session
 
-    def denied(path: Path) -> Any:
+    def denied(path: Path, **how: Any) -> Any:
         if path.name == "a.jsonl":
             raise FileFailed("permission denied", where=path)
-        return whose(path)
+        return opened(path, **how)
 
-    monkeypatch.setattr(reading, "whose", denied)
+    monkeypatch.setattr(lists, "open_session", denied)
     one, other = sessions(ALL)
     assert isinstance(one.error, FileFailed)
     assert isinstance(other, Session)
@@ -276,3 +277,36 @@ def test_base64_in_prompts_is_counted_apart(tmp_path: Path) -> None:
     shares = inspect_session(made.write(tmp_path / "s.jsonl")).shares
     found = [(each.blocks, each.protected + each.old) for each in shares if each.kind == "base64"]
     assert found == [(2, len(run) + len(run) // 76 * 77)]
+
+
+def _line(**entry: Any) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+
+
+CUSTOM, MADE = _line(type="custom-title", customTitle="Mine"), _line(type="ai-title", aiTitle="Its\n own ")
+
+
+def _asked(session: Any) -> bytes:
+    session.user("Do this.")
+    return session.bytes()  # type: ignore[no-any-return]
+
+
+CLAUDE, PI = _asked(ClaudeSession()), _asked(PiSession())
+TITLES = {
+    "no title: the first prompt": (CLAUDE, "Do this."),
+    "the agent's": (CLAUDE + MADE, "Its own"),
+    "the user's, far behind": (CLAUDE + _line(type="mode", x="x" * 99_999) + CUSTOM + MADE, "Mine"),
+    "the newest": (CLAUDE + CUSTOM.replace(b"Mine", b"Old") + CUSTOM, "Mine"),
+    "an empty one": (PI + _line(type="session_info", name=" "), "Do this."),
+    "pi": (PI + _line(type="session_info", name="Named"), "Named"),
+    "a document": (_asked(OpenCodeExport()), "Silent gauges"),
+    "no session": (b"x", ""),
+}
+
+
+@pytest.mark.parametrize("case", TITLES)
+def test_a_title(tmp_path: Path, case: str) -> None:
+    """In one line; the agent's own before the first prompt."""
+    raw, title = TITLES[case]
+    put(tmp_path / "s.jsonl", raw)
+    assert title_of(tmp_path / "s.jsonl") == title

@@ -239,7 +239,7 @@ def _by_dry_run(life: Life) -> str:
 
 
 def _by_list(life: Life) -> str:
-    found = listed(Session(life.path, named=False, agent="pi", size=life.path.stat().st_size), POLICY)
+    found = listed(Session(life.path, named=False, agent="pi", size=life.path.stat().st_size), POLICY, counts=True)
     assert found.could_save == 0
     return found.reason
 
