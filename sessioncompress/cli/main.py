@@ -22,9 +22,12 @@ _COMMANDS = (
 )
 """In the order of their use. Each is a function of its name. Only the module of the one that runs is imported."""
 
+_ALONE = "overview"
+"""What runs where no command is typed."""
+
 _MODULES = {
     "history": "restore",
-    **dict.fromkeys(("stats", "budget", "verify"), "sessions"),
+    **dict.fromkeys(("stats", "budget", "verify", _ALONE), "sessions"),
     "diff": "show",
     **dict.fromkeys(("config", "hook", "completion"), "settings"),
 }
@@ -68,13 +71,16 @@ def _said_printably() -> Iterator[None]:
 class _Commands(click.Group):
     """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args or [_ALONE] * (not ctx.resilient_parsing))
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in (*_COMMANDS, _ALONE):
             return None
         name = cmd_name.replace("-", "_")
         module = import_module(f"sessioncompress.cli.{_MODULES.get(cmd_name, name)}")
@@ -86,7 +92,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; the error has the name that may be meant, which versions of click know or do not."""
         typed = args[0]
-        if not (typed in _COMMANDS or typed.startswith("-") or ctx.resilient_parsing):
+        if not (typed in (*_COMMANDS, _ALONE) or typed.startswith("-") or ctx.resilient_parsing):
             # Imported here: only an error needs it.
             import difflib
 

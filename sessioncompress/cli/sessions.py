@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -172,6 +173,27 @@ class Sessions(SessionCommand[ListedSession]):
 sessions = Sessions.command("sessions --project .")
 # To say what does take them.
 sessions.allow_extra_args = True
+
+
+class Overview(Sessions):
+    """Show how many sessions are here, and what to do next."""
+
+    def end(self, done: Done[ListedSession]) -> None:
+        if not done.results:
+            click.echo(click.get_current_context().find_root().get_help())
+            return
+        echo_wrapped(output.with_others(total(done.results).removeprefix("total: "), done.others))
+        old = [each for each in done.results if each.modified < time.time() - options.AGE["d"]]
+        saves, size = (sum(getattr(each, name) for each in old) for name in ("estimate", "size"))
+        # A run leaves sessions of which it cannot free enough, and the estimate cannot tell which.
+        if saves > size / 20:
+            click.echo(f"To save ~{kb(saves)} in those unchanged for a day; it asks first, and can be undone:")
+            click.echo("  sessioncompress compress --all --older-than 1d")
+        else:
+            click.echo("To list them:\n  sessioncompress sessions")
+
+
+overview = Overview.command("sessions")
 
 
 class Stats(SessionCommand[SessionStats]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -156,6 +157,18 @@ def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
     assert again["reason"]
     assert run("restore", large).exit_code == 0
     assert not {each["path"]: each for each in document("sessions")["sessions"]}[str(large)]["compressed"]
+
+
+def test_without_a_command_it_says_what_to_do_next(agents: Path) -> None:
+    """How much is there, and a command that saves what it says; the help where there is nothing."""
+    said = run().stdout.splitlines()
+    assert said[0].startswith("5 sessions of 4 agents, ")
+    command = said[2].split()
+    assert command == ["sessioncompress", "compress", "--all", "--older-than", "1d"]
+    assert "(2 compressed)" in run(*command[1:], "--yes").stdout
+    assert run().stdout.splitlines()[1:] == ["To list them:", "  sessioncompress sessions"]
+    shutil.rmtree(agents)
+    assert run().stdout == run("--help").stdout
 
 
 def test_a_session_under_the_threshold_is_listed(agents: Path) -> None:
