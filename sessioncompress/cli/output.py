@@ -19,7 +19,7 @@ from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
     from sessioncompress.cli.choosing import Chosen
-    from sessioncompress.operations.sessions import Session
+    from sessioncompress.operations.sessions import Session, Swept
     from sessioncompress.pipeline.discover import Found
 
 
@@ -86,6 +86,15 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         echo_wrapped(
             f"which also brings back {counted(others, 'other session', 'other sessions')} packed earlier", err=True
         )
+
+
+def tell_of_sweeps(swept: Iterable[Swept]) -> None:
+    """Tell what agents will delete of sessions, and what packs that before."""
+    from sessioncompress.cli.tables import echo_wrapped
+
+    for each in swept:
+        echo_wrapped(each.said, err=True)
+        click.echo(f"  {each.command}", err=True)
 
 
 def tell_of_packed(chosen: Chosen) -> None:

@@ -95,6 +95,7 @@ class Report(SessionCommand["Measured"]):
 
     def end(self, done: Done[Measured]) -> None:
         from sessioncompress.operations import overview, page
+        from sessioncompress.operations import sessions as lists
 
         chosen, target, prices = self.chosen, self.given.target, self.given.prices
         if not (done.results or self.stored):
@@ -107,6 +108,7 @@ class Report(SessionCommand["Measured"]):
         which += ["--agent", chosen.agent] if chosen.agent is not None else []
         which += ["--project", str(chosen.project)] if chosen.project is not None else []
         unused = [Path(each.path) for each in found.sessions if each.unused]
+        swept = lists.swept(((each.agent, each.path, each.changed) for each in found.sessions), chosen.project)
         made = page.page(
             found,
             prices,
@@ -114,11 +116,13 @@ class Report(SessionCommand["Measured"]):
             at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"]), *_age(chosen)])),
             forget=printable(" ".join(["sessioncompress forget", *typed(unused, self.overrides["backup_dir"])])),
+            swept=swept,
             failed=done.others["failed"] + done.others["refused"],
         )
         page.write(target, made)
         echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
         _warn_of_prices(found, prices)
+        output.tell_of_sweeps(swept)
         echo_wrapped("The page names your sessions and projects: review it before you share it.", err=True)
 
 

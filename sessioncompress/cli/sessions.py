@@ -147,7 +147,10 @@ class Sessions(SessionCommand[ListedSession]):
         # Imported here: only the list looks into packs.
         from sessioncompress.operations.packed import listed_packed
 
-        return self.each(found) + self.collected(listed_packed(self.chosen.selection))
+        done = self.each(found) + self.collected(listed_packed(self.chosen.selection))
+        here = ((each.agent, each.path, each.modified) for each in done.results if not each.packed)
+        self.swept = lists.swept(here, self.chosen.project)
+        return done
 
     def file(self, stats: ListedSession) -> dict[str, Any]:
         return super().file(stats) | {"modified": written_time(stats.modified)}
@@ -162,8 +165,13 @@ class Sessions(SessionCommand[ListedSession]):
             "couldSaveEstimate": sum(each.estimate for each in listed),
             "packed": sum(each.packed for each in listed),
             "packedSize": sum(each.packed_size for each in listed),
+            "deletedSoon": sum(each.sessions for each in self.swept),
         }
         return {"sessions": super().document(done)["files"], "totals": totals}
+
+    def hints(self, done: Done[ListedSession]) -> None:
+        if not self.silent:
+            output.tell_of_sweeps(self.swept)
 
     def end(self, done: Done[ListedSession]) -> None:
         echo_list(done.results, self.given.sort, verbose=self.chosen.verbose)

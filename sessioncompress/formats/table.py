@@ -7,7 +7,9 @@ module itself is imported before anything is known of a file, so it imports noth
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import islice, takewhile
@@ -68,6 +70,9 @@ class _Row(Struct, frozen=True):
 
     is_indexed: bool = False
     """The agent keeps places in the file elsewhere, see Format.pointers()."""
+
+    sweep: tuple[str, ...] = ()
+    """Of an agent that deletes what has not changed for some days: its settings in its folder, and the key for them."""
 
     def shows(self, head: Head) -> bool:
         """Tell whether a file may be a session of this agent, so that its format is asked."""
@@ -138,6 +143,7 @@ TABLE = (
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*"),
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
         ),
+        sweep=("settings.json", "cleanupPeriodDays"),
     ),
     _Row(
         "codex",
@@ -160,6 +166,7 @@ TABLE = (
         compactions=(b"<state_snapshot>",),
         is_document=True,
         folders=(("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),),
+        sweep=(".gemini/settings.json", "general", "sessionRetention", "maxAge"),
     ),
     _Row(
         "opencode",
@@ -309,6 +316,32 @@ def agent_roots(agent: str | None = None) -> Iterator[Path]:
     homes = _homes(agent)
     roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in homes)
     yield from dict.fromkeys(roots)
+
+
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
+
+
+def sweeps() -> Iterator[tuple[str, str, str, float]]:
+    """Yield the agents that delete old sessions: our name and theirs, the key for it, and after how many days.
+
+    What the settings do not say, or not as the agent reads it, is its default.
+    """
+    from sessioncompress.core.jsonl import loads
+    from sessioncompress.formats import values
+
+    for row in TABLE:
+        if row.sweep:
+            name, *path, key = row.sweep
+            variable, usual, _ = row.folders[0]
+            file, days, settings = _expanded(os.environ.get(variable) or usual) / name, 30.0, None
+            with suppress(OSError, ValueError):
+                if file.is_file() and file.stat().st_size <= 1 << 20:
+                    settings = loads(file.read_bytes())
+            around = values.fields(values.at(settings, tuple(path)))
+            if found := re.fullmatch(r"([0-9]{1,9})(?:\.[0-9]{1,9})?([hdwm]?)", str(around.get(key))):
+                days = int(found[1]) * _DAYS.get(found[2], 1.0) or days
+            if around.get("enabled") is not False:
+                yield row.name, row.said.agents, ".".join(row.sweep[1:]), days
 
 
 def _homes(agent: str | None = None) -> Iterator[tuple[Path, str]]:

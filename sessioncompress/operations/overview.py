@@ -44,7 +44,7 @@ class Measured(Struct, frozen=True):
     `saved` and `saved_tokens` are what it would hold in addition without the runs so far, `store` what these cost;
     `unused` is all of that where every run was taken back.
     `frees`, `adds` and `frees_tokens` are what a run would take from the session, add to the store, and save the model;
-    all 0 where none would pay. `month` is that of its newest answer, else of its last change.
+    all 0 where none would pay. `month` is that of its newest answer, else of its last change, which `changed` has.
     """
 
     path: str
@@ -63,6 +63,7 @@ class Measured(Struct, frozen=True):
     frees_tokens: int
     uses: tuple[Use, ...]
     title: str = ""
+    changed: float = 0
 
 
 def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: str | None = None) -> Measured:
@@ -97,6 +98,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             frees_tokens=would.tokens_before - would.tokens_after if pays else 0,
             uses=_uses(found, live, each),
             title=printable(title_in(session, known.form, head)),
+            changed=session.stat.st_mtime,
         )
 
 

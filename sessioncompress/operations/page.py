@@ -18,6 +18,7 @@ from sessioncompress.core import VERSION
 from sessioncompress.core.text import KB, counted, kb, printable, unit
 from sessioncompress.errors import Refused, failing
 from sessioncompress.operations.overview import Measured, Overview, Row, summed
+from sessioncompress.operations.sessions import Swept
 from sessioncompress.store import disk
 
 BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report">'
@@ -79,11 +80,13 @@ def page(
     at: str,
     command: str,
     forget: str,
+    swept: Sequence[Swept] = (),
     failed: int,
 ) -> str:
     """Make the page's text. `of` says which sessions these are, `at` when they were measured.
 
-    `command` would shrink them, `forget` delete stores that are not needed; `failed` files could not be read.
+    `swept` says what agents will delete of them. `command` would shrink them, `forget` delete stores that are not
+    needed; `failed` files could not be read.
     """
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -111,6 +114,7 @@ def page(
         at=at,
         command=command,
         forget=forget,
+        swept=swept,
         failed=failed,
         version=VERSION,
         counted=counted,

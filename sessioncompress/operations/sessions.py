@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -20,7 +22,7 @@ from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import turns_of
 from sessioncompress.core.model import Role
-from sessioncompress.core.text import printable, utf8
+from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table, values
 from sessioncompress.formats.base import Format, Head
@@ -276,6 +278,29 @@ def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, i
                 if said.say is Say.PROMPT and said.text.strip():
                     return one_line(said.text), reader.line(raw, entry).time
     return "", 0
+
+
+class Swept(NamedTuple):
+    """How many sessions an agent deletes within a week, said as a sentence, and the command that packs them before."""
+
+    sessions: int
+    said: str
+    command: str
+
+
+def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = None) -> list[Swept]:
+    """Count what agents will delete of sessions, of a `project` if so: of each its agent, its path, its last change."""
+    sessions, found = list(sessions), []
+    for agent, called, key, days in table.sweeps():
+        kept = max(int(days) - 7, 1)
+        roots = [os.path.realpath(root) for root in table.agent_roots(agent)]
+        old = (path for of, path, changed in sessions if of == agent and changed < time.time() - kept * 24 * 3600)
+        if number := sum(any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots) for path in old):
+            will = f"{called} will delete {counted(number, 'session', 'sessions')} within a week"
+            only = f" --project {quote(str(project))}" if project else ""
+            pack = printable(f"sessioncompress pack --agent {agent}{only} --older-than {kept}d")
+            found.append(Swept(number, f"{will} ({key}: {days:g} days). To keep them in an archive:", pack))
+    return found
 
 
 class Share(Struct, frozen=True, rename="camel"):

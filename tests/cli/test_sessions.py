@@ -16,7 +16,7 @@ from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import document, here, run
-from tests.support.build import PiSession
+from tests.support.build import ClaudeSession, PiSession
 from tests.support.documents import GeminiDocument
 from tests.support.runs import fixture
 from tests.unit.operations.test_selection import pi, put
@@ -169,6 +169,17 @@ def test_without_a_command_it_says_what_to_do_next(agents: Path) -> None:
     assert run().stdout.splitlines()[1:] == ["To list them:", "  sessioncompress sessions"]
     shutil.rmtree(agents)
     assert run().stdout == run("--help").stdout
+
+
+def test_what_the_agent_deletes_soon(agents: Path) -> None:
+    """Is told beside the list, with the command that packs it before."""
+    path = put(agents / ".claude/projects/x/claude.jsonl", ClaudeSession().turn().bytes())
+    os.utime(path, (time.time() - 29 * DAY,) * 2)
+    said = run("sessions").stderr.splitlines()
+    assert said[0].startswith("Claude Code will delete 1 session within a week (cleanupPeriodDays: 30 days).")
+    assert document("sessions")["totals"]["deletedSoon"] == 1
+    assert "packed 1 session" in run(*said[1].split()[1:], "--yes").stdout
+    assert not run("sessions").stderr
 
 
 def test_a_session_under_the_threshold_is_listed(agents: Path) -> None:

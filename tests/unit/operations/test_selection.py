@@ -14,7 +14,7 @@ import pytest
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.operations import sessions as lists
-from sessioncompress.operations.sessions import Selection, Session, inspect_session, printed, sessions, title_of
+from sessioncompress.operations.sessions import Selection, Session, inspect_session, printed, sessions, swept, title_of
 from sessioncompress.store import lock
 from tests.support.build import ClaudeSession, OmpSession, OpenClawSession, PiSession, image
 from tests.support.documents import GeminiDocument, OpenCodeExport
@@ -310,3 +310,33 @@ def test_a_title(tmp_path: Path, case: str) -> None:
     raw, title = TITLES[case]
     put(tmp_path / "s.jsonl", raw)
     assert title_of(tmp_path / "s.jsonl") == title
+
+
+SWEEPS: dict[str, tuple[str, str, list[int]]] = {
+    "no settings": (".claude/settings.json", "", [2]),
+    "torn": (".claude/settings.json", '{"cleanupPeriodDays": 9', [2]),
+    "nothing": (".claude/settings.json", '{"cleanupPeriodDays": 0}', [2]),
+    "a long time": (".claude/settings.json", '{"cleanupPeriodDays": 365}', []),
+    "a short time": (".claude/settings.json", '{"cleanupPeriodDays": 3}', [3]),
+    "another agent's": (".gemini/settings.json", '{"general": {"sessionRetention": {"maxAge": "1w"}}}', [2, 3]),
+    "switched off": (".gemini/settings.json", '{"general": {"sessionRetention": {"enabled": false}}}', [2]),
+}
+
+
+@pytest.mark.parametrize("case", SWEEPS)
+def test_what_its_agent_will_delete(home: Path, case: str) -> None:
+    """By the age that its settings say, and only where the agent looks."""
+    name, text, numbers = SWEEPS[case]
+    put(home / name, text.encode())
+    ages = {"claude-code": (2, 24, 40), "gemini": (2, 22, 10), "pi": (99,)}
+    folders = {"claude-code": ".claude/projects/x", "gemini": ".gemini/tmp/x/chats", "pi": ".pi/agent/sessions/x"}
+    made = [
+        (agent, str(home / folders[agent] / f"{days}.jsonl"), time.time() - days * 86_400 - 9)
+        for agent, each in ages.items()
+        for days in each
+    ]
+    found = swept([*made, ("claude-code", str(home / "copies/s.jsonl"), 0)])
+    assert [each.sessions for each in found] == numbers
+    if case == "a short time":
+        assert found[0].said.startswith("Claude Code will delete 3 sessions within a week (cleanupPeriodDays: 3 days).")
+        assert found[0].command == "sessioncompress pack --agent claude-code --older-than 1d"
