@@ -159,6 +159,25 @@ def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
     assert not {each["path"]: each for each in document("sessions")["sessions"]}[str(large)]["compressed"]
 
 
+def test_the_estimate_is_of_what_a_run_has_not_seen(agents: Path) -> None:
+    """All of a session before the first run and after a restore; nothing where nothing is due; else what came."""
+    large = agents / ".pi/agent/sessions/x/large.jsonl"
+
+    def estimated() -> int:
+        each: dict[str, Any] = next(each for each in document("sessions")["sessions"] if each["path"] == str(large))
+        return int(each["couldSaveEstimate"])
+
+    whole = estimated()
+    assert whole > 64 << 10
+    assert run("compress", large).exit_code == 0
+    assert estimated() == 0
+    with large.open("ab") as file:
+        file.write(b'{"type":"label","x":"%s"}\n' % (b"x" * (99 << 10)))
+    assert 0.9 * (99 << 10) > estimated() > 0.1 * (99 << 10)
+    assert run("restore", large).exit_code == 0
+    assert estimated() > whole
+
+
 def test_without_a_command_it_says_what_to_do_next(agents: Path) -> None:
     """How much is there, and a command that saves what it says; the help where there is nothing."""
     said = run().stdout.splitlines()
