@@ -81,16 +81,15 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
             # What is done stands where else it says what could be.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
             cell[1], cell[6], cell[4] = with_tilde(cell[1]), with_tilde(cell[6]), (cell[4] == "-" and done) or cell[4]
-    best = next((each for each in rows if each.estimate), None)
     if is_upside_down := is_seen() and is_longer_than_the_screen(cells):
         # Else what comes first is the first to leave the screen.
         cells.reverse()
     echo_table(COLUMNS, cells, left_out=left_out)
     if is_upside_down:
         click.echo("in reverse order: the first session is at the bottom", err=True)
-    if is_seen() and best is not None:
+    if is_seen() and rows and rows[0].estimate:
         # Never broken: it is there to be copied.
-        click.echo(f"only the first: {printable(f'sessioncompress compress {quote(best.path)}')}", err=True)
+        click.echo(f"only the first: {printable(f'sessioncompress compress {quote(rows[0].path)}')}", err=True)
 
 
 def total(listed: Sequence[ListedSession]) -> str:
