@@ -65,7 +65,7 @@ def row(session: ListedSession) -> list[str]:
         f"{about}{kb(session.estimate)}" if session.estimate else "-",
         "packed" if session.packed else "yes" if session.compressed else "-",
         printable(session.path),
-        printable(session.title),
+        printable(session.title or session.path.rpartition("/")[2]),
         printable(session.id),
     ]
 
