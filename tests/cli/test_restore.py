@@ -278,7 +278,7 @@ def test_a_session_whose_store_was_deleted_is_told_of(folder: Path) -> None:
     done = invoke("restore", "--last", folder)
     assert done.exit_code == 4
     assert "nothing left to undo" in done.stderr
-    assert done.stderr.count("it has 20 markers, but its store is missing") == 2
+    assert done.stderr.count("it has 19 markers, but its store is missing") == 2
     assert done.stderr.count("--originals OTHER PATH") == 1
     assert done.stderr.count("What to do is the same as above.") == 1
     assert invoke("restore", "--last", folder / "one.jsonl", "--json").exit_code == 4
@@ -330,7 +330,7 @@ def test_a_run_by_its_id(folder: Path) -> None:
 
 
 NOT_OF_A_RUN = [
-    ("its store was deleted", "deleted", 4, "refused: {two}: it has 20 markers, but its store is missing"),
+    ("its store was deleted", "deleted", 4, "refused: {two}: it has 19 markers, but its store is missing"),
     ("it was never compressed", "plain", 0, "{two}: unchanged: it is not compressed: it has no markers and no store"),
     ("another run wrote it", "other", 0, "{two}: unchanged: the run {run} did not change it"),
     ("it was taken back", "restored", 0, "{two}: unchanged: the run {run} was undone already"),
