@@ -144,8 +144,6 @@ _OVER = 1.5
 """So many times its budget a summary may take with prose."""
 _FOR_PROSE = 0.65
 """And so much of its budget the prose may take in any case."""
-_FOR_DECISIONS = 2_000
-"""Characters of the decisions that an agent's own record of a summary has a field for."""
 _LEAST_BESIDE = 400
 """Characters for which a section is shown beside prose."""
 
@@ -238,5 +236,5 @@ class _Page:
         given = [each.ref for each in (story.first, *story.asked, *story.reported) if each]
         given += [change.ref for change in notes.deeds.changed.values()]
         references = tuple(ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text)
-        decisions = tuple(row.removeprefix("- > ") for row in told.decisions(story, _FOR_DECISIONS))
+        decisions = tuple(row.removeprefix("- > ") for row in told.decisions(story, 2_000))
         return Summary(text, short, read, changed, references, decisions=decisions)

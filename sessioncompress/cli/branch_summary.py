@@ -37,7 +37,7 @@ def branch_summary(
     dry_run: bool,
     config: Path | None,
     form: str | None,
-    instructions: str | None,
+    instructions: str,
     yes: bool,
     as_json: bool,
     **overrides: Any,
@@ -59,10 +59,8 @@ def branch_summary(
         return
     if policy.commit_originals and not dry_run:
         options.show_originals(session, policy)
-    aim = instructions or ""
-    stats = summarize_branch(
-        session, policy, to=to or "", instructions=aim, dry_run=dry_run, sends=not dry_run, form=form
-    )
+    how = {"dry_run": dry_run, "sends": not dry_run}
+    stats = summarize_branch(session, policy, to=to or "", instructions=instructions, form=form, **how)
     summarizing.tell(str(session), stats)
     if as_json:
         told = {key: value for key, value in to_json(stats).items() if key != "summary"}

@@ -114,7 +114,7 @@ class Compact(SessionCommand[CompactStats]):
         goal = summarizing.checked_goal(given.goal)
         method = Method.GIVEN if goal else Method.AUTO if given.ask else Method.NONE
         source = Source(given.goal_from) if given.goal_from else None
-        self.wanted = Goal(goal, source, method, given.instructions or "")
+        self.wanted = Goal(goal, source, method, given.instructions)
         self.handed |= {"run_id": text.run_id(time.time()), "sends": not self.chosen.rehearses}
         if given.prints:
             self.chosen = self.chosen._replace(dry_run=True)
@@ -192,9 +192,8 @@ class Compact(SessionCommand[CompactStats]):
         how_much = [unit for name, unit in _HOW_MUCH.items() if overrides[name] is not None]
         if len(how_much) > 1:
             raise click.UsageError("use only one of --keep-tokens and --keep-messages")
-        for unit in how_much:
-            if overrides["keep"] not in (None, unit):
-                raise click.UsageError(f"--keep-{unit} needs --keep {unit}")
+        if how_much and overrides["keep"] not in (None, *how_much):
+            raise click.UsageError(f"--keep-{how_much[0]} needs --keep {how_much[0]}")
 
 
 compact = Compact.command("compact session.jsonl --dry-run")

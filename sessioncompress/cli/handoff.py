@@ -35,7 +35,7 @@ def handoff(
     goal: str | None,
     config: Path | None,
     form: str | None,
-    instructions: str | None,
+    instructions: str,
     yes: bool,
     **overrides: Any,
 ) -> None:
@@ -49,7 +49,7 @@ def handoff(
         refuse_taken(output)
     if not summarizing.asked([policy], overrides, sends=True, yes=yes):
         return
-    made = handoff_session(session, policy, new=new, goal=text, instructions=instructions or "", form=form)
+    made = handoff_session(session, policy, new=new, goal=text, instructions=instructions, form=form)
     summarizing.tell(str(session), made)
     if output is not None:
         write_new(output, utf8(made.text).encode())

@@ -25,6 +25,7 @@ SUMMARY = options.all_of(
     click.option(
         "--instructions",
         metavar="TEXT",
+        default="",
         help="What the summary should focus on: lines that share words with it come first.",
     ),
     click.option(

@@ -262,7 +262,8 @@ def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]
         # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
         rest = written[len(values.literal(above.group())) - 1 :]
         compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
-    return [Block(Kind.RESULT, path, len(written), values.bytes_of(text), tool, call, digest_of(compared), marked)]
+    bulk = len(text.encode(errors="replace"))
+    return [Block(Kind.RESULT, path, len(written), bulk, tool, call, digest_of(compared), marked)]
 
 
 def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> list[Block]:

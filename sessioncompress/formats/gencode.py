@@ -19,10 +19,8 @@ from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 _TOOLS = "askuserquestion edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
 
-_OF_ALL = -1
-"""The number of no message: under it stands what is known of all."""
 _MOST_USES, _LONGEST_USE = 3, 120
-"""Of a tool in the agent's record of a summary: files or commands, and their characters."""
+"""Files or commands of a tool in the agent's record of a summary, and their characters."""
 SUMMARY = "[Earlier conversation - "
 """How the agent's message of the system begins that holds a summary; the rest of that line counts messages."""
 
@@ -165,7 +163,8 @@ class GenCode(base.Format):
                 usage = read(sent, made, cache.get("readTokens"), cache.get("writeTokens"), thought)
                 found[number] = Answer(model=values.text(metadata.get("model")), usage=usage)
         if not found and (name := values.text(metadata.get("model"))):
-            found[_OF_ALL] = Answer(model=name)
+            # No message has this number.
+            found[-1] = Answer(model=name)
         return found
 
 

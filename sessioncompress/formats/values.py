@@ -176,13 +176,8 @@ def long_text(
     if len(value) + len(more) < SMALLEST_BLOCK and not holds_one:
         return []
     written = literal(value) + more
-    bulk = bytes_of(value) + len(more)
+    bulk = len(value.encode(errors="replace")) + len(more)
     return [make_block((kind, path, len(written), bulk, tool, call, digest_of(written), holds_one, False))]
-
-
-def bytes_of(value: str) -> int:
-    """Count the bytes of a text itself, without what JSON writes around and into it."""
-    return len(value) if value.isascii() else len(value.encode(errors="replace"))
 
 
 def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block], *, signed: bool = False) -> int:

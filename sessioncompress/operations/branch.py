@@ -84,8 +84,6 @@ def summarize_branch(
         return BranchStats(str(path), status=Status.SKIPPED, reason=triage.SWITCHED_OFF)
     with opened(path, policy, writing=not dry_run, form=form, named=named) as session:
         stats, record = _summarize(session, to, instructions, dry_run=dry_run, sends=sends)
-    if not record:
-        return stats
     warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, record)
     return replace(stats, warning=warning)
 
@@ -142,8 +140,7 @@ def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, se
     if not any(lines.roles[number] in SPOKEN for number in left):
         return replace(stats, reason=f"nothing was said after {lines.ids[target]} that would be left behind"), b""
     _refuse_inside_step(session, path, target)
-    besides = Besides(instructions=instructions)
-    old = OldPart(session, left, budget=session.budget(left), besides=besides, apart=stays)
+    old = OldPart(session, left, budget=session.budget(left), besides=Besides(instructions=instructions), apart=stays)
     cut = Cut(left, for_the_model(path), splits=False)
 
     def made(summary: Summary) -> Checkpoint:

@@ -127,8 +127,6 @@ def compact_session(
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
         note(_to_log(stats), _THRESHOLDS)
-    if not compaction.record:
-        return stats
     warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, compaction.record)
     return replace(stats, warning=warning)
 

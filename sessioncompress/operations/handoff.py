@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.notes import Besides
@@ -89,7 +88,7 @@ def handoff_session(
             made = _made(session, document, plain)
             begun = str(_beside(session, made))
             write_new(Path(begun), made.content)
-        made_of = Handoff(
+        return Handoff(
             session.where,
             session.form.name,
             document,
@@ -101,9 +100,8 @@ def handoff_session(
             model=summary.model,
             model_failure=told.failure,
             made_elsewhere=not is_made_here(session.store),
+            warning=tell_after(policy, session.where, session.form.name, "", document, None),
         )
-    warning = tell_after(policy, made_of.path, made_of.format, "", made_of.text, b"")
-    return replace(made_of, warning=warning)
 
 
 def refuse_taken(path: Path) -> None:

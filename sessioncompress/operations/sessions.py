@@ -398,7 +398,6 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         # A rule looks at what there is, not at what a run could take: what changes nothing is never due.
         if stats.decision == Action.COMPRESS and not (run := rehearse(known, store, policy, form)).is_smaller:
             reason = f"{stats.reason}, but compress would change nothing: {run.reason}"
-            # This rule acts on what the model reads, which a summary still makes smaller.
             only_summary = policy.budget.rule is Rule.DELIBERATE and run.status is Status.UNCHANGED
             decision = Action.COMPACT if only_summary else Action.NONE
             return replace(stats, decision=decision.value, reason=reason)

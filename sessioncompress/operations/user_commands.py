@@ -61,27 +61,29 @@ def summed_up(
     answer = Answer()
     if command is not None:
         answer = _ask_before(command, _given(old, rule, kept, dry_run=dry_run), session.where)
-        if answer.cancel:
-            return None
-        old.add(answer.context)
-    if command is not None and answer.summary is not None:
+    if answer.cancel:
+        return None
+    old.add(answer.context)
+    if command is None or answer.summary is None:
+        told = or_extract(old, kind, answer.prompt, sends=sends)
+    else:
         try:
             told = Told(old.holding(answer.summary, by=BEFORE_COMMAND))
         except Unusable as why:
-            what = f"returned an unusable summary: {why}"
-            raise _failed(command, what, session.where) from None
-    else:
-        told = or_extract(old, kind, answer.prompt, sends=sends)
+            raise _failed(command, f"returned an unusable summary: {why}", session.where) from None
     return told._replace(summary=told.summary._replace(preserved=answer.preserved))
 
 
-def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, record: bytes) -> str:
-    """Tell the user's command what was written; return how it failed, empty where it did not: that stands anyway."""
-    told = {"path": where, "format": form, "run": run, "summary": summary}
+def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, record: bytes | None) -> str:
+    """Tell the user's command what was written; return how it failed, empty where it did not: that stands anyway.
+
+    `record` is the journal's, None where a summary has none; an empty one says that nothing was written.
+    """
+    if policy.after_command is None or record == b"":
+        return ""
+    told = {"path": where, "format": form, "run": run, "summary": summary, "record": orjson.loads(record or b"null")}
     try:
-        if policy.after_command is not None:
-            given = told | {"record": orjson.loads(record) if record else None}
-            _run(policy.after_command, "afterCommand", given, where)
+        _run(policy.after_command, "afterCommand", told, where)
     except (FileFailed, UsageError) as error:
         return error.what
     return ""
