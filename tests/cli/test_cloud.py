@@ -56,7 +56,7 @@ def test_a_session_goes_there_and_back(bucket: Any, monkeypatch: pytest.MonkeyPa
     done = run("compress", BUCKET)
     assert done.exit_code == 0
     assert re.fullmatch(f"undo with: sessioncompress restore --run [0-9a-f-]+ {BUCKET}\n", done.stderr)
-    assert done.stdout.startswith(f"{URL}: 338 KB -> 98 KB (-71 %)\n")
+    assert done.stdout.startswith(f"{URL}: 338 KB -> 99 KB (-70 %)\n")
     assert seen == [STORE[1], *WRITES]
     small = obstore.get(bucket, KEY)
     assert (small.attributes["Content-Type"], small.attributes["build"]) == ("application/jsonl", "17")
