@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from operator import add
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
-from sessioncompress.cli import options
+from sessioncompress.cli import options, output
+from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import is_seen
 from sessioncompress.core.marker import amount
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.errors import UsageError
+from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.diff import Diff, Loss
+    from sessioncompress.operations.diff import Diff as Losses
+    from sessioncompress.operations.diff import Loss
+    from sessioncompress.policy.model import Policy
 
 
 @click.command(cls=options.ReadOnly, epilog="Example: sessioncompress show 7f3a91c2e05b --lines 1:80")
@@ -88,34 +95,77 @@ _BESIDE = 120
 _CUT = "..."
 
 
-@click.command(cls=options.ReadOnly, epilog="Example: sessioncompress diff session.jsonl --stat")
-@click.argument("session", type=options.EXISTING)
-@click.option("--stat", is_flag=True, help="Print only a table by kind and tool.")
-@options.CONFIG
-@options.THEIR_FOLDER
-@options.FORMAT
-def diff(session: Path, stat: bool, config: Path | None, backup_dir: Path | None, form: str | None) -> None:
-    """Show what a session lost, beside its originals. Change nothing."""
-    # Imported here: `show` needs none of it.
-    from sessioncompress.operations.diff import diff_session
-
-    policy = options.policies_of(config, backup_dir=backup_dir).of(session)
-    options.tell_of_two_stores(session, policy)
-    with diff_session(session, policy, form=form) as found:
-        if stat:
-            for line in _losses_by_tool(session, found):
-                click.echo(line)
-        elif is_seen():
-            click.echo_via_pager(f"{line}\n" for line in _by_message(session, found))
-        else:
-            for line in _by_message(session, found):
-                click.echo(line)
+_Rows = dict[tuple[str, str], list[int]]
+"""By kind and tool how many values were replaced, their bytes before, and those now."""
 
 
-def _by_message(session: Path, found: Diff) -> Iterator[str]:
-    """Yield the lines for a person: summaries, messages, and what it came to."""
+class _Lost(Struct, frozen=True):
+    path: str
+    rows: _Rows
+
+
+class Diff(SessionCommand[_Lost]):
+    """Show what sessions lost, beside their originals. Change nothing."""
+
+    stores = True
+    parallel = False
+    flags = (click.option("--stat", is_flag=True, help="Print only a table by kind and tool."),)
+    takes = (options.CONFIG, options.THEIR_FOLDER, options.FORMAT)
+    keeps = ("stat",)
+    notes = output.tell_of_rollouts
+
+    def settled(self, found: Found, policy: Policy) -> _Lost:
+        # Imported here: `show` needs none of it.
+        from sessioncompress.operations.diff import diff_session
+
+        path, is_one, rows = found.path, self.chosen.is_one, _Rows()
+        with diff_session(path, policy, form=self.given.form) as lost:
+            lines = _by_message(path, lost, rows)
+            if self.given.stat:
+                deque(lines, maxlen=0)
+                lines = iter([*_summaries(lost), *_table(rows)] if is_one else [])
+            if is_one and is_seen() and not self.given.stat:
+                click.echo_via_pager(f"{line}\n" for line in lines)
+            elif (first := next(lines, None)) is not None:
+                try:
+                    for line in chain([] if is_one else [printable(f"{path}:")], [first], lines):
+                        click.echo(line)
+                except BrokenPipeError:
+                    # Nobody reads it any more: no fault of the session.
+                    sys.exit(0)
+            if is_one and not rows:
+                why = "every line has its original bytes" if lost.has_store else "it has no store and no markers"
+                click.echo(printable(f"{path}: nothing was replaced: {why}"))
+        return _Lost(str(path), rows)
+
+    def end(self, done: Done[_Lost]) -> None:
+        rows = _Rows()
+        for each in done.results:
+            for key, numbers in each.rows.items():
+                rows[key] = [*map(add, rows.get(key, (0, 0, 0)), numbers)]
+        self.summed = rows
+        for line in _table(rows) if self.given.stat and not self.chosen.is_one else ():
+            click.echo(line)
+        super().end(done)
+
+    def total(self, done: Done[_Lost]) -> list[str]:
+        lost = sum(bool(each.rows) for each in done.results)
+        others = {"without a replaced value": len(done.results) - lost} | done.others
+        return [output.total(lost, f", {_summed(self.summed)}", others)]
+
+
+diff = Diff.command("diff session.jsonl --stat")
+
+
+def _summed(rows: _Rows, where: str = "") -> str:
+    values, before, after = (sum(row[column] for row in rows.values()) for column in range(3))
+    return f"{counted(values, 'value', 'values')}{where}: {amount(before)} -> {amount(after)}"
+
+
+def _by_message(session: Path, found: Losses, rows: _Rows) -> Iterator[str]:
+    """Yield the lines for a person: summaries, messages, and what it came to; `rows` are filled by the way."""
     width = get_terminal_size((100, 24)).columns
-    messages = values = before = after = 0
+    messages = 0
     yield from _summaries(found)
     for message in found.messages:
         messages += 1
@@ -123,24 +173,17 @@ def _by_message(session: Path, found: Diff) -> Iterator[str]:
         time = f", {written_time(message.time / 1000)}" if message.time else ""
         yield f"{turn}, line {message.line:,}, {message.role}{time}"
         for loss in message.losses:
-            values += 1
-            before, after = before + loss.block.bytes, after + _size(loss)
+            row = rows.setdefault((loss.block.kind.value, printable(loss.block.tool)), [0, 0, 0])
+            row[:] = map(add, row, (1, loss.block.bytes, _size(loss)))
             yield f"  {_heading(loss)}"
             yield from _beside(loss, width) if width >= _BESIDE else _above(loss, width)
         yield ""
-    said = f"{counted(values, 'value', 'values')} in {counted(messages, 'message', 'messages')}"
-    if not values:
-        yield _nothing(session, found)
-    else:
-        yield printable(f"{session}: {said}: {amount(before)} -> {amount(after)}; --stat for a table")
+    if rows:
+        where = f" in {counted(messages, 'message', 'messages')}"
+        yield printable(f"{session}: {_summed(rows, where)}; --stat for a table")
 
 
-def _nothing(session: Path, found: Diff) -> str:
-    why = "every line has its original bytes" if found.has_store else "it has no store and no markers"
-    return printable(f"{session}: nothing was replaced: {why}")
-
-
-def _summaries(found: Diff) -> Iterator[str]:
+def _summaries(found: Losses) -> Iterator[str]:
     for each in found.summaries:
         gone = f"; {counted(each.moved, 'line', 'lines')} moved to the originals" if each.moved else ""
         tokens = f"{each.tokens_before:,} -> {each.tokens_after:,} tokens for the model"
@@ -199,16 +242,9 @@ def _first_lines(text: str) -> list[str]:
     return [*shown, f"... {counted(more, 'more line', 'more lines')}"] if rest else shown
 
 
-def _losses_by_tool(session: Path, found: Diff) -> Iterator[str]:
+def _table(rows: _Rows) -> Iterator[str]:
     """Yield the lines of a table: kinds and tools, those that lost most first."""
-    yield from _summaries(found)
-    rows: dict[tuple[str, str], list[int]] = {}
-    for message in found.messages:
-        for loss in message.losses:
-            row = rows.setdefault((loss.block.kind.value, printable(loss.block.tool)), [0, 0, 0])
-            row[:] = row[0] + 1, row[1] + loss.block.bytes, row[2] + _size(loss)
     if not rows:
-        yield _nothing(session, found)
         return
     ordered = sorted(rows.items(), key=lambda item: (item[1][2] - item[1][1], item[0]))
     total = [sum(row[column] for row in rows.values()) for column in range(3)]
