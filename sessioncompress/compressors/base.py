@@ -257,6 +257,12 @@ class View(Struct, dict=True, eq=False):
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
         return latest or not self.is_free(number, block) or self._stays(number, block)
 
+    def standing_of(self, number: int, block: Block) -> Standing:
+        """Where a block stands: protected if the policy keeps it whole, wherever its line stands."""
+        if self.is_whole(number, block):
+            return Standing.PROTECTED
+        return Standing.DEAD if self.standing[number] is Standing.DEAD else Standing.OLD
+
     def _stays(self, number: int, block: Block) -> bool:
         """Whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
 

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
+from shlex import quote as shell_word
 from typing import Any
 
 KB = 1024
@@ -21,6 +22,15 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def quote(text: str) -> str:
+    r"""Quote a word for a shell so that it runs as printed: with what does not simply print it becomes $'\x1b'."""
+    if text.isprintable():
+        return shell_word(text)
+    plain = set(range(0x20, 0x7F)) - set(b"'\\")
+    raw = text.encode("utf-8", "surrogateescape")
+    return "$'" + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in raw) + "'"
 
 
 def printable_json(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -311,11 +312,24 @@ def agent_folders() -> Iterator[Path]:
 def agent_roots(agent: str | None = None) -> Iterator[Path]:
     """List the folders, there or not, below which all of those lie, or those of one agent.
 
-    What may not be read there is not passed over.
+    What may not be read there is not passed over. A project's folder that is a link of this user to an own folder is
+    one, too: no walk follows links.
     """
     homes = _homes(agent)
     roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in homes)
-    yield from dict.fromkeys(roots)
+    yield from (folders := dict.fromkeys(roots))
+    yield from links(folders, own=True)
+
+
+def links(folders: Iterable[Path], *, own: bool) -> Iterator[Path]:
+    """Yield the links to folders that are in some folders: those of this user to own folders, or all others."""
+    for folder in folders:
+        # What may not be read is told by whoever walks there.
+        with suppress(OSError), os.scandir(folder) as found:
+            for link in sorted(Path(each.path) for each in found if each.is_symlink() and each.is_dir()):
+                owners = {link.lstat().st_uid, link.stat().st_uid}
+                if own is (sys.platform == "win32" or owners == {os.geteuid()}):
+                    yield link
 
 
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}

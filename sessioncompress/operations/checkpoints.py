@@ -11,7 +11,6 @@ from io import BytesIO
 from itertools import groupby, takewhile
 from operator import itemgetter
 from pathlib import Path
-from shlex import quote
 from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO
 
@@ -22,7 +21,7 @@ from sessioncompress.core.jsonl import LINE_CAP, Piece
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import CannotSplice, cuts_of, splice
-from sessioncompress.core.text import counted, joined
+from sessioncompress.core.text import counted, joined, quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of

@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from shlex import quote
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from sessioncompress.core.text import counted
+from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import (
     NOT_CHANGED,
     FileFailed,

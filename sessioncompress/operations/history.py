@@ -32,7 +32,7 @@ class State(StrEnum):
 
 
 class SessionRun(Struct, frozen=True, rename="camel"):
-    """A run over one session: bytes by which it made the session smaller, and those that it freed on the disk."""
+    """A run over one session, perhaps `packed` since: bytes by which it made that smaller, and freed on the disk."""
 
     path: str
     run: str
@@ -41,6 +41,7 @@ class SessionRun(Struct, frozen=True, rename="camel"):
     state: State
     saved: int
     saved_on_disk: int
+    packed: bool = False
 
 
 class RunStats(Struct, frozen=True, rename="camel"):

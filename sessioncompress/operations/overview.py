@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from sessioncompress.compressors import KINDS
+from sessioncompress.core import jsonl
+from sessioncompress.core.lines import Survey, tokens_of
 from sessioncompress.core.model import Kind, Line
 from sessioncompress.core.text import printable
+from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.packed import PackedSize
 from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short, title_in
+from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.layout import store_of
+from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.originals import OriginalsReader
 
 _LONGEST_NAME = 120
 """Characters of a name that are kept: a stranger's session may hold longer ones."""
@@ -29,20 +36,20 @@ OTHERS = "others"
 
 
 class Use(Struct, frozen=True):
-    """What one kind of blocks of one tool takes of a session: bytes, those of them that are recent, and tokens."""
+    """What one kind of blocks of one tool takes of a session: bytes, the protected ones, and tokens."""
 
     kind: str
     tool: str
     size: int = 0
-    recent: int = 0
+    protected: int = 0
     tokens: int = 0
 
 
 class Measured(Struct, frozen=True):
     """One session in the numbers of a report. Sizes are bytes, tokens what a model reads of it next, estimated.
 
-    `saved` and `saved_tokens` are what it would hold in addition without the runs so far, `store` what these cost;
-    `unused` is all of that where every run was taken back.
+    `saved` and `saved_tokens` are what it would hold in addition without the runs so far, `store` what these cost.
+    `unused` are the bytes of that which no run in place accounts for: no saving, and nothing before, counts them.
     `frees`, `adds` and `frees_tokens` are what a run would take from the session, add to the store, and save the model;
     all 0 where none would pay. `month` is that of its newest answer, else of its last change, which `changed` has.
     """
@@ -75,12 +82,12 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         head = reading.head_in(session)
         would = stats.would
         live = [number for number in known.survey.shape.live if number not in known.survey.shape.dead]
-        each = 1 / characters_per_token(known.newest.model)
+        each = characters_per_token(known.newest.model)
         changed = known.newest.at / 1000 if known.newest.at else session.stat.st_mtime
-        saved, saved_characters = _saved(found, live)
+        before, saved = _before(found, store)
         pays = would.is_smaller
         # Lines of a run that was taken back may stand here again, as after a merge.
-        is_used = found.journal.standing.numbers or known.rewritten.rows or saved
+        is_used = not found.journal.standing.numbers and (known.rewritten.rows or saved)
         return Measured(
             path=str(session.path),
             agent=known.form.name,
@@ -89,14 +96,14 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             month=_month(changed),
             size=stats.size,
             store=stats.store_size,
-            unused=0 if is_used else stats.store_size,
+            unused=0 if is_used else found.journal.unaccounted,
             tokens=would.tokens_before,
             saved=saved,
-            saved_tokens=round(saved_characters * each),
+            saved_tokens=max(tokens_of(before, each) - would.tokens_before, 0),
             frees=would.original_size - would.compressed_size if pays else 0,
             adds=would.store_added if pays else 0,
             frees_tokens=would.tokens_before - would.tokens_after if pays else 0,
-            uses=_uses(found, live, each),
+            uses=_uses(found, live, 1 / each),
             title=printable(title_in(session, known.form, head)),
             changed=session.stat.st_mtime,
         )
@@ -116,30 +123,33 @@ def _name(name: str) -> str:
     return printable(name)
 
 
-def _saved(found: Inspected, live: Iterable[int]) -> tuple[int, float]:
-    """Count the bytes that runs took out of a session, and at least how many characters a model would read of them.
+def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
+    """Read a session with its lines as they were before the runs, and count the bytes that these took out.
 
-    Of thinking nothing is counted: most of it is never sent again, and the journal does not say which.
+    A line stays whose original cannot be read, as does a summary, without whose bytes the session would be smaller.
     """
-    journal, lines, rewritten = found.journal, found.view.lines, found.known.rewritten
-    dropped = sum(part.place.bytes for each in journal.checkpoints for part in each.dropped if not each.ended)
-    saved = sum(
-        record.place.bytes - lines[number].size for number, record in rewritten.items() if record.place is not None
-    )
-    characters = 0.0
-    before: dict[bytes, int] = {}
-    """The bytes that were replaced in each original: many lines may be equal, and each has records of its own."""
-    for number in rewritten.rows.keys() & set(live):
-        original = journal.original_of(rewritten.rows[number])
-        if original not in before:
-            # A second run over a line notes only what it replaced itself.
-            rows = journal.originals(original)
-            blocks = {(block.path, block.kind): block.bytes for row in rows for block in journal.blocks_of(row)}
-            sizes = (size for (_, kind), size in blocks.items() if _is_text(kind) and kind is not Kind.THINKING)
-            before[original] = sum(sizes)
-        after = sum(block.size for block in lines[number].blocks if block.marked and _is_text(block.kind))
-        characters += max(before[original] - after, 0) * _share_read(lines[number])
-    return max(saved, 0) + dropped, characters
+    known, journal = found.known, found.journal
+    checkpoints = [each for each in journal.checkpoints if not each.ended]
+    saved = sum(part.place.bytes for each in checkpoints for part in each.dropped)
+    ours = {line for each in checkpoints for line in each.lines}
+    if not (known.rewritten or ours):
+        return known.survey, saved
+
+    def originals() -> Iterator[jsonl.Piece]:
+        nonlocal saved
+        with OriginalsReader(store.originals) as reader:
+            for number, raw, whole in known.pieces():
+                original, record = raw, known.rewritten.get(number) if whole else None
+                if record is not None and record.place is not None:
+                    # What cannot be read is for `verify` to tell.
+                    with suppress(SessionCompressError):
+                        original = original_of(raw, record, reader, journal, store.journal)
+                elif ours and sha256(raw).hexdigest() in ours:
+                    saved -= len(raw)
+                saved += len(original) - len(raw)
+                yield number, original, whole
+
+    return reading.survey(originals(), known.form), saved
 
 
 def _is_text(kind: Kind) -> bool:
@@ -168,9 +178,8 @@ def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]
     for place, row in enumerate(found.stats.shares):
         key = (row.kind, _name(row.tool) if place < _MOST_TOOLS else OTHERS)
         known = sums.get(key, Use(*key))
-        size = row.protected + row.old + row.dead
         tokens = round(read[row.kind, row.tool] * each)
-        sums[key] = Use(*key, known.size + size, known.recent + row.protected, known.tokens + tokens)
+        sums[key] = Use(*key, known.size + row.size, known.protected + row.protected, known.tokens + tokens)
     return tuple(sums.values())
 
 
@@ -182,7 +191,7 @@ class Row(NamedTuple):
     size: int
     tokens: int
     part: int
-    """Bytes of `size`: of sessions those that a run would free, the store counted, of blocks the recent ones."""
+    """Bytes of `size`: of sessions those that a run would free, the store counted, of blocks the protected ones."""
 
 
 class Disk(NamedTuple):
@@ -213,8 +222,8 @@ class Overview(NamedTuple):
 
     @property
     def disk(self) -> Disk:
-        """Count the stores in: all shares of what is saved, and of what a run would free, are of these."""
-        now = self.total("size") + self.total("store")
+        """Count the stores in, but for what is unused: all shares of what is saved or would be freed are of these."""
+        now = self.total("size") + self.total("store") - self.total("unused")
         return Disk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
 
 
@@ -270,7 +279,7 @@ def _by_use(sessions: Sequence[Measured], name_of: Callable[[Use], str]) -> tupl
     rows = []
     for each in sessions:
         # A session counts once, however many of its uses have the name.
-        uses = _largest(Row(name_of(use), 1, use.size, use.tokens, use.recent) for use in each.uses)
+        uses = _largest(Row(name_of(use), 1, use.size, use.tokens, use.protected) for use in each.uses)
         rows += [row._replace(sessions=1) for row in uses]
     return _largest(rows)
 

@@ -118,7 +118,7 @@ def pack_sessions(
                 names.append(Disk(root).free_name(_name_of(heads[0]), names))
                 archive = str(packs_of(root) / f"{names[-1]}{ARCHIVE}")
                 for head in heads:
-                    yield outcome_of(head.found, lambda: stats_of(head, archive, "would pack"))  # noqa: B023 - called at once
+                    yield outcome_of(head.found, lambda: stats_of(head, archive, "would-pack"))  # noqa: B023 - called at once
         return
     # Where nothing is left to pack, what a killed run left is put right all the same.
     for root in sorted(root for root in real if Disk(root).folders()):
@@ -486,7 +486,7 @@ def _packed_objects(
 
         for heads in map(by_family, projects.values()):
             if dry_run:
-                yield from (Outcome(head.found, stats_of(head, "", "would pack")) for head in heads)
+                yield from (Outcome(head.found, stats_of(head, "", "would-pack")) for head in heads)
             else:
                 yield from map(told, pack_project(at, folder, heads, packs, take, pool))
         if not dry_run:

@@ -10,11 +10,11 @@ from contextlib import suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from sessioncompress.core.text import quote
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
@@ -333,7 +333,7 @@ def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
     if reader is None:
         with failing(each.shown, IN_PACK):
             moves.missing_of(each.pack, each.entry)
-        return _unpacked(each, "would unpack")
+        return _unpacked(each, "would-unpack")
     moves.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
     if isinstance(each.pack.at, Disk):
         reading.mended(each.place)

@@ -99,7 +99,7 @@ def page(
         total={name: found.total(name) for name in Measured.__struct_fields__ if name in _SUMMED},
         agents=len(found.agents),
         projects=len([row for row in found.projects if row.name != "unknown"]),
-        unused=sum(each.unused > 0 for each in found.sessions),
+        unused=[each.store for each in found.sessions if 0 < each.store == each.unused],
         due=sum(each.frees > 0 for each in found.sessions),
         tables=_tables(found),
         packed=summed("", found.packed) if found.packed else None,
@@ -181,14 +181,14 @@ def _tables(found: Overview) -> tuple[Table, ...]:
     if older := found.months[:-_MOST_MONTHS]:
         months = (summed("earlier", older), *months)
     free = ("Would free", "what a run would free, counting the store")
-    recent = ("Recent", "what is recent, and stays whole")
+    protected = ("Protected", "what the policy keeps whole")
     return (
         _table("agents", "By agent", "Agent", free, found.agents),
         _table("projects", "By project", "Project", free, _first(found.projects, "projects")),
         _table("months", "By month of the newest answer", "Month", free, months, in_order=True),
-        _table("kinds", "By kind", "Kind", recent, kinds),
+        _table("kinds", "By kind", "Kind", protected, kinds),
         # A session may be of several of these.
-        _table("tools", "By tool", "Tool", recent, _first(found.tools, "tools", sessions=False)),
+        _table("tools", "By tool", "Tool", protected, _first(found.tools, "tools", sessions=False)),
     )
 
 
@@ -196,7 +196,7 @@ def _table(
     key: str, title: str, what: str, part: tuple[str, str], rows: tuple[Row, ...], *, in_order: bool = False
 ) -> Table:
     bars = rows if in_order else rows[:_MOST_BARS]
-    plot = _plot(key, f"{title}: size", part[0], bars) if len(rows) > 1 else Markup()
+    plot = _plot(key, f"Size {title[0].lower()}{title[1:]}", part[0], bars) if len(rows) > 1 else Markup()
     return Table(key, title, what, *part, rows, sum(row.size for row in rows), plot, *_columns(rows))
 
 

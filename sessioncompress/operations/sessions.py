@@ -21,7 +21,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import turns_of
-from sessioncompress.core.model import Role
+from sessioncompress.core.model import Role, Standing
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table, values
@@ -304,7 +304,7 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
 
 
 class Share(Struct, frozen=True, rename="camel"):
-    """The blocks of one kind and tool: their number, and their bytes by standing."""
+    """The blocks of one kind and tool: their number, and their bytes by where they stand."""
 
     kind: str
     tool: str
@@ -313,9 +313,17 @@ class Share(Struct, frozen=True, rename="camel"):
     old: int = field(default=0, name="oldBytes")
     dead: int = field(default=0, name="deadBytes")
 
+    @property
+    def size(self) -> int:
+        """All their bytes."""
+        return self.protected + self.old + self.dead
+
 
 class SessionStats(Struct, frozen=True, rename="camel"):
-    """The bytes of a session, how many compactions are in it, and the result of a dry run with the same policy."""
+    """The bytes of a session, how many compactions are in it, and the result of a dry run with the same policy.
+
+    `other_bytes` are those of what stands around the blocks: messages, records, and what runs left of blocks.
+    """
 
     path: str
     format: str
@@ -325,6 +333,7 @@ class SessionStats(Struct, frozen=True, rename="camel"):
     turns: int
     summary_count: int
     shares: tuple[Share, ...]
+    other_bytes: int
     would: CompressionStats
 
 
@@ -345,11 +354,13 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
     known = reading.read_session(session, journal, form)
     view = View(known.survey, policy, known.form, Ours((journal,)))
     shares: dict[tuple[str, str], Share] = {}
-    blocks = ((number, block) for number, line in enumerate(view.lines) for block in line.blocks if not block.marked)
-    sizes = ((number, block.kind.value, block.tool, block.size) for number, block in blocks)
-    for number, kind, tool, size in chain(sizes, _pasted(session, known)):
-        share, standing = shares.get((kind, tool), Share(kind, tool)), view.standing[number].value
-        shares[kind, tool] = replace(share, blocks=share.blocks + 1, **{standing: getattr(share, standing) + size})
+    found = ((number, each) for number, line in enumerate(view.lines) for each in line.blocks)
+    blocks = ((number, each) for number, each in found if not view.holds_ours(each))
+    sizes = ((each.kind.value, each.tool, view.standing_of(number, each), each.size) for number, each in blocks)
+    for kind, tool, standing, size in chain(sizes, _pasted(session, view)):
+        share = shares.get((kind, tool), Share(kind, tool))
+        now = {standing.value: getattr(share, standing.value) + size}
+        shares[kind, tool] = replace(share, blocks=share.blocks + 1, **now)
     stats = SessionStats(
         path=str(session.path),
         format=known.form.name,
@@ -358,19 +369,21 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
         lines=len(known.survey.lines),
         turns=turns_of(known.survey),
         summary_count=sum(role is Role.CHECKPOINT for role in view.lines.roles),
-        shares=tuple(sorted(shares.values(), key=lambda share: -(share.protected + share.old + share.dead))),
+        shares=tuple(sorted(shares.values(), key=lambda share: -share.size)),
+        # A mirror may repeat what is counted already.
+        other_bytes=max(session.size - sum(share.size for share in shares.values()), 0),
         would=would,
     )
     return Inspected(stats, view, known, journal)
 
 
-def _pasted(session: OpenSession, known: reading.Known) -> Iterator[tuple[int, str, str, int]]:
+def _pasted(session: OpenSession, view: View) -> Iterator[tuple[str, str, Standing, int]]:
     """Find the long base64 in prompts, which stays as all words of the user do."""
     for number, raw, whole in pieces(session):
-        if whole and len(raw) > _PASTED and number >= 0 and known.survey.lines.roles[number] is Role.USER:
-            texts = (said.text for said in known.form.reader().said(jsonl.parse(raw) or {}) if said.say is Say.PROMPT)
+        if whole and len(raw) > _PASTED and number >= 0 and view.lines.roles[number] is Role.USER:
+            texts = (said.text for said in view.form.reader().said(jsonl.parse(raw) or {}) if said.say is Say.PROMPT)
             sizes = (len(run) for text in texts for run in _BASE64.findall(text))
-            yield from ((number, "base64", "(prompts)", size) for size in sizes if size > _PASTED)
+            yield from (("base64", "(prompts)", Standing.PROTECTED, size) for size in sizes if size > _PASTED)
 
 
 def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:

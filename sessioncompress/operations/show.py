@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from shlex import quote
 from typing import Any, NamedTuple
 
 from sessioncompress import errors
@@ -17,6 +16,7 @@ from sessioncompress.core.marker import PREFIX, PREFIX_BYTES, references
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
 from sessioncompress.core.splice import CannotSplice
+from sessioncompress.core.text import quote
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.openai_chat import CLEARED

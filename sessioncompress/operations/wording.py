@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 10
 
-_NOT_IN_JSON = frozenset(
-    {"store_added", "others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"}
-)
+_NOT_IN_JSON = frozenset({"others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"})
 _NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokens_recorded")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
 _NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "run", "tokensRecorded"})
@@ -204,7 +202,7 @@ def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) ->
 def _file(stats: CompressionStats) -> dict[str, Any]:
     names = zip(stats.__struct_fields__, to_json(stats).items(), strict=True)
     said = dict(item for name, item in names if name not in _NOT_IN_JSON)
-    return {**said, "ratio": round(stats.ratio, 4)}
+    return {**said, "ratio": round(stats.ratio, 4), "compressedShare": round(1 - stats.ratio, 4)}
 
 
 def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:

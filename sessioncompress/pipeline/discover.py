@@ -13,12 +13,12 @@ from fnmatch import fnmatchcase
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sessioncompress.core.text import quote
 from sessioncompress.errors import (
     FileFailed,
     NotASession,

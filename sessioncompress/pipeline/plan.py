@@ -91,15 +91,15 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
 
 
 def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
-    """Sum up the bytes of these lines' blocks over their kind's threshold: of those that may go, and that stay."""
+    """Sum up the bytes of these lines' blocks: of those over their kind's threshold that may go, and the protected."""
     removable = protected = 0
     for number in numbers:
         for block in view.lines[number].blocks:
-            if not KINDS[block.kind].counts(block, view.policy) or view.holds_ours(block):
+            if view.holds_ours(block):
                 continue
             if view.is_whole(number, block):
                 protected += block.size
-            else:
+            elif KINDS[block.kind].counts(block, view.policy):
                 removable += block.size
     return removable, protected
 

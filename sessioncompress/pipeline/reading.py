@@ -11,7 +11,6 @@ from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate, islice
 from pathlib import Path
-from shlex import quote
 from typing import Any, NamedTuple
 
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -22,6 +21,7 @@ from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import PLAIN, Answer, Facts, Line, Role
 from sessioncompress.core.pointers import Pointers
+from sessioncompress.core.text import quote
 from sessioncompress.errors import NOT_CHANGED, IsALink, NotASession, Refused, failing
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
 from sessioncompress.formats.table import (

@@ -10,14 +10,13 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from shlex import quote
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from sessioncompress.core.jsonl import parse, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
-from sessioncompress.core.text import counted
+from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Name

@@ -348,6 +348,9 @@ class Applied:
             # What stands before a message says so, not the message.
             facts = facts._replace(first=True)
         now = now._replace(blocks=blocks, facts=facts, response=was.response)
+        if was.role is Role.RESULT and not (was.io or was.reads):
+            # A result that stands with its call, too: the model reads it there.
+            now = now._replace(io=0, reads=0)
         return make_line([old if old == new else new for old, new in zip(was, now, strict=True)])
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:

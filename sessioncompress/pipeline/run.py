@@ -267,24 +267,21 @@ class Run:
         more_turns = policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
         surprises = more_turns and policy.protect_tokens is not None
         explained = surprises or attempt.gain < self._session.size * _LITTLE
-        removable, protected = in_question(view, range(len(view.lines)))
         before = self._stats(view)
         stats = replace(
             before,
             status=Status.WOULD_COMPRESS if self._asked.dry_run else Status.COMPRESSED,
-            reason=summary.advice(view, protected) if explained else "",
+            reason=summary.advice(view, before.protected_bytes) if explained else "",
             compressed_size=attempt.finished.size,
             store_size=before.store_size + attempt.added,
             originals_size=attempt.finished.originals_size,
-            store_added=attempt.added,
+            store_added=attempt.added + self._journal.unaccounted,
             **summary.replaced(applied.counts),
             tool_results_cleared=applied.cleared,
             redundancies_eliminated=applied.redundancies,
             tokens_after=tokens_of(view.survey._replace(lines=applied.lines), self._each),
             tokens_uncached=summary.uncached(view, attempt.plan, applied, self._each),
-            removable_bytes=removable,
             removed_bytes=applied.removed,
-            protected_bytes=protected,
             lines_changed=len(applied.changed),
             messages_changed=messages_of(view.survey, frozenset(applied.changed)),
         )
@@ -295,7 +292,7 @@ class Run:
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Count a session in which nothing would pay, and word why not and what would help."""
-        removable, protected = in_question(view, range(len(view.lines)))
+        stats = self._stats(view)
         # Another run may have compressed it while this one waited.
         reason = reason or f"nothing {'more ' if self._known.rewritten.rows else ''}worth removing"
         if gain:
@@ -304,8 +301,7 @@ class Run:
             reason = f"it would save only {saved:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
-        reason = "; ".join(filter(None, (reason, summary.advice(view, protected))))
-        return replace(self._stats(view), removable_bytes=removable, protected_bytes=protected, reason=reason)
+        return replace(stats, reason=text.joined(reason, summary.advice(view, stats.protected_bytes)))
 
     def _stats(self, view: View) -> CompressionStats:
         """Count the session as it is. Markers older than the journal are no imitations of ours."""
@@ -314,6 +310,7 @@ class Run:
         # In calls those count that came after the journal was begun.
         older = summary.noted(journal.runs[0], UNKNOWN_IN_CALLS) if journal.runs else self._strange_calls
         tokens = tokens_of(found, self._each)
+        removable, protected = in_question(view, range(len(view.lines)))
         return CompressionStats(
             self._where,
             format=view.form.name,
@@ -330,4 +327,6 @@ class Run:
             tokens_before=tokens,
             tokens_after=tokens,
             tokens_recorded=summary.recorded_now(self._known.newest, journal),
+            removable_bytes=removable,
+            protected_bytes=protected,
         )

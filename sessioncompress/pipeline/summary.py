@@ -112,13 +112,13 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates for its model.
 
     `store_size` is that of the store, `originals_size` that of the originals in it, `store_added` what this run added
-    to it. `tool_results_cleared` are those of the compressed results that were pruned. `others_replaced` counts the
-    blocks of kinds that have no number of their own. `tokens_uncached` are those of `tokens_after` behind the first
-    message that changed: the next request sends them without the provider's prompt cache. `tokens_recorded` is what the
-    agent recorded of the newest request and its answer, None where it recorded nothing since the last run or
-    compaction. `removable_bytes` are those of all blocks over their kind's threshold outside the protected part,
-    `removed_bytes` how many of them are gone, `protected_bytes` those inside it. `run` is the id of a run that wrote,
-    by which a restore takes it back.
+    to it, with the bytes there that no earlier run in place accounts for. `tool_results_cleared` are those of the
+    compressed results that were pruned. `others_replaced` counts the blocks of kinds that have no number of their own.
+    `tokens_uncached` are those of `tokens_after` behind the first message that changed: the next request sends them
+    without the provider's prompt cache. `tokens_recorded` is what the agent recorded of the newest request and its
+    answer, None where it recorded nothing since the last run or compaction. `removable_bytes` are those of all blocks
+    over their kind's threshold that are not protected, `removed_bytes` how many of them are gone, `protected_bytes`
+    those of all that are. `run` is the id of a run that wrote, by which a restore takes it back.
     """
 
     path: str
@@ -164,8 +164,8 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
 
     @property
     def ratio(self) -> float:
-        """The compressed size by the original size, 1.0 for an empty file."""
-        return self.compressed_size / self.original_size if self.original_size else 1.0
+        """The share of the original size that the run saved; 0 if it saved nothing."""
+        return 1 - self.compressed_size / self.original_size if self.original_size else 0.0
 
 
 def to_json(stats: Struct) -> dict[str, Any]:
@@ -267,4 +267,4 @@ def advice(view: View, protected: int) -> str:
     context = f"the last {turns} turn{'' if turns == 1 else 's'}"
     if tokens is not None:
         context = f"the newest {tokens:,} tokens of tool I/O in {context}"
-    return f"inside {context}: {kb(protected)}{hint}"
+    return f"{kb(protected)} protected, mostly {context}{hint}"

@@ -128,7 +128,7 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
     least = max(64 * KB, found.st_size // 10)
     if not 0 <= came < least or _is_compacted(path, left):
         return ""
-    return f"already compressed, {kb(came)} new since; due from {kb(least)} on"
+    return f"already compressed, {kb(min(came, least - KB))} new since; due from {kb(least)} on"
 
 
 def _is_compacted(path: Path, start: int) -> bool:
@@ -174,4 +174,6 @@ def too_small(size: int, policy: Policy, *, force: bool) -> str:
     """Say that a session of so many bytes is under the threshold; empty if not. Other rules than `size` have none."""
     if force or policy.budget.rule is not Rule.SIZE or size >= policy.size_threshold_kb * KB:
         return ""
-    return f"{size / KB:,.0f} KB, under the threshold of {policy.size_threshold_kb:,} KB"
+    # Rounded up it would not read as under it.
+    said, most = min(round(size / KB), policy.size_threshold_kb - 1), policy.size_threshold_kb
+    return f"{said:,} KB, under the threshold of {most:,} KB"

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
+from sessioncompress.core.text import quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
 from sessioncompress.store import disk, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal

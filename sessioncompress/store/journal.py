@@ -14,10 +14,10 @@ from hashlib import sha256
 from heapq import heappop, heappush
 from itertools import count, repeat
 from pathlib import Path
-from shlex import quote
 from typing import Any, BinaryIO
 
 from sessioncompress.core.model import Origin, OurKey
+from sessioncompress.core.text import quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
@@ -161,6 +161,8 @@ class Journal:
         self._owners = array("I")
         self._ends = [(0, 0)]
         """The number of line and of block records at the beginning, and at each run's end."""
+        self._sizes = array("Q")
+        """The bytes of the store at each run's end."""
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self._ended_by: dict[tuple[str, ...], int] = {}
@@ -355,6 +357,11 @@ class Journal:
         return layout.Lengths(self.store_size, self.size)
 
     @property
+    def unaccounted(self) -> int:
+        """The bytes of the store that no run in place accounts for: restores, and runs that were undone, left them."""
+        return self.size + self.store_size - max((self._sizes[each] for each in self.standing.numbers), default=0)
+
+    @property
     def session_id(self) -> str:
         """The session's id in its newest run; empty where no run noted one."""
         return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
@@ -439,6 +446,7 @@ class Journal:
         self.runs.append(run)
         self._ends.append(self.counts)
         self.store_size = run.store_size
+        self._sizes.append(self.size + self.store_size)
 
 
 def load(path: Path, *, to_hole: bool = False) -> Journal:

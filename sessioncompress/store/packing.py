@@ -12,12 +12,11 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 from typing import Final, Self
 
 from msgspec.structs import replace
 
-from sessioncompress.core.text import counted
+from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder

@@ -10,11 +10,10 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 
 from sessioncompress.core import jsonl
 from sessioncompress.core.documents import undo_of
-from sessioncompress.core.text import counted
+from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, swap

@@ -228,7 +228,11 @@ def test_every_field_of_a_json_document_is_there(name: str, command: click.Comma
 def test_the_document_of_compress_is_that_of_the_library(documents: dict[str, Any]) -> None:
     """Its fields in snake case, and its status; the example has what each document has."""
     text = section(DOCUMENTS, "compress")
-    assert snake(documents["compress"]["files"][0]) <= {*CompressionStats.__struct_fields__, "ratio"}
+    assert snake(documents["compress"]["files"][0]) <= {
+        *CompressionStats.__struct_fields__,
+        "ratio",
+        "compressed_share",
+    }
     example = json.loads(blocks(text, "json")[0])
     assert example["schema"] == documents["compress"]["schema"]
     assert set(example) == set(documents["compress"])

@@ -284,3 +284,9 @@ def test_a_compaction_is_found_by_what_stands_in_it(name: str) -> None:
     marked = [any(mark in raw for mark in table.COMPACTIONS) for raw in units(data)]
     assert lines
     assert sum(marked) == len(lines)
+
+
+@pytest.mark.parametrize(("size", "said"), [(0, "0 KB"), (98 * KB, "98 KB"), (100 * KB - 1, "99 KB"), (100 * KB, "")])
+def test_what_is_under_the_threshold_reads_as_under_it(size: int, said: str) -> None:
+    """Also where it would be rounded up to it."""
+    assert triage.too_small(size, BALANCED, force=False) == (said and f"{said}, under the threshold of 100 KB")
