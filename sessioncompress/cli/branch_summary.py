@@ -67,7 +67,7 @@ def branch_summary(
         output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})
     else:
         click.echo(f"{printable(str(session))}: {_said(stats)}")
-    output.tell_of_undo([stats.run], [session], overrides["backup_dir"])
+    output.tell_of_undo([stats.run], [session], overrides["backup_dir"], config)
 
 
 def _said(stats: BranchStats) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from sessioncompress.cli import options
+from sessioncompress.core.text import quote
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sessioncompress.operations.sessions import Selection
     from sessioncompress.pipeline.discover import Found, Search
 
+    Taken = Callable[[Packed], object]
+
 T = TypeVar("T")
 
 MOST_TYPED = 3
@@ -27,10 +29,16 @@ MOST_TYPED = 3
 _MOST_PROJECTS = 5
 
 
-def typed(paths: Sequence[Path], backup_dir: Path | None) -> list[str]:
-    """Write the arguments that name some files and the folder of their stores, for a shell."""
-    words = [quote(str(path)) for path in paths] if len(paths) <= MOST_TYPED else ["PATHS"]
-    return words + (["--backup-dir", quote(str(backup_dir))] if backup_dir else [])
+def typed(paths: Sequence[Path], backup_dir: Path | None, config: Path | None = None) -> list[str]:
+    """Write the arguments that name some files, or of many their folders, and what says where their stores are."""
+    from sessioncompress.pipeline.discover import is_folder
+
+    if len(paths) > MOST_TYPED:
+        paths = list(dict.fromkeys(each if is_folder(each) else each.parent for each in paths))
+    # A name that begins with a dash would be an option.
+    words = [quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in paths]
+    options_of = {"--backup-dir": backup_dir, "--config": config}
+    return words + [f"{name} {quote(str(path))}" for name, path in options_of.items() if path]
 
 
 class Chosen(NamedTuple):
@@ -89,29 +97,58 @@ class Chosen(NamedTuple):
             return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
         return len(self.paths) == 1 and not (is_folder(self.paths[0]) or is_archive(self.paths[0]))
 
-    def typed(self, backup_dir: Path | None = None) -> str:
+    def typed(self, backup_dir: Path | None = None, config: Path | None = None) -> str:
         """Write the arguments that choose the same sessions again, for a shell."""
         words = ["--all"] if self.everything else []
         words += ["--agent", self.agent] if self.agent else []
         words += ["--project", quote(str(self.project))] if self.project else []
-        return " ".join([*words, *typed(self.paths, backup_dir)])
+        words += ["--older-than", self.age] if self.older_than is not None else []
+        words += [f"--include {quote(each)}" for each in self.include]
+        words += [f"--exclude {quote(each)}" for each in self.exclude]
+        return " ".join([*words, *typed(self.paths, backup_dir, config)])
+
+    @property
+    def age(self) -> str:
+        """The least age of the sessions, as a user could type it."""
+        seconds = self.older_than or 0
+        name, unit = next(each for each in reversed(options.AGE.items()) if not seconds % each[1])
+        return f"{seconds // unit}{name}"
 
     def sessions(self, search: Search | None = None) -> Iterator[Found]:
-        """Find the sessions; `search` says which files and folders mean to the command, if not what they are."""
-        from sessioncompress.pipeline.discover import Globs, discover, unchanged_for
+        """Find the sessions, or say why there is none; `search` says which files mean what to the command."""
+        from sessioncompress.pipeline.discover import Globs, discover
 
-        globs = Globs(self.include, self.exclude)
         if self.places:
-            return self.places.find(globs, self.older_than, stores=search is not None)
-        search = search or discover
+            return self.places.find(Globs(self.include, self.exclude), self.older_than, stores=search is not None)
+        found = self.found(search or discover)
+        return found if self.quiet else _or_told(found, self, search or discover)
+
+    def found(self, search: Search) -> Iterator[Found]:
+        """Find the sessions, and say nothing."""
+        from sessioncompress.pipeline.discover import Globs, unchanged_for
+
         if self.by_options:
             from sessioncompress.operations.sessions import sessions
 
-            return or_projects_told(sessions(self.selection, search), self.selection)
-        found = search([each for each in self.paths if not (self.reads_packed and _is_packed(each))], globs)
+            return sessions(self.selection, search)
+        paths = [each for each in self.paths if not (self.reads_packed and _is_packed(each))]
+        found = search(paths, Globs(self.include, self.exclude))
         return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
 
-    def packed(self, taken: Callable[[Packed], object] = lambda _: None) -> Iterator[Packed | SessionCompressError]:
+    def left_out(self, search: Search) -> str:
+        """Word how many sessions are here that are not chosen, and why."""
+        from sessioncompress.operations.packed import Packed
+
+        of_any_age = self._replace(older_than=None)
+        fitting = sum(1 for _ in of_any_age.found(search))
+        named = sum(1 for _ in of_any_age._replace(include=(), exclude=()).found(search)) - fitting
+        packed = 0 if self.reads_packed else sum(isinstance(each, Packed) for each in self.packed())
+        counts = {f"younger than {self.age}": fitting, "left out by --include and --exclude": named, "packed": packed}
+        return ", ".join(
+            f"{number:,} {'is' if number == 1 else 'are'} {why}" for why, number in counts.items() if number
+        )
+
+    def packed(self, taken: Taken = lambda _: None) -> Iterator[Packed | SessionCompressError]:
         """Find the packed sessions that are chosen on this machine; see selected()."""
         from sessioncompress.operations.packed import selected
 
@@ -126,14 +163,16 @@ class Chosen(NamedTuple):
         return Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
 
     def each_packed(
-        self, work: Callable[[Path, Path], T], taken: Callable[[Packed], object] = lambda _: None
+        self, work: Callable[[Path, Path], T], taken: Taken = lambda _: None, *, stores: bool = False
     ) -> Iterator[Outcome[T]]:
-        """Do some work on the packed sessions that are chosen: on the place of each, and a copy that goes again."""
+        """Do some work on the packed sessions that are chosen, or have `stores`: on the place of each, and a copy."""
         from sessioncompress.operations.packed import each_packed, packed_below
 
+        among = self.packed(taken)
         if self.places:
-            return each_packed(packed_below(self.places, self.selection.globs, self.older_than, is_read=True), work)
-        return each_packed(self.packed(taken), work)
+            among = packed_below(self.places, self.selection.globs, self.older_than, is_read=True)
+        with_store = (each for each in among if not hasattr(each, "entry") or len(each.entry.members) > 1)
+        return each_packed(with_store if stores else among, work)
 
 
 def _is_packed(path: Path) -> bool:
@@ -147,33 +186,41 @@ def _is_packed(path: Path) -> bool:
     return packed_at(path) is not None
 
 
-def or_projects_told(found: Iterable[Found], selection: Selection) -> Iterator[Found]:
-    """Yield the selected sessions; where there is none, say on stderr which projects there are, or where it looked."""
+def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator[Found]:
+    """Yield the sessions; where there is none, say on stderr where it looked, and what was left out or is there."""
+    from sessioncompress.cli.tables import with_tilde
+    from sessioncompress.formats import table
+
+    for link in table.links(table.agent_roots(chosen.agent), own=False) if chosen.by_options else ():
+        options.warn(f"{with_tilde(str(link))} is left out: a link that is not yours, or to a folder that is not")
     is_none = True
     for each in found:
         is_none = False
         yield each
-    if is_none and selection.project:
+    if not is_none or (chosen.reads_packed and next(chosen.packed(), None)):
+        return
+    said = chosen.left_out(search)
+    if chosen.project and not said:
         # Imported here: hardly any run needs it.
         from sessioncompress.operations.packed import projects_instead
 
-        if projects := projects_instead(selection):
-            options.warn(f"no sessions in the project {selection.project}; there are sessions in:")
+        if projects := projects_instead(chosen.selection):
+            options.warn(f"no sessions in the project {chosen.project}; there are sessions in:")
             for project in projects[:_MOST_PROJECTS]:
                 click.echo(f"  {project}", err=True)
             if len(projects) > _MOST_PROJECTS:
                 click.echo(
                     f"  and {len(projects) - _MOST_PROJECTS:,} more; 'sessioncompress sessions' lists them", err=True
                 )
-    elif is_none and selection.agent:
-        from sessioncompress.cli.tables import with_tilde
-        from sessioncompress.formats.table import agent_roots
-
-        narrowed = selection.older_than is not None or selection.globs.include or selection.globs.exclude
-        which = "no such session" if narrowed else f"no session of {selection.agent}"
-        roots = [with_tilde(str(root)) for root in agent_roots(selection.agent)]
-        if roots:
-            options.warn(f"{which} is in {' or '.join(roots)}")
+            return
+    which = f" of {chosen.agent}" if chosen.agent else ""
+    which += f" in the project {chosen.project}" if chosen.project else ""
+    roots = chosen.paths or [root for root in table.agent_roots(chosen.agent) if chosen.agent or root.exists()]
+    where = ", ".join(with_tilde(str(root)) for root in roots[:_MOST_PROJECTS])
+    where += f" and {len(roots) - _MOST_PROJECTS:,} more" if len(roots) > _MOST_PROJECTS else ""
+    if roots or not chosen.agent:
+        looked = where or "the folders of the agents, of which none is there"
+        options.warn(f"no session{which} chosen: looked in {looked}{said and f'; {said}'}")
 
 
 def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:

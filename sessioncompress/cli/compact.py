@@ -174,7 +174,7 @@ class Compact(SessionCommand[CompactStats]):
 
     def hints(self, done: Done[CompactStats]) -> None:
         chosen, runs = self.chosen, (stats.run for stats in done.results)
-        output.tell_of_undo(runs, chosen.paths, self.overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
+        output.tell_of_undo(runs, *self.where, chosen.urls, quiet=chosen.quiet)
 
     def codes(self, done: Done[CompactStats]) -> list[int]:
         return [int(self.chosen.check and stats.is_compacted) for stats in done.results]

@@ -122,7 +122,7 @@ class Compress(SessionCommand["CompressionStats"]):
                 options.warn(f"{folder} is not writable: a run would change nothing in it")
         # Without originals there is no way back.
         runs = (each.run for each in done.results if chosen.urls or self.policies.of(Path(each.path)).keep_backup)
-        output.tell_of_undo(runs, chosen.paths, self.overrides["backup_dir"], chosen.urls, quiet=chosen.quiet)
+        output.tell_of_undo(runs, *self.where, chosen.urls, quiet=chosen.quiet)
 
     def codes(self, done: Done[CompressionStats]) -> list[int]:
         return [int(self.chosen.check and stats.is_smaller) for stats in done.results]

@@ -189,6 +189,9 @@ class SessionCommand(Generic[S]):
         self.given = SimpleNamespace(**self.handed, **{name: values.pop(name) for name in self.keeps})
         self.overrides = values
         by_options = chosen.by_options and bool(self.asks)
+        self.preset = preset
+        self.where = (chosen.paths, values.get("backup_dir"), config)
+        """What the user named: sessions, the folder of their stores, and the policy, which may say it."""
         how = {"compresses": self.compresses, "by_options": by_options}
         self.policies = options.policies_of(config, preset, **how, **values)
         self.silent = chosen.quiet or chosen.as_json

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessioncompress.cli.choosing import MOST_TYPED, typed
 from sessioncompress.core import process
-from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
+from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, quote
 from sessioncompress.errors import SessionCompressError, UsageError
 
 if TYPE_CHECKING:
@@ -55,13 +54,14 @@ def tell_of_undo(
     runs: Iterable[str],
     paths: Sequence[Path],
     backup_dir: Path | None = None,
+    config: Path | None = None,
     urls: Sequence[str] = (),
     *,
     quiet: bool = False,
 ) -> None:
     """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
     if (run := next(filter(None, runs), "")) and not quiet:
-        which = map(quote, urls) if urls else typed(paths, backup_dir)
+        which = map(quote, urls) if urls else typed(paths, backup_dir, config)
         command = ["sessioncompress", "restore", "--run", run, *which]
         click.echo(printable(f"undo with: {' '.join(command)}"), err=True)
 
@@ -97,16 +97,18 @@ def tell_of_sweeps(swept: Iterable[Swept]) -> None:
         click.echo(f"  {each.command}", err=True)
 
 
-def tell_of_packed(chosen: Chosen) -> None:
-    """Tell how many of the chosen sessions are packed, where a command passes these over, and what brings them back."""
-    if chosen.quiet or chosen.as_json or chosen.urls or chosen.is_one:
+def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None:
+    """Tell how many of the chosen sessions, or of these `among` them, are packed, and what brings them back."""
+    if chosen.quiet or chosen.as_json or (among is None and (chosen.urls or chosen.is_one)):
         return
     from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.operations.packed import Packed
 
-    if archives := [str(each.pack.archive) for each in chosen.packed() if isinstance(each, Packed)]:
-        packed = counted(len(archives), "session is still packed", "sessions are still packed")
-        echo_wrapped(f"{packed}. To bring back:", err=True)
+    packed = [] if chosen.urls else [each for each in chosen.packed() if isinstance(each, Packed)]
+    archives = [str(each.pack.archive) for each in packed if among is None or each.shown in among]
+    if archives := archives or list(among or ()):
+        number = counted(len(archives), "session is still packed", "sessions are still packed")
+        echo_wrapped(f"{number}. To bring back:", err=True)
         tell_of_unpack("  ", archives, len(archives))
 
 

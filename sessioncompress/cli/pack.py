@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import Chosen
 from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped, shown
-from sessioncompress.core.text import OBJECT_STORES, counted, kb
+from sessioncompress.core.text import OBJECT_STORES, counted, kb, smaller
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
 from sessioncompress.pipeline.discover import Found, is_folder
@@ -52,7 +51,6 @@ class Pack(SessionCommand[PackStats]):
         from sessioncompress.formats import table
 
         chosen, policies = self.chosen, self.policies
-        self.is_any = bool(found)
         if chosen.places:
             outcomes = list(pack_objects(found, chosen.urls, policies.apart, dry_run=chosen.dry_run))
         else:
@@ -77,7 +75,7 @@ class Pack(SessionCommand[PackStats]):
         return super().document(done) | {"archives": packs}
 
     def end(self, done: Done[PackStats]) -> None:
-        archives, chosen, dry_run = self.archives, self.chosen, self.chosen.dry_run
+        archives, dry_run = self.archives, self.chosen.dry_run
         for archive, each in archives.items():
             leaving = f"{kb(each.size)} would be packed into an estimated"
             sizes = f"{leaving} {_range([each])}" if dry_run else _sizes(each.size, _size_of(archive))
@@ -87,7 +85,6 @@ class Pack(SessionCommand[PackStats]):
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
         said = kb(size) if dry_run or not size else _sizes(size, sum(map(_size_of, archives)))
         said += f" into an estimated {_range(archives.values())}" if dry_run and archives else ""
-        said += "" if self.is_any or chosen.urls else f": {_why_nothing(chosen)}"
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):
             echo_wrapped(f"{counted(stores, 'session has a store', 'sessions have stores')}: {_STORES}", err=True)
@@ -102,22 +99,6 @@ class Pack(SessionCommand[PackStats]):
 
 
 pack = Pack.command("pack --all --older-than 30d")
-
-
-def _why_nothing(chosen: Chosen) -> str:
-    """Say which sessions there are where none is to be packed."""
-    from sessioncompress.operations.packed import Packed
-    from sessioncompress.operations.sessions import sessions
-    from sessioncompress.pipeline.rollouts import with_packed
-
-    of_any_age = chosen._replace(older_than=None)
-    # Not as they were chosen before: what that had to tell is told.
-    selected = sessions(of_any_age.selection, with_packed)
-    there = selected if chosen.by_options else of_any_age.sessions(with_packed)
-    younger = sum(1 for _ in there) if chosen.older_than is not None else 0
-    packed = sum(isinstance(each, Packed) for each in of_any_age.packed())
-    counts = {"changed more recently than --older-than says": younger, "packed already": packed}
-    return ", ".join(f"{number:,} {word}" for word, number in counts.items() if number) or "no session is there"
 
 
 class _Into(NamedTuple):
@@ -152,4 +133,4 @@ def _size_of(archive: str) -> int:
 
 
 def _sizes(before: int, after: int) -> str:
-    return f"{kb(before)} -> {kb(after)} ({100 * after / max(before, 1):.1f} % of the original size)"
+    return f"{kb(before)} -> {kb(after, before)} ({smaller(before, after)})"

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.core import text
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import printable, quote
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
 from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import discover, triage

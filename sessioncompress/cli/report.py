@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.choosing import Chosen, typed
 from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, kb, printable
@@ -103,19 +100,19 @@ class Report(SessionCommand["Measured"]):
             echo_wrapped(printable(f"{target}: not written: no sessions to report on"), err=True)
             return
         found = overview.overview(done.results)._replace(packed=overview.packed_rows(self.stored))
-        # What chose the sessions, as the user could type it; nothing for all.
-        which = list(map(str, chosen.paths))
-        which += ["--agent", chosen.agent] if chosen.agent is not None else []
-        which += ["--project", str(chosen.project)] if chosen.project is not None else []
-        unused = [Path(each.path) for each in found.sessions if each.unused]
+        which = [*map(str, chosen.paths), chosen.agent or "", str(chosen.project or "")]
+        # With what this one was asked for: another run would free something else.
+        asked = [chosen.typed(*self.where[1:])]
+        asked += [f"--preset {self.preset}"] if self.preset else []
+        asked += [f"--format {self.given.form}"] if self.given.form else []
         swept = lists.swept(((each.agent, each.path, each.changed) for each in found.sessions), chosen.project)
         made = page.page(
             found,
             prices,
-            of=printable(", ".join(which)) or "All sessions on this machine",
+            of=printable(", ".join(filter(None, which))) or "All sessions on this machine",
             at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-            command=printable(shlex.join(["sessioncompress", "compress", *(which or ["--all"]), *_age(chosen)])),
-            forget=printable(" ".join(["sessioncompress forget", *typed(unused, self.overrides["backup_dir"])])),
+            command=f"sessioncompress compress {' '.join(asked)}",
+            forget=f"sessioncompress forget --unneeded {asked[0]}",
             swept=swept,
             failed=done.others["failed"] + done.others["refused"],
         )
@@ -127,13 +124,6 @@ class Report(SessionCommand["Measured"]):
 
 
 report = Report.command("report --all -o report.html")
-
-
-def _age(chosen: Chosen) -> list[str]:
-    """Write the age that a run over these sessions should ask for: who names none is told to leave today's alone."""
-    if chosen.older_than is not None:
-        return ["--older-than", f"{chosen.older_than // options.AGE['h']}h"]
-    return ["--older-than", "1d"] if chosen.by_options else []
 
 
 def _warn_of_prices(found: Overview, prices: tuple[Price, ...]) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, file_line, is_seen, width, with_tilde
 from sessioncompress.core import process
-from sessioncompress.core.text import age, counted, kb, printable, said_time
-from sessioncompress.errors import NOT_CHANGED, Damaged, SessionCompressError, UsageError
+from sessioncompress.core.text import age, counted, kb, printable, quote, said_time
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, UsageError
+from sessioncompress.operations.batch import Outcome
 from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs, together
 from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.discover import Found
@@ -84,15 +85,16 @@ class Restore(SessionCommand["RestoreStats"]):
         self.handed["run"] = run
         return self.each(found)
 
-    def _taken_back(self, found: Sequence[Found], run: str) -> list[Done[RestoreStats]]:
-        """Take back the run of that name, or else the newest one of which anything can be; return what became of it.
-
-        Before it come the newer runs of which nothing could be taken back, with what failed. A session that failed is
-        not tried again: what lies below a run that stays is not taken from under it. Of the files of PATHS, each is
-        told why a run that was named gives it nothing back: its store may have been deleted.
-        """
+    def _known(self, found: Sequence[Found], run: str) -> tuple[list[SessionRun], dict[str, list[Found]]]:
+        """List the runs, and by run the sessions that have it, or that were named; packed ones have errors."""
         by_run: dict[str, list[Found]] = {}
-        runs = []
+        packed = [each for each in _packed_runs(self.chosen, self.policies) if each.result]
+        runs = [replace(one, path=each.found.shown) for each in packed if each.result for one in each.result.runs]
+        for one in runs:
+            if one.state is not State.RESTORED:
+                back = f"'sessioncompress unpack {quote(one.path)}' brings it back."
+                error = Refused("it is packed", where=one.path, state=NOT_CHANGED, remedy=back)
+                by_run.setdefault(one.run, []).append(Found(Path(one.path), named=True, error=error))
         for each in found:
             try:
                 known = runs_of(each, options.policy_of(each, self.policies))
@@ -103,6 +105,16 @@ class Restore(SessionCommand["RestoreStats"]):
             names = dict.fromkeys(one.run for one in known if one.state is not State.RESTORED)
             for name in names | ({run: None} if run and each.path in self.chosen.paths else {}):
                 by_run.setdefault(name, []).append(each)
+        return runs, by_run
+
+    def _taken_back(self, found: Sequence[Found], run: str) -> list[Done[RestoreStats]]:
+        """Take back the run of that name, or else the newest one of which anything can be; return what became of it.
+
+        Before it come the newer runs of which nothing could be taken back, with what failed. A session that failed is
+        not tried again: what lies below a run that stays is not taken from under it. Of the files of PATHS, each is
+        told why a run that was named gives it nothing back: its store may have been deleted.
+        """
+        runs, by_run = self._known(found, run)
         listed = histories(runs)
         if run and all(each.run != run for each in listed):
             remedy = "'sessioncompress history' lists the runs over all agents' sessions; with PATHS, over those."
@@ -127,7 +139,7 @@ class Restore(SessionCommand["RestoreStats"]):
             tried.append(done)
             # A run of which something cannot be taken back is tried again, not one below it.
             is_it = any(each.is_restored or not each.exact for each in done.results)
-            if run or done.exit_code == process.EXIT_CODE or is_it:
+            if run or done.exit_code == process.EXIT_CODE or is_it or any(each.packed for each in one.sessions):
                 break
             failed.update(_failed(done))
             if _failed(done) and not self.silent:
@@ -182,7 +194,7 @@ class Restore(SessionCommand["RestoreStats"]):
             return
         restored = [each for each in done.results if each.is_restored]
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
-            _tell_of_stores(chosen, restored, self.policies, self.overrides["backup_dir"])
+            _tell_of_stores(chosen, restored, self.policies, self.where[1:])
         if not (self.given.last or self.given.run):
             output.tell_of_packed(chosen)
 
@@ -213,7 +225,7 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
                 echo_wrapped(printable(f"{path}: {found}; {way}"), err=True)
 
 
-def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Policies, backup_dir: Path | None) -> None:
+def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Policies, kept: Sequence[Any]) -> None:
     """Tell how many stores may be a stranger's, what those take that gave all bytes back, how to delete no others."""
     if number := sum(each.made_elsewhere for each in restored):
         made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
@@ -224,7 +236,7 @@ def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Poli
     paths = [Path(each.path) for each in whole]
     take, it = ("The store still takes", "it") if len(paths) == 1 else ("The stores still take", "them")
     # Of many nobody types the paths; the option leaves alone what other sessions there still need.
-    arguments = " ".join(typed(paths, backup_dir)) if len(paths) <= MOST_TYPED else chosen.typed(backup_dir)
+    arguments = " ".join(typed(paths, *kept)) if len(paths) <= MOST_TYPED else chosen.typed(*kept)
     echo_wrapped(f"{take} {kb(size)}; if you no longer need {it}, delete {it} with:", err=True)
     # A line of its own, and never broken: it is there to be copied.
     click.echo(printable(f"  sessioncompress forget --unneeded {arguments}"), err=True)
@@ -281,13 +293,25 @@ class _Runs(Struct, frozen=True):
     runs: list[SessionRun]
 
 
+def _packed_runs(chosen: Chosen, policies: Policies) -> Iterator[Outcome[_Runs]]:
+    """Read the runs over the packed sessions that are chosen."""
+
+    def read(place: Path, copy: Path) -> _Runs:
+        # Beside a copy lies its store, whatever the policy says.
+        policy = policies.apart if chosen.urls else policies.of(place)
+        runs = session_runs(copy, replace(policy, backup_dir=None))
+        return _Runs("", [replace(each, packed=True) for each in runs])
+
+    return chosen.each_packed(read, stores=True)
+
+
 class History(SessionCommand[_Runs]):
     """List the runs over sessions, newest first. Without PATHS, only those in the agents' folders.
 
     'restore --run ID' undoes one.
     """
 
-    stores = urls = True
+    stores = urls = packed = True
     parallel = False
     flags = (options.JSON, options.VERBOSE)
     takes = (options.CONFIG, options.THEIR_FOLDER)
@@ -296,6 +320,9 @@ class History(SessionCommand[_Runs]):
 
     def settled(self, found: Found, policy: Policy) -> _Runs:
         return _Runs("", runs_of(found, policy))
+
+    def over(self, found: Iterable[Found]) -> Done[_Runs]:
+        return self.each(found) + self.collected(_packed_runs(self.chosen, self.policies))
 
     def document(self, done: Done[_Runs]) -> dict[str, Any]:
         return {"runs": list(map(to_json, _runs(done)))}
@@ -308,13 +335,15 @@ class History(SessionCommand[_Runs]):
             left_out = ["ended"] * (is_seen() and width() < _WIDE) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
+        each_of = (each for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED)
+        output.tell_of_packed(self.chosen, {each.path for each in each_of})
 
 
 history = History.command("history session.jsonl")
 
 
 def _runs(done: Done[_Runs]) -> list[RunStats]:
-    return histories(run for each in done.results for run in each.runs)
+    return histories(replace(run, path=each.path) for each in done.results for run in each.runs)
 
 
 def _row(run: RunStats) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +20,7 @@ from sessioncompress.cli.tables import (
     width,
     with_tilde,
 )
-from sessioncompress.core.text import age, counted, kb, printable, utf8, written_time
+from sessioncompress.core.text import age, counted, kb, printable, quote, utf8, written_time
 from sessioncompress.errors import SessionGone
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations import wording
@@ -89,7 +88,7 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         click.echo("in reverse order: the first session is at the bottom", err=True)
     if is_seen() and rows and rows[0].estimate:
         # Never broken: it is there to be copied.
-        click.echo(f"only the first: {printable(f'sessioncompress compress {quote(rows[0].path)}')}", err=True)
+        click.echo(f"only the first: sessioncompress compress {quote(rows[0].path)}", err=True)
 
 
 def total(listed: Sequence[ListedSession]) -> str:
@@ -123,6 +122,7 @@ class Sessions(SessionCommand[ListedSession]):
         options.VERBOSE,
         options.COLOR,
     )
+    packed = True
     hands = ()
     all_with = None
     keeps = ("sort", "savings")
@@ -226,14 +226,15 @@ class Stats(SessionCommand[SessionStats]):
 
     def end(self, done: Done[SessionStats]) -> None:
         for each in _named(done.results) if self.chosen.verbose or self.chosen.is_one else ():
-            _echo(wording.inspected(each), {("", share.kind, share.tool): share for share in each.shares})
+            _echo(wording.inspected(each), {("", one.kind, one.tool): one for one in each.shares}, each.other_bytes)
             if not self.chosen.is_one:
                 click.echo()
         if not self.chosen.is_one:
             head, *would = wording.inspected_total(done.results, self.reached)
             shares = _added(done.results)
             head = output.total(len(done.results), f", {head}", done.others)
-            _echo([head, *(would if done.results else [])], shares if self.chosen.verbose else _largest(shares))
+            rest = sum(each.other_bytes for each in done.results)
+            _echo([head, *(would if done.results else [])], shares if self.chosen.verbose else _largest(shares), rest)
 
 
 stats = Stats.command("stats session.jsonl")
@@ -248,10 +249,6 @@ _Shares = Mapping[tuple[str, str, str], Share]
 
 _SHOWN = 0.99
 _OTHERS = "others"
-
-
-def _bytes(share: Share) -> int:
-    return share.protected + share.old + share.dead
 
 
 def _sum(shares: Iterable[Share]) -> Share:
@@ -271,10 +268,10 @@ def _added(all_stats: Sequence[SessionStats]) -> _Shares:
 
 def _largest(shares: _Shares) -> _Shares:
     """Keep the shares that nearly all bytes are in, and the others as one."""
-    left = (1 - _SHOWN) * sum(map(_bytes, shares.values()))
+    left = (1 - _SHOWN) * sum(each.size for each in shares.values())
     small: list[tuple[str, str, str]] = []
-    for key in sorted(shares, key=lambda each: _bytes(shares[each])):
-        left -= _bytes(shares[key])
+    for key in sorted(shares, key=lambda each: shares[each].size):
+        left -= shares[key].size
         if left < 0:
             break
         small.append(key)
@@ -284,19 +281,23 @@ def _largest(shares: _Shares) -> _Shares:
     return {**kept, (_OTHERS, "", f"{len(small):,} kinds and tools"): _sum(shares[key] for key in small)}
 
 
-def _echo(lines: Sequence[str], shares: _Shares) -> None:
-    """Print the first line, the table of the shares, and the other lines."""
+def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
+    """Print the first line, the table of the shares and of what stands around the blocks, and the other lines."""
     head, *others = lines
     echo_wrapped(head)
     if shares:
-        numbers = [Column(name, is_number=True) for name in ("blocks", "protected", "old", "dead")]
+        # Imported here: the list of sessions does without.
+        from sessioncompress.operations.overview import REST
+
+        numbers = [Column(name, is_number=True) for name in ("blocks", "size", "protected", "old", "dead")]
         columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
         rows = []
         # The others come last, however many they are.
-        ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -_bytes(each[1])))
+        ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -each[1].size))
         for (agent, kind, tool), share in ordered:
-            sizes = (kb(size) if size else "-" for size in (share.protected, share.old, share.dead))
+            sizes = (kb(size) if size else "-" for size in (share.size, share.protected, share.old, share.dead))
             rows.append([agent, kind, printable(tool) or "-", f"{share.blocks:,}", *sizes])
+        rows.append(["", REST, "-", "-", kb(rest), "-", "-", "-"])
         # All are of one agent where none is named.
         first = 0 if any(agent for agent, _, _ in shares) else 1
         echo_table(columns[first:], [row[first:] for row in rows])
@@ -407,7 +408,9 @@ class Verify(SessionCommand["VerifyStats"]):
 
     def hints(self, done: Done[VerifyStats]) -> None:
         if self.gone and not self.silent:
-            echo_wrapped(wording.gone(self.gone, self.chosen.typed(self.overrides["backup_dir"])), err=True)
+            echo_wrapped(
+                wording.gone(self.gone, self.chosen._replace(older_than=None).typed(*self.where[1:])), err=True
+            )
         if self.taken and not self.silent:
             echo_wrapped(wording.taken([(str(each.place), each.pack.shown) for each in self.taken]), err=True)
 

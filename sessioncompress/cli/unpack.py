@@ -82,7 +82,7 @@ class Unpack(SessionCommand[UnpackStats]):
         if not self.silent:
             why = ": it is in its place already, not packed" if stats.status == AT_PLACE else ""
             title = f": {printable(stats.title)}" if stats.title else ""
-            echo_wrapped(f"{shown(stats.path)}: {stats.status}{why}, {kb(stats.size)}{title}")
+            echo_wrapped(f"{shown(stats.path)}: {stats.status.replace('-', ' ')}{why}, {kb(stats.size)}{title}")
 
     def document(self, done: Done[UnpackStats]) -> dict[str, Any]:
         return super().document(done._replace(files=[*self.there, *done.files]))

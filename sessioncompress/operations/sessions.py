@@ -10,7 +10,6 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -22,7 +21,7 @@ from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import turns_of
 from sessioncompress.core.model import Role, Standing
-from sessioncompress.core.text import counted, printable, utf8
+from sessioncompress.core.text import counted, printable, quote, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table, values
 from sessioncompress.formats.base import Format, Head
@@ -298,7 +297,7 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
         if number := sum(any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots) for path in old):
             will = f"{called} will delete {counted(number, 'session', 'sessions')} within a week"
             only = f" --project {quote(str(project))}" if project else ""
-            pack = printable(f"sessioncompress pack --agent {agent}{only} --older-than {kept}d")
+            pack = f"sessioncompress pack --agent {agent}{only} --older-than {kept}d"
             found.append(Swept(number, f"{will} ({key}: {days:g} days). To keep them in an archive:", pack))
     return found
 

@@ -18,6 +18,7 @@ from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import document, here, run
 from tests.cli.test_sessions import agents, contents
 from tests.docs.reference import make_reference
+from tests.support.runs import fixture
 
 __all__ = ["agents", "here"]
 
@@ -287,3 +288,28 @@ def test_the_question_says_whether_it_can_be_undone() -> None:
     assert "Compress up to 1 session and save ~100 KB? You cannot undo this. [y/N]" in result.stderr
     result = run("compress", "--agent", "pi", answer="n\n")
     assert "Compress up to 1 session and save ~100 KB? You can undo this. [y/N]" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links of another user need a system with users")
+def test_a_projects_folder_that_is_a_link(agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is followed by all commands if both it and the folder are the user's; else it is named as left out."""
+    folder, moved = agents / ".pi/agent/sessions/x", agents.parent / "moved"
+    folder.rename(moved)
+    folder.symlink_to(moved)
+    (moved / "deeper").symlink_to(agents)
+    listed = document("sessions", "--agent", "pi")["sessions"]
+    assert sorted(Path(each["path"]).name for each in listed) == ["large.jsonl", "small.jsonl"]
+    assert "1 compressed" in run("compress", "--agent", "pi").stdout
+    assert run("verify", "--agent", "pi").exit_code == 0
+    os.utime(moved / "large.jsonl", (1_000_000_000, 1_000_000_000))
+    assert run("pack", "--agent", "pi", "--older-than", "9d").exit_code == 0
+    assert [each["packed"] for each in document("sessions", "--agent", "pi")["sessions"]] == [False, True]
+    assert run("unpack", "--all").exit_code == run("restore", "--last").exit_code == 0
+    assert (moved / "large.jsonl").read_bytes() == fixture("pi-anthropic.jsonl")
+    real = Path.lstat
+    another = os.stat_result((*real(folder)[:4], os.geteuid() + 1, *real(folder)[5:]))
+    monkeypatch.setattr(Path, "lstat", lambda path: another if path == folder else real(path))
+    for command in (("sessions", "--agent", "pi"), ("compress", "--all"), ("verify", "--agent", "pi")):
+        said = run(*command).stderr
+        assert "~/.pi/agent/sessions/x is left out: a link that is not yours" in said, command
+        assert "large.jsonl" not in run(*command).stdout

@@ -22,6 +22,7 @@ from xxhash import xxh3_64_hexdigest
 from sessioncompress.cli.main import main
 from sessioncompress.core import VERSION
 from sessioncompress.core.model import Kind
+from sessioncompress.core.text import kb
 from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.formats.table import AGENTS
 from sessioncompress.operations import compress as compress_module
@@ -41,7 +42,9 @@ FILE_FIELDS = {
     "compressedSize",
     "storeSize",
     "originalsSize",
+    "storeAdded",
     "ratio",
+    "compressedShare",
     "toolCallsCompressed",
     "toolResultsCompressed",
     "toolResultsCleared",
@@ -297,8 +300,8 @@ def test_what_would_not_pay_says_how_much_and_what_would_help(here: Path) -> Non
     """The reason names the key, and what the recent context holds."""
     put(here / "session.jsonl", "pi-gemini.jsonl")
     reason = one("compress", "session.jsonl")["reason"]
-    recent = r"the newest 20,000 tokens of tool I/O in the last 4 turns: \d+ KB"
-    assert re.search(rf"it would save only [\d.]+ KB, less than minSavedKB 16; inside {recent}", reason)
+    recent = r"\d+ KB protected, mostly the newest 20,000 tokens of tool I/O in the last 4 turns"
+    assert re.search(rf"it would save only [\d.]+ KB, less than minSavedKB 16; {recent}", reason)
     hint = re.search(r"; (--protect-tokens 8000) keeps less$", reason)
     assert hint
     less = one("compress", *hint[1].split(), "session.jsonl")
@@ -312,7 +315,7 @@ def test_no_hint_where_fewer_tokens_would_keep_as_much(here: Path) -> None:
     made.step("bash", {"command": "make"}, "a line of output\n" * 40_000)
     made.write(here / "session.jsonl")
     reason = one("compress", "session.jsonl")["reason"]
-    assert "inside the newest 20,000 tokens" in reason
+    assert "protected, mostly the newest 20,000 tokens" in reason
     assert "keeps less" not in reason
 
 
@@ -359,17 +362,19 @@ def test_the_json_document(session: Path) -> None:
     assert [each["path"] for each in done["files"]] == ["session.jsonl", "small.jsonl", "none.jsonl"]
     assert [each["format"] for each in done["files"]] == ["pi", "", ""]
     assert set(done["totals"]) == TOTAL_FIELDS
-    for field in TOTAL_FIELDS - {"ratio"}:
+    for field in TOTAL_FIELDS - {"ratio", "compressedShare"}:
         assert done["totals"][field] == sum(each[field] for each in done["files"]), field
     assert "refused: " in result.stderr
 
 
 def test_the_ratios_of_the_json_document(session: Path) -> None:
-    """A ratio is after by before, of a file and of all."""
+    """Each is the share that a run saves, of a file and of all, and 0 where it saves nothing."""
     done = document("compress", session, put(session.with_name("other.jsonl"), "omp.jsonl"))
     for each in (*done["files"], done["totals"]):
-        assert each["ratio"] == pytest.approx(each["compressedSize"] / each["originalSize"], abs=0.0001)
-    assert done["totals"]["ratio"] < 1
+        assert each["compressedShare"] == pytest.approx(each["compressedSize"] / each["originalSize"], abs=0.0001)
+        assert each["ratio"] == pytest.approx(1 - each["compressedShare"], abs=0.0001)
+    assert 0 < done["totals"]["ratio"] < 1
+    assert [each["ratio"] for each in document("compress", session)["files"]] == [0]
 
 
 def test_the_counts_of_the_json_document(session: Path) -> None:
@@ -460,7 +465,8 @@ def test_more_turns_than_tokens_let_stay(session: Path, turns: str) -> None:
     eight = one("compress", "--dry-run", "--keep-turns", "8", session)
     some = one("compress", "--dry-run", "--keep-turns", turns, session)
     assert some["compressedSize"] >= eight["compressedSize"]
-    assert some["reason"].startswith(f"inside the newest 20,000 tokens of tool I/O in the last {turns} turns: ")
+    context = f"the newest 20,000 tokens of tool I/O in the last {turns} turns"
+    assert some["reason"].startswith(f"{kb(some['protectedBytes'])} protected, mostly {context}")
     whole = one("compress", "--dry-run", "--keep-turns", turns, "--protect-tokens", "1000000", session)
     assert whole["status"] == "unchanged"
 
@@ -470,7 +476,7 @@ def test_the_default_of_four_turns_is_no_surprise(here: Path) -> None:
     (here / "session.jsonl").write_bytes(long_session(4))
     for arguments in ((), ("--keep-turns", "4")):
         assert one("compress", "--dry-run", *arguments, "session.jsonl")["reason"] == ""
-    assert " in the last 5 turns: " in one("compress", "--dry-run", "--keep-turns", "5", "session.jsonl")["reason"]
+    assert " in the last 5 turns" in one("compress", "--dry-run", "--keep-turns", "5", "session.jsonl")["reason"]
 
 
 def test_presets(session: Path) -> None:
@@ -1170,7 +1176,7 @@ def test_stats(session: Path) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "session.jsonl: pi, 338 KB, 98 lines, 9 turns, store 0 KB"
-    assert lines[1].split("\t") == ["kind", "tool", "blocks", "protected", "old", "dead"]
+    assert lines[1].split("\t") == ["kind", "tool", "blocks", "size", "protected", "old", "dead"]
     rows = [line.split("\t")[:2] for line in lines[2:-3]]
     assert ["result", "bash"] in rows
     assert ["argument", "write"] in rows
@@ -1196,7 +1202,8 @@ def test_stats_as_json(session: Path) -> None:
     file = done["files"][0]
     assert set(done["totals"]) == {"size", "storeSize", "lines", "turns", "would"}
     assert set(done["totals"]["would"]) == TOTAL_FIELDS
-    assert set(file) == {"path", "format", "size", "storeSize", "lines", "turns", "summaryCount", "shares", "would"}
+    names = {"path", "format", "size", "storeSize", "lines", "turns", "summaryCount", "shares", "otherBytes", "would"}
+    assert set(file) == names
     assert set(file["would"]) == FILE_FIELDS
     assert {frozenset(share) for share in file["shares"]} == {
         frozenset({"kind", "tool", "blocks", "protectedBytes", "oldBytes", "deadBytes"})

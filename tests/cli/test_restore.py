@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -58,7 +61,7 @@ def test_of_many_the_folder_is_named(tmp_path: Path, which: tuple[str, ...]) -> 
     told = said(run("restore", "--last", *which, tmp_path))
     assert told == (
         f"The stores still take {kept(*paths)}; if you no longer need them, delete them with: "
-        f"sessioncompress forget --unneeded {tmp_path}"
+        f"sessioncompress forget --unneeded --include '[a-d].jsonl' {tmp_path}"
     )
     run(*shlex.split(told.partition("with: sessioncompress ")[2]), "--yes")
     assert [path.stem for path in sorted(tmp_path.glob("*.jsonl")) if store_in(path).originals.exists()] == ["other"]
@@ -382,3 +385,82 @@ def test_an_empty_run_is_not_all_of_them(folder: Path) -> None:
 )
 def test_options_that_do_not_go_together(options: tuple[str, ...], folder: Path) -> None:
     assert invoke("restore", *options, folder).exit_code == 2
+
+
+def words_of(line: str) -> list[str]:
+    """Let a shell read the words of a printed command."""
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True)
+    return list(map(os.fsdecode, done.stdout.split(b"\0")[:-1]))
+
+
+NAMES = [b"a\x1b[2J'\\\xff \xe2\x80\xae.jsonl", b"-rf.jsonl", b"two words\n$(id).jsonl", "caf\u00e9.jsonl".encode()]
+
+
+@pytest.mark.parametrize("raw", NAMES, ids=["controls", "a dash", "a line end", "plain"])
+def test_printed_commands_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    """Whatever a session is called: what undoes a run, what brings a pack back, and what deletes a store."""
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"), os.fsdecode(raw))
+    said = run("compress", "--", path.name).stderr
+    assert all(line.isprintable() for line in said.splitlines())
+    undo = words_of(said.partition("undo with: ")[2])
+    told = run(*undo[1:]).stderr
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+    run(*words_of(told.partition("delete it with:\n")[2])[1:], "--yes")
+    assert not store_in(path).originals.exists()
+    # A pack takes no name that is not UTF-8, which is told.
+    if (packed := invoke("pack", "--", path.name)).exit_code == 0:
+        run(*words_of(packed.stderr.partition("undo with: ")[2])[1:])
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+def test_many_sessions_are_undone_by_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many paths a command names the folders: a run has its id there alone."""
+    monkeypatch.chdir(tmp_path)
+    paths = put(tmp_path, *"abcd")
+    for path in paths:
+        run("restore", path)
+    undo = run("compress", *(path.name for path in paths)).stderr.partition("undo with: ")[2]
+    assert re.fullmatch(r"sessioncompress restore --run [0-9a-f-]+ \.\n", undo)
+    run(*undo.split()[1:])
+    assert all(path.read_bytes() == fixture("pi-anthropic.jsonl") for path in paths)
+
+
+def test_the_policy_that_says_where_stores_are_is_named(tmp_path: Path) -> None:
+    """Without it what undoes a run would not find them."""
+    path, config = write(tmp_path, fixture("pi-anthropic.jsonl")), tmp_path / "my.json"
+    config.write_text(json.dumps({"session": {"backupDir": str(tmp_path / "kept")}}))
+    undo = run("compress", "--config", config, path).stderr.partition("undo with: ")[2]
+    run(*undo.split()[1:])
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+def test_a_run_over_a_session_that_is_packed_since(tmp_path: Path) -> None:
+    """It is listed, and undone where it can be; what brings the rest back is named, and it is not `restored` yet."""
+    here, packed = write(tmp_path, fixture("pi-anthropic.jsonl"), "a.jsonl"), tmp_path / "b/b.jsonl"
+    packed.parent.mkdir()
+    packed.write_bytes(fixture("codex.jsonl"))
+    run("compress", tmp_path)
+    for path in (packed, here):
+        before = history(tmp_path)
+        run("pack", path.parent if path == packed else path)
+        (one,) = after = history(tmp_path)
+        assert (one["state"], one["saved"]) == ("in place", before[0]["saved"]) or path == here
+        assert sorted(each["path"] for each in one["sessions"]) == [str(here), str(packed)]
+        done = invoke("restore", "--last", tmp_path)
+        assert done.exit_code == 4
+        assert f"sessioncompress unpack {packed}" in done.stderr
+        if path == packed:
+            assert here.read_bytes() == fixture("pi-anthropic.jsonl")
+        assert history(tmp_path)[0]["state"] == "partly restored"
+        assert invoke("restore", "--run", after[0]["run"], tmp_path).exit_code == 4
+    run("unpack", tmp_path)
+    run("restore", "--run", after[0]["run"], tmp_path)
+    assert packed.read_bytes() == fixture("codex.jsonl")
+    assert history(tmp_path)[0]["state"] == "restored"
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """List the runs over a folder."""
+    found: list[dict[str, Any]] = json.loads(run("history", "--json", folder).stdout)["runs"]
+    return found

@@ -243,14 +243,20 @@ def test_the_list_of_some(agents: Path) -> None:
     del agents
 
 
+PI = "warning: no session of pi chosen: looked in ~/.pi/agent/sessions"
 NONE = [
-    (("sessions", "--agent", "openclaw"), "warning: no session of openclaw is in ~/.openclaw"),
-    (("compress", "--agent", "openclaw"), "warning: no session of openclaw is in ~/.openclaw"),
-    (("sessions", "--agent", "pi", "--older-than", "9d"), "warning: no such session is in ~/.pi/agent/sessions\n"),
+    (("sessions", "--agent", "openclaw"), "warning: no session of openclaw chosen: looked in ~/.openclaw/agents, "),
+    (("compress", "--agent", "openclaw"), "warning: no session of openclaw chosen: looked in ~/.openclaw/agents, "),
+    (("sessions", "--agent", "pi", "--older-than", "9d"), f"{PI}; 2 are younger than 9d\n"),
+    (("verify", "--agent", "pi", "--include", "none*"), f"{PI}; 2 are left out by --include and --exclude\n"),
+    (
+        ("stats", "--agent", "pi", "--older-than", "9d", "--include", "*large*"),
+        f"{PI}; 1 is younger than 9d, 1 is left",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("command", "says"), NONE, ids=["none", "none to change", "none so old"])
+@pytest.mark.parametrize(("command", "says"), NONE, ids=["none", "none to change", "none so old", "no name", "both"])
 def test_where_it_looked_for_an_agents_sessions_is_told(agents: Path, command: tuple[str, ...], says: str) -> None:
     """Where there are none: they may be elsewhere."""
     result = run(*command)
@@ -331,7 +337,7 @@ def test_compress_by_project(agents: Path, here: Path) -> None:
 
 
 def test_a_project_that_is_not_there(agents: Path) -> None:
-    """Those there are stand on stderr, last worked in first; not where only the age or the name takes all out."""
+    """Those there are stand on stderr, last worked in first; not where only the age takes all out, which is said."""
     put(agents / ".pi/agent/sessions/y/b.jsonl", pi("D:\\quay"))
     for command in (("sessions",), ("compress",), ("stats", "-v")):
         result = run(*command, "--project", "nowhere")
@@ -341,7 +347,13 @@ def test_a_project_that_is_not_there(agents: Path) -> None:
             "  D:\\quay\n  /tmp\n  sha256:0b30d1d1c5f6\n".replace("0b30d1d1c5f6", DIGEST)
         )
         for more in (("--project", "/tmp", "--older-than", "9w"), ("--older-than", "9w")):
-            assert not run(*command, *(more if command == ("sessions",) else ("--all", *more))).stderr
+            said = run(
+                *command, *(more if command == ("sessions",) or "--project" in more else ("--all", *more))
+            ).stderr
+            assert said.startswith("warning: no session ")
+            assert said.endswith(
+                "; 6 are younger than 9w\n" if "--project" not in more else "; 5 are younger than 9w\n"
+            )
     assert "sessions in:\n  /tmp\n" in run("sessions", "--agent", "codex", "--project", "nowhere").stderr
     for number in range(6):
         put(agents / f".pi/agent/sessions/y/{number}.jsonl", pi(f"/many/{number}"))
