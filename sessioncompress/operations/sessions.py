@@ -214,7 +214,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
     """Measure a session for the list; `counts` does a dry run over it. Raises SessionCompressError."""
     if counts:
         would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
-        saves = would.original_size - would.compressed_size - would.store_added if would.is_smaller else 0
+        saves = max(would.original_size - would.compressed_size - would.store_added, 0) if would.is_smaller else 0
         reason = "" if would.is_smaller else would.reason
     else:
         _, reason = triage.not_due(session.path, policy, force=False) or ("", "")
