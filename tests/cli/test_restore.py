@@ -436,28 +436,44 @@ def test_the_policy_that_says_where_stores_are_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_over_a_session_that_is_packed_since(tmp_path: Path) -> None:
-    """It is listed, and undone where it can be; what brings the rest back is named, and it is not `restored` yet."""
+    """It is listed, and undone where it can be; what brings the rest back is named, and no older run is undone."""
     here, packed = write(tmp_path, fixture("pi-anthropic.jsonl"), "a.jsonl"), tmp_path / "b/b.jsonl"
     packed.parent.mkdir()
     packed.write_bytes(fixture("codex.jsonl"))
-    run("compress", tmp_path)
+    write(tmp_path, fixture("pi-gemini.jsonl"), "older.jsonl")
+    run("compress", "--preset", "high-quality", "--force", tmp_path)
+    before = [path.read_bytes() for path in (here, packed)]
+    run(
+        "compress",
+        "-q",
+        "--min-size",
+        "0",
+        "--preset",
+        "archive",
+        "--keep-turns",
+        "0",
+        "--force",
+        "--exclude",
+        "older*",
+        tmp_path,
+    )
     for path in (packed, here):
-        before = history(tmp_path)
+        saved = history(tmp_path)[0]["saved"]
         run("pack", path.parent if path == packed else path)
-        (one,) = after = history(tmp_path)
-        assert (one["state"], one["saved"]) == ("in place", before[0]["saved"]) or path == here
-        assert sorted(each["path"] for each in one["sessions"]) == [str(here), str(packed)]
+        newest, _ = history(tmp_path)
+        assert newest["saved"] == saved
+        assert sorted(each["path"] for each in newest["sessions"]) == [str(here), str(packed)]
         done = invoke("restore", "--last", tmp_path)
         assert done.exit_code == 4
         assert f"sessioncompress unpack {packed}" in done.stderr
         if path == packed:
-            assert here.read_bytes() == fixture("pi-anthropic.jsonl")
-        assert history(tmp_path)[0]["state"] == "partly restored"
-        assert invoke("restore", "--run", after[0]["run"], tmp_path).exit_code == 4
+            assert here.read_bytes() == before[0]
+        assert [each["state"] for each in history(tmp_path)] == ["partly restored", "in place"]
+        assert invoke("restore", "--run", newest["run"], tmp_path).exit_code == 4
     run("unpack", tmp_path)
-    run("restore", "--run", after[0]["run"], tmp_path)
-    assert packed.read_bytes() == fixture("codex.jsonl")
-    assert history(tmp_path)[0]["state"] == "restored"
+    run("restore", "--run", newest["run"], tmp_path)
+    assert [path.read_bytes() for path in (here, packed)] == before
+    assert [each["state"] for each in history(tmp_path)] == ["restored", "in place"]
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
