@@ -37,7 +37,6 @@ PACK, UNPACK = ("pack", "--all", "--older-than", "30d"), ("unpack", "--all")
 STATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "untouched": (),
     "compressed": (COMPRESS,),
-    "compressed in part": (("compress", "--agent", "pi"),),
     "restored": (COMPRESS, RESTORE),
     "restored in part": (COMPRESS, ("restore", "--agent", "pi")),
     "a run of two restored": (("compress", "--agent", "pi"), ("compress", "--all", "--force"), ("restore", "--last")),
@@ -45,7 +44,6 @@ STATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "packed": (COMPRESS, PACK),
     "packed, the rest restored": (COMPRESS, PACK, RESTORE),
     "unpacked": (COMPRESS, PACK, UNPACK),
-    "unpacked and restored": (COMPRESS, PACK, UNPACK, RESTORE),
     "compacted": (COMPRESS, ("compact", "--agent", "pi")),
 }
 
