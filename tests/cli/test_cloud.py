@@ -63,7 +63,7 @@ def test_a_session_goes_there_and_back(bucket: Any, monkeypatch: pytest.MonkeyPa
     assert len(content(bucket, KEY)) < len(PI) // 3
 
     assert "1 unchanged" in run("compress", f"{BUCKET}/ci/", "--min-size", "0").stdout
-    assert run("verify", BUCKET).stdout == "total: 1 session: 98 lines, 35 rewritten, 35 originals checked, all good\n"
+    assert run("verify", BUCKET).stdout == "total: 1 session: 98 lines, 34 rewritten, 34 originals checked, all good\n"
     assert run("restore", BUCKET, "--dry-run").exit_code == 0
     assert seen == [STORE[1], *WRITES]
     done = run("restore", URL)

@@ -83,7 +83,7 @@ def accounted(session: dict[str, Any]) -> int:
 
 NOT_OPENED = ("skipped", "unchanged", "refused")
 WOULD = ("compress", "--all", "--dry-run", "-q")
-LIST, STATS, BUDGET = ("sessions",), ("stats", "--all"), ("budget", "--all")
+LIST, STATS, BUDGET = ("sessions", "--savings"), ("stats", "--all"), ("budget", "--all")
 SAME: dict[str, tuple[Source, ...]] = {
     "size": (
         Source(STATS, field("size")),
@@ -177,7 +177,7 @@ def test_of_a_folder_every_command_prints_the_same(state: State) -> None:
         {each["path"]: each for each in made["files"] if Path(each["path"]).exists()}
         for made in (state.before, document(*STATS))
     )
-    listed, runs = document("sessions")["totals"], document("history")["runs"]
+    listed, runs = document("sessions", "--savings")["totals"], document("history")["runs"]
     size, original = (sum(each["size"] for each in found.values()) for found in (stats, was))
     tokens, before = (sum(each["would"]["tokensBefore"] for each in found.values()) for found in (stats, was))
     in_place = [each for of in runs for each in of["sessions"] if each["state"] == "in place" and each["path"] in stats]
@@ -199,7 +199,7 @@ def test_of_a_folder_every_command_prints_the_same(state: State) -> None:
         assert f"{share(frees, of)} {kb(frees)} of disk with stores" in page
         with_stores = f"with the stores: {kb(of)} would become {kb(of - frees, of)}"
         assert with_stores in rehearsed or state.name == "a run of two restored"
-    assert f"could save {kb(frees, size)}, stores included" in run("sessions").stdout
+    assert f"could save {kb(frees, size)}, stores included" in run("sessions", "--savings").stdout
     run("compress", "--all", "--yes")
     in_place = [each for of in document("history")["runs"] for each in of["sessions"] if each["state"] == "in place"]
     # Only a run that writes has an id.
