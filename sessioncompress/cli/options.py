@@ -189,7 +189,7 @@ PRESET = click.option(
     "--preset",
     type=click.Choice(["balanced", "low-cost", "high-quality", "archive"]),
     help="Base policy; a policy file overrides it. archive is for sessions nobody works in: only archive "
-    "removes mirrors, which no model reads, from the recent context too.",
+    "removes screen copies, which no model reads, from the recent context too.",
 )
 BACKUP_DIR = click.option(
     "--backup-dir", type=PathKind(path_type=Path, file_okay=False), help="Folder for originals and journals."

@@ -275,10 +275,10 @@ def _went(lines: int, summaries: int, verb: str = "") -> str:
 
 _COLUMNS = (
     Column("run"),
-    Column("did", may_be_cut=True),
+    Column("command", may_be_cut=True),
     Column("sessions", is_number=True),
     Column("saved", is_number=True),
-    Column("net of store", is_number=True),
+    Column("saved on disk", is_number=True),
     Column("state", may_be_cut=True),
     Column("ended"),
     Column("title", may_be_cut=True, at_end=True, is_below=True),

@@ -289,14 +289,16 @@ def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
         # Imported here: the list of sessions does without.
         from sessioncompress.operations.overview import REST
 
-        numbers = [Column(name, is_number=True) for name in ("blocks", "size", "protected", "old", "dead")]
+        numbers = [Column(name, is_number=True) for name in ("blocks", "size", "protected", "old", "compacted")]
         columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
         rows = []
         # The others come last, however many they are.
         ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -each[1].size))
         for (agent, kind, tool), share in ordered:
             sizes = (kb(size) if size else "-" for size in (share.size, share.protected, share.old, share.dead))
-            rows.append([agent, kind, printable(tool) or "-", f"{share.blocks:,}", *sizes])
+            # JSON has the word of the code.
+            shown = "screen copy" if kind == "mirror" else kind
+            rows.append([agent, shown, printable(tool) or "-", f"{share.blocks:,}", *sizes])
         rows.append(["", REST, "-", "-", kb(rest), "-", "-", "-"])
         # All are of one agent where none is named.
         first = 0 if any(agent for agent, _, _ in shares) else 1

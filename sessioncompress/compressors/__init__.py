@@ -50,7 +50,14 @@ KINDS: Mapping[Kind, OfKind] = {
         beside.render_image, "image", "images", "images_replaced", 280, (dict, str), lambda it, _: not it.marked
     ),
     Kind.MIRROR: OfKind(
-        beside.render_mirror, "mirror", "mirrors", "mirrors_replaced", 190, object, lambda _, __: True, read=False
+        beside.render_mirror,
+        "screen copy",
+        "screen copies",
+        "mirrors_replaced",
+        190,
+        object,
+        lambda _, __: True,
+        read=False,
     ),
     Kind.ATTACHMENT: OfKind(beside.render_attachment, "attachment", "attachments"),
 }

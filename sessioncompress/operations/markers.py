@@ -251,7 +251,7 @@ class _Restored:
         parts += [f"{in_part:,} came back in part"] if in_part else []
         why = [f"{never:,} had no original"] if never else []
         if in_part or gone > never + len(self.unreadable):
-            why.append("thinking and mirrors leave no marker")
+            why.append("thinking and screen copies leave no marker")
         of = f"of {known:,} rewritten lines " if known else ""
         told = f"{of}{' and '.join(parts)}{f' ({joined(*why)})' if why else ''}: the session is not exact"
         return told if parts else ""

@@ -32,7 +32,7 @@ _KINDS = {
     "result": "tool results",
     "thinking": "thinking",
     "image": "images",
-    "mirror": "screen mirrors",
+    "mirror": "screen copies",
     "attachment": "attachments",
 }
 

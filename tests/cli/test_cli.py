@@ -1176,7 +1176,7 @@ def test_stats(session: Path) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "session.jsonl: pi, 338 KB, 98 lines, 9 turns, store 0 KB"
-    assert lines[1].split("\t") == ["kind", "tool", "blocks", "size", "protected", "old", "dead"]
+    assert lines[1].split("\t") == ["kind", "tool", "blocks", "size", "protected", "old", "compacted"]
     rows = [line.split("\t")[:2] for line in lines[2:-3]]
     assert ["result", "bash"] in rows
     assert ["argument", "write"] in rows

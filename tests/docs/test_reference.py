@@ -256,7 +256,7 @@ def test_the_document_of_stats_has_the_rows_and_the_columns_of_its_table(
     assert quoted(rows(section(DOCUMENTS, "stats"))["`shares`"]) == set(file["shares"][0])
     assert set(file["would"]) == fields_of(section(DOCUMENTS, "compress"))
     heading = Place(tmp_path).run("sessioncompress stats session.jsonl").stdout.splitlines()[1]
-    assert {"protected", "old", "dead"} <= set(heading.split()) & fields_of(section(COMMANDS, "stats"))
+    assert {"protected", "old", "compacted"} <= set(heading.split()) & fields_of(section(COMMANDS, "stats"))
 
 
 @pytest.mark.parametrize("title", ["The log", "The log of compact"])

@@ -487,7 +487,7 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
     assert stays > 0
     assert stats.reason == (
         f"of {rewritten} rewritten lines {stays} did not come back and {stats.lines_restored} came back in part "
-        "(thinking and mirrors leave no marker): the session is not exact"
+        "(thinking and screen copies leave no marker): the session is not exact"
     )
     assert len(verify_session(path).changed) == rewritten
     assert not restore_session(path).exact
