@@ -87,8 +87,10 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     if is_upside_down:
         click.echo("in reverse order: the first session is at the bottom", err=True)
     if is_seen() and rows and rows[0].estimate:
-        # Never broken: it is there to be copied.
-        click.echo(f"only the first: sessioncompress compress {quote(rows[0].path)}", err=True)
+        # Never broken: it is there to be copied. A shell knows the home where that is not quoted.
+        path = with_tilde(rows[0].path)
+        word = f"~/{quote(path[2:])}" if path.startswith("~/") else quote(path)
+        click.echo(f"only the first: sessioncompress compress {word}", err=True)
 
 
 def total(listed: Sequence[ListedSession]) -> str:
@@ -286,9 +288,6 @@ def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
     head, *others = lines
     echo_wrapped(head)
     if shares:
-        # Imported here: the list of sessions does without.
-        from sessioncompress.operations.overview import REST
-
         numbers = [Column(name, is_number=True) for name in ("blocks", "size", "protected", "old", "compacted")]
         columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
         rows = []
@@ -299,10 +298,11 @@ def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
             # JSON has the word of the code.
             shown = "screen copy" if kind == "mirror" else kind
             rows.append([agent, shown, printable(tool) or "-", f"{share.blocks:,}", *sizes])
-        rows.append(["", REST, "-", "-", kb(rest), "-", "-", "-"])
+        rows.append(["", "the rest", "-", "-", kb(rest), "-", "-", "-"])
         # All are of one agent where none is named.
         first = 0 if any(agent for agent, _, _ in shares) else 1
-        echo_table(columns[first:], [row[first:] for row in rows])
+        left_out = ["blocks"] if first == 0 and is_seen() and width() < _WIDE else []
+        echo_table(columns[first:], [row[first:] for row in rows], left_out=left_out)
     elif others:
         click.echo("  no blocks of 256 bytes or more")
     for text in others:
