@@ -328,11 +328,13 @@ def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
     remedy = f"If you know who packed it, run '{by_tar(each.pack.archive, each.pack.root)}'."
     if not isinstance(each.pack.at, Disk):
         remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
-    is_certain = each.pack.is_certain
-    refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy, is_certain=is_certain)
+    with failing(each.shown, IN_PACK):
+        is_there = not moves.missing_of(each.pack, each.entry)
+    # What somebody brought back with tar is known by its bytes.
+    if not is_there:
+        is_certain = each.pack.is_certain
+        refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy, is_certain=is_certain)
     if reader is None:
-        with failing(each.shown, IN_PACK):
-            moves.missing_of(each.pack, each.entry)
         return _unpacked(each, "would-unpack")
     moves.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
     if isinstance(each.pack.at, Disk):

@@ -290,7 +290,7 @@ def _records_of(journal: Path) -> Iterator[bytes]:
 
 
 def _is_copy(store: Store, other: Store) -> bool:
-    """Return true if the journals of two stores are equal: then none knows more."""
+    """Return true if the journals of two stores are equal, and both have as much of the originals: none knows more."""
     # Imported here, as above.
     from sessioncompress.store import disk
 
@@ -300,7 +300,7 @@ def _is_copy(store: Store, other: Store) -> bool:
         disk.closing(os.open(other.journal, _READING)) as there,
     ):
         size = os.fstat(fd).st_size
-        is_equal = size == os.fstat(there).st_size > 0
+        is_equal = size == os.fstat(there).st_size > 0 and size_of(store.originals) == size_of(other.originals)
         return is_equal and disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size)
     return False
 

@@ -189,11 +189,14 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
             due = own if store == plain else store
         elif not wrote(store.journal, session.path):
             return own
-        elif not was_added_to(store):
+        elif policy.keep_backup and not was_added_to(store):
             # What git did to its line ends is told first.
             journals.load(store.journal)
-            what = f"git knows its store in {store.folder}, and others made it: a run would add originals to it"
-            remedy = "Run with --commit-originals if they may go into commits. Or 'sessioncompress restore' it first."
+            what = f"git sees its store in {store.folder}, and others made it: a run would add originals to it"
+            remedy = (
+                "Run with --commit-originals if they may go into commits. Else move the store's two files away, after "
+                "'sessioncompress restore' if you trust them."
+            )
             raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     if not writing:
         return store

@@ -100,6 +100,9 @@ def test_json_of_strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name
     packs.rename(tmp_path / FOLDER / PACKS)
     assert ["others may have packed it" in wrong for wrong in unpacked(tmp_path)] == [True] * (not comes)
     assert (tmp_path / name).exists() is comes
+    # What somebody who knows the pack took out with tar is where it belongs.
+    (tmp_path / name).write_bytes(content)
+    assert comes or unpacked(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", [f"{'x' * 300}.jsonl", "file/s.jsonl"], ids=["too long", "below a file"])

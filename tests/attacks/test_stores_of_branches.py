@@ -555,6 +555,30 @@ def test_another_store_is_checked_too(tmp_path: Path) -> None:
     run("restore", path)
 
 
+@pytest.mark.parametrize("broken", [lambda journal: journal.unlink(), lambda journal: journal.write_bytes(b"")])
+def test_originals_of_another_store_without_their_journal_are_told(
+    tmp_path: Path, broken: Callable[[Path], object]
+) -> None:
+    """Nobody could read them any more, once the branch that needs them is there."""
+    _, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    broken(copied(store_in(path), plain_in(path)).journal)
+    said = invoke("verify", path)
+    assert said.exit_code == 5
+    assert "the journal of these originals is missing" in said.stderr
+    run("restore", path)
+
+
+def test_a_committed_copy_without_its_originals_never_counts(tmp_path: Path) -> None:
+    """The hidden store is whole, and forget would delete it, too."""
+    _, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    copied(store_in(path), plain_in(path)).originals.unlink()
+    assert store_in(path).is_ours
+    run("restore", path)
+    assert path.read_bytes() == HEAD
+
+
 def test_a_summary_that_only_another_store_knows(tmp_path: Path) -> None:
     """The key is lost: the committed store counts, and whoever is told has the way out."""
     mine, path = repository(tmp_path)
