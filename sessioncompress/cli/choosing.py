@@ -191,7 +191,7 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
     from sessioncompress.cli.tables import with_tilde
     from sessioncompress.formats import table
 
-    for link in table.links(table.agent_roots(chosen.agent), own=False) if chosen.by_options else ():
+    for link in table.links(table.named_roots(chosen.agent), own=False) if chosen.by_options else ():
         options.warn(f"{with_tilde(str(link))} is left out: a link that is not yours, or to a folder that is not")
     is_none = True
     for each in found:

@@ -24,7 +24,7 @@ from sessioncompress.core.pointers import Pointers
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused
 from sessioncompress.formats import values
 from sessioncompress.formats.codex_index import Places, Rows, long_texts
-from sessioncompress.formats.table import agent_roots
+from sessioncompress.formats.table import named_roots
 from sessioncompress.store import disk
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.late_links import own_links
@@ -183,7 +183,7 @@ def pointers(path: str) -> Pointers:
         header = _header(session)
     if header is None or not _ROLLOUT.fullmatch(session.name):
         return Pointers()
-    for root in agent_roots("codex"):
+    for root in named_roots("codex"):
         if session.is_relative_to(root.resolve()):
             return CodexPointers(session, root.parent, header.thread, is_own=True)
     above = session.parents

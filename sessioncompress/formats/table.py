@@ -309,15 +309,19 @@ def agent_folders() -> Iterator[Path]:
         yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
-def agent_roots(agent: str | None = None) -> Iterator[Path]:
-    """List the folders, there or not, below which all of those lie, or those of one agent.
-
-    What may not be read there is not passed over. A project's folder that is a link of this user to an own folder is
-    one, too: no walk follows links.
-    """
+def named_roots(agent: str | None = None) -> Iterator[Path]:
+    """List the folders, there or not, below which all of those lie, or those of one agent; nothing is read."""
     homes = _homes(agent)
     roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in homes)
-    yield from (folders := dict.fromkeys(roots))
+    yield from dict.fromkeys(roots)
+
+
+def agent_roots(agent: str | None = None) -> Iterator[Path]:
+    """List these, and what a project's folder in them leads to if it is a link: no walk follows links.
+
+    What may not be read there is not passed over. Both the link and the folder are this user's.
+    """
+    yield from (folders := list(named_roots(agent)))
     yield from links(folders, own=True)
 
 
@@ -333,6 +337,7 @@ def links(folders: Iterable[Path], *, own: bool) -> Iterator[Path]:
 
 
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
+_KEPT = re.compile(r"([0-9]{1,9})(?:\.[0-9]{1,9})?([hdwm]?)")
 
 
 def sweeps() -> Iterator[tuple[str, str, str, float]]:
@@ -352,7 +357,7 @@ def sweeps() -> Iterator[tuple[str, str, str, float]]:
                 if file.is_file() and file.stat().st_size <= 1 << 20:
                     settings = loads(file.read_bytes())
             around = values.fields(values.at(settings, tuple(path)))
-            if found := re.fullmatch(r"([0-9]{1,9})(?:\.[0-9]{1,9})?([hdwm]?)", str(around.get(key))):
+            if found := _KEPT.fullmatch(str(around.get(key))):
                 days = int(found[1]) * _DAYS.get(found[2], 1.0) or days
             if around.get("enabled") is not False:
                 yield row.name, row.said.agents, ".".join(row.sweep[1:]), days

@@ -142,7 +142,7 @@ def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
 
 def _near(session: Path) -> list[Path]:
     """List a session's folder, and if it is one of an agent's, all folders in which that one keeps sessions."""
-    roots = [root for root in map(_real, table.agent_roots()) if session.is_relative_to(root)]
+    roots = [root for root in map(_real, table.named_roots()) if session.is_relative_to(root)]
     folders = (each for each in map(_real, table.agent_folders()) if any(map(each.is_relative_to, roots)))
     return [*dict.fromkeys([session.parent, *(folders if roots else ())])]
 

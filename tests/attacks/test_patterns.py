@@ -156,6 +156,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "formats.codex_places._NUMBERED": ('{"timestamp":"', '{"timestamp":"x","ordinal":1', "1"),
     "formats.codex_places._OFFSET": ('"end_byte_offset":', '"end_byte_offset": ', " ", "1"),
     "formats.codex_items._STATUS": ("Chunk ID\n", "Wall time x\n", "Wall time" + "x" * 80 + "\n", "Exit code: 1"),
+    "formats.table._KEPT": ("1", "1.", "1.1", "1d", "."),
     "formats.values._STRING": ('"', '"a', '"\\', '\\"', '"\\"'),
     "formats.values.member": ('"KEY"', '"KEY"   ', '"KEY":"', '"KEY":"a', '"KEY" :'),
     "formats.pi.OhMyPi.links": ("artifact://", "artifact://1", "1", "blob:sha256:", "blob:sha256:0", "a"),
