@@ -272,6 +272,9 @@ def _check_others(stores: Iterable[Store]) -> None:
             if not journal.runs and size_of(store.originals):
                 what = "the journal of these originals is missing"
                 raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy="Put it back from a backup.")
+        except Refused:
+            # A link, or what is no file, is no store, and nothing of it is read.
+            continue
         except SessionCompressError as error:
             what = f"another store of the session, which other branches may need: {error.what}"
             state = "The store that counts here is right."
