@@ -90,7 +90,7 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         # Never broken: it is there to be copied. A shell knows the home where that is not quoted.
         path = with_tilde(rows[0].path)
         word = f"~/{quote(path[2:])}" if path.startswith("~/") else quote(path)
-        click.echo(f"only the first: sessioncompress compress {word}", err=True)
+        click.echo(f"to compress only the first: sessioncompress compress {word}", err=True)
 
 
 def total(listed: Sequence[ListedSession]) -> str:

@@ -57,7 +57,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str, line
 def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is longer, numbers and ages are whole, and what does not fit is cut."""
     shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
-    copied = f"only the first: sessioncompress compress {PATH.replace('/home/someone', '~')}"
+    copied = f"to compress only the first: sessioncompress compress {PATH.replace('/home/someone', '~')}"
     assert copied in shown
     assert max(len(line) for line in shown if line != copied) <= columns
     assert re.search(r"  0 min +219\.0 MB +~99\.0 MB +Add a webhook\.( that|$)", shown[1])
