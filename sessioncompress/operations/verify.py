@@ -267,9 +267,9 @@ def _check_others(stores: Iterable[Store]) -> None:
     """Raise Damaged where a store that does not count now is no longer as its runs left it."""
     for store in stores:
         try:
-            journal = journals.load(store.journal)
-            damage.refuse_if_changed(store, journal)
-            if not journal.runs and size_of(store.originals):
+            loaded = journals.load(store.journal)
+            damage.refuse_if_changed(store, loaded)
+            if not loaded.runs and size_of(store.originals):
                 what = "the journal of these originals is missing"
                 raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy="Put it back from a backup.")
         except Refused:
