@@ -26,7 +26,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, size_of, store_of
+from sessioncompress.store.layout import OtherStores, Store, backups_of, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -241,7 +241,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
-        _check_others(each for each in all_stores(session.path, backups_of(session.path, policy)) if each != store)
+        _check_others(store, others.all)
         return VerifyStats(
             str(session.path),
             found,
@@ -263,13 +263,14 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         )
 
 
-def _check_others(stores: Iterable[Store]) -> None:
-    """Raise Damaged where a store that does not count now is no longer as its runs left it."""
+def _check_others(counts: Store, stores: Iterable[Store]) -> None:
+    """Raise Damaged where a store besides the one that counts is no longer as its runs left it."""
     for store in stores:
         try:
             loaded = journals.load(store.journal)
             damage.refuse_if_changed(store, loaded)
-            if not loaded.runs and size_of(store.originals):
+            # A killed move leaves originals alone, which the store that counts begins with.
+            if not loaded.runs and size_of(store.originals) and not recover.begins(store, counts):
                 what = "the journal of these originals is missing"
                 raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy="Put it back from a backup.")
         except Refused:

@@ -206,13 +206,11 @@ def wrote(journal: Path, session: Path) -> bool:
 
 
 class OtherStores:
-    """The whole stores of a session besides the one in use, and the lines of it that only their runs made."""
+    """The stores of a session besides the one in use, and the lines of it that only runs of the whole ones made."""
 
     def __init__(self, session: Path, store: Store, backup_dir: Path | None = None) -> None:
-        plain = plain_in(session, backup_dir)
-        names = filter(None, dict.fromkeys((folder_name(), *locals_in(plain.folder))))
-        there = (plain, *(hidden_in(session, name, backup_dir) for name in names))
-        self.stores = [each for each in there if each != store and os.path.lexists(each.journal)]
+        self.all = [each for each in all_stores(session, backup_dir) if each != store]
+        self.stores = [each for each in self.all if os.path.lexists(each.journal)]
         self._journal, self._there = store.journal, dict[str, bytes]()
 
     def note(self, raw: bytes) -> None:

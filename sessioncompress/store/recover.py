@@ -201,12 +201,12 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
     if not writing:
         return store
     if due == store or not holds(store):
-        if store == own and _begins(plain, own) and folder.is_only_ignored(plain):
+        if store == own and begins(plain, own) and folder.is_only_ignored(plain):
             with failing(session.path):
                 _remove(plain)
             folder.tidy_after(plain)
         return store
-    if holds(due) and not _begins(due, store):
+    if holds(due) and not begins(due, store):
         others = OtherStores(session.path, due, backups)
         if not (needed := others.known(jsonl.pieces_of(session.reader, session.size)).get(store.journal, 0)):
             return due
@@ -225,7 +225,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
     return due
 
 
-def _begins(part: Store, whole: Store) -> bool:
+def begins(part: Store, whole: Store) -> bool:
     """Tell whether a store holds nothing but what another begins with, as one that a killed move left does."""
     if not holds(part):
         return False

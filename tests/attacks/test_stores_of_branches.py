@@ -562,7 +562,9 @@ def test_originals_of_another_store_without_their_journal_are_told(
     """Nobody could read them any more, once the branch that needs them is there."""
     _, path = repository(tmp_path)
     run(*COMPRESS, path)
-    broken(copied(store_in(path), plain_in(path)).journal)
+    other = copied(store_in(path), plain_in(path))
+    grows(other.originals, other.originals.read_bytes())
+    broken(other.journal)
     said = invoke("verify", path)
     assert said.exit_code == 5
     assert "the journal of these originals is missing" in said.stderr
