@@ -313,14 +313,15 @@ def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str, *
     it: tools read their settings and what they are to run from such files, as from `package.json`.
     """
     place = root / path
-    homes = (*table.agent_roots(), *chain.from_iterable(map(table.below, place.parents)))
     if not path.endswith((".jsonl", ".json", rollouts.ENDING)):
         raise Refused("no agent names its sessions like that", where=where, state=state, remedy=remedy)
     what = "" if is_certain or not path.endswith(".json") else "others may have packed it, and settings look like it"
     if any(step.startswith(".") for step in path.split("/")):
         what = "no agent keeps sessions in hidden files or folders there"
-    if what and not any(place.is_relative_to(os.path.realpath(each)) for each in homes):
-        raise Refused(what, where=where, state=state, remedy=remedy)
+    if what:
+        homes = (*table.agent_roots(), *chain.from_iterable(map(table.below, place.parents)))
+        if not any(place.is_relative_to(os.path.realpath(each)) for each in homes):
+            raise Refused(what, where=where, state=state, remedy=remedy)
 
 
 def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
@@ -328,18 +329,27 @@ def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
     remedy = f"If you know who packed it, run '{by_tar(each.pack.archive, each.pack.root)}'."
     if not isinstance(each.pack.at, Disk):
         remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
-    with failing(each.shown, IN_PACK):
-        is_there = not moves.missing_of(each.pack, each.entry)
-    # What somebody brought back with tar is known by its bytes.
-    if not is_there:
-        is_certain = each.pack.is_certain
+    is_certain = each.pack.is_certain
+    try:
         refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy, is_certain=is_certain)
+    except Refused:
+        # What somebody brought back with tar is known by its bytes.
+        if _is_missing(each):
+            raise
     if reader is None:
+        # It raises what bringing it back would.
+        _is_missing(each)
         return _unpacked(each, "would-unpack")
     moves.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
     if isinstance(each.pack.at, Disk):
         reading.mended(each.place)
     return _unpacked(each, "unpacked")
+
+
+def _is_missing(each: Packed) -> bool:
+    """Return true if a file of a packed session is not in its place. Raises as moves.bring_back() does for places."""
+    with failing(each.shown, IN_PACK):
+        return bool(moves.missing_of(each.pack, each.entry))
 
 
 def _refuse_unless_session(path: Path) -> None:

@@ -770,7 +770,7 @@ MUTANTS = (
     ),
     *_in("operations/packed.py", _STRANGERS)(
         ("a pack brings code", 'if not path.endswith((".jsonl"', 'if False and ((".jsonl"'),
-        ("a pack brings settings", "    if what and not any(", "    if False and not any("),
+        ("a pack brings settings", "    if what:\n        homes", "    if False:\n        homes"),
         ("a pack of a stranger brings settings", "is_certain or not path.endswith", "True or not path.endswith"),
     ),
     *_in("store/places.py", _STRANGERS)(
