@@ -191,7 +191,7 @@ class SessionCommand(Generic[S]):
         by_options = chosen.by_options and bool(self.asks)
         self.preset = preset
         self.where = (chosen.paths, values.get("backup_dir"), config)
-        """What the user named: sessions, the folder of their stores, and the policy, which may say it."""
+        """The sessions, the store folder and the policy that the user named; the policy may name the folder too."""
         how = {"compresses": self.compresses, "by_options": by_options}
         self.policies = options.policies_of(config, preset, **how, **values)
         self.silent = chosen.quiet or chosen.as_json

@@ -23,7 +23,7 @@ _COMMANDS = (
 """In the order of their use. Each is a function of its name. Only the module of the one that runs is imported."""
 
 _ALONE = "overview"
-"""What runs where no command is typed."""
+"""The command that runs when none is typed."""
 
 _MODULES = {
     "history": "restore",

@@ -297,7 +297,7 @@ def _packed_runs(chosen: Chosen, policies: Policies) -> Iterator[Outcome[_Runs]]
     """Read the runs over the packed sessions that are chosen."""
 
     def read(place: Path, copy: Path) -> _Runs:
-        # Beside a copy lies its store, whatever the policy says.
+        # The store of a copy is next to it, whatever the policy says.
         policy = policies.apart if chosen.urls else policies.of(place)
         runs = session_runs(copy, replace(policy, backup_dir=None))
         return _Runs("", [replace(each, packed=True) for each in runs])

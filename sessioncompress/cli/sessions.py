@@ -77,7 +77,7 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     if is_seen():
         left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if width() >= _WIDE else {"project"})
         for cell in cells:
-            # What is done stands where else it says what could be.
+            # A session that a run or a pack made smaller shows that instead of a saving.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
             cell[1], cell[6], cell[4] = with_tilde(cell[1]), with_tilde(cell[6]), (cell[4] == "-" and done) or cell[4]
     if is_upside_down := is_seen() and is_longer_than_the_screen(cells):
@@ -284,7 +284,7 @@ def _largest(shares: _Shares) -> _Shares:
 
 
 def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
-    """Print the first line, the table of the shares and of what stands around the blocks, and the other lines."""
+    """Print the first line, the table of shares with a row for the rest of the bytes, and the other lines."""
     head, *others = lines
     echo_wrapped(head)
     if shares:
