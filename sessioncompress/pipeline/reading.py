@@ -41,7 +41,7 @@ from sessioncompress.store.layout import Store, is_archive, size_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.records import LineRecord
 
-CONFLICT = re.compile(rb"<{7} ")
+CONFLICT = re.compile(rb"<{7,} ")
 """The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
 
 
@@ -177,10 +177,12 @@ def row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
 
     An agent that sets all messages anew writes them without the LF that ended the lines.
     """
-    row = journal.rewriting(digest)
-    if row is None and not raw.endswith(b"\n"):
-        row = journal.rewriting(sha256(raw + b"\n").digest())
-    return row
+    for each in (digest,) if raw.endswith(b"\n") else (digest, sha256(raw + b"\n").digest()):
+        row = journal.rewriting(each)
+        # What is its own original, nothing has to come back for.
+        if row is not None and journal.original_of(row) != each:
+            return row
+    return None
 
 
 def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) -> int | None:

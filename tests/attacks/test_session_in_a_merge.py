@@ -62,10 +62,16 @@ def test_behind_what_an_earlier_run_finished(tmp_path: Path) -> None:
     assert run("compress", "--force", path).exit_code == 0
 
 
+def test_markers_of_another_size(tmp_path: Path) -> None:
+    """As the attribute conflict-marker-size makes them."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(merged(split(fixture("pi-anthropic.jsonl")), 20, (b"<<<<<<<<<<<< HEAD\n", *SIDES[1:])))
+    assert "git could not merge this session" in run("compress", "--force", path).stderr
+
+
 NO_MARKERS = [
     b" <<<<<<< HEAD\n",
     b"<<<<<<<\n",
-    b"<<<<<<<< HEAD\n",
     b"========\n",
     b"======= x\n",
     b"=======\n",
