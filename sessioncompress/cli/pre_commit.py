@@ -232,8 +232,12 @@ def pre_commit(
     runs: list[str] = []
     run_id = text.run_id(time.time())
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
-    stores = {found.path: store_at(found.path, policy) for found, policy in policies.items() if policy.commit_originals}
-    committed = list(stores)
+    stores = {found.path: store_at(found.path, policy) for found, policy in policies.items()}
+    committed = [found.path for found, policy in policies.items() if policy.commit_originals]
+    # A run may have added to one that git has: what this commit needs of it must not stay behind.
+    shown = (each for each in stores.values() if holds(each) and not (each.is_hidden or each.folder.is_symlink()))
+    seen = git.known(each.journal for each in shown)
+    stores = {path: each for path, each in stores.items() if path in committed or each.journal in seen}
     # An earlier run without --commit-originals hid them.
     hidden = [
         path
@@ -249,7 +253,7 @@ def pre_commit(
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
 
     where = ""
-    if any(policy.keep_backup and not policy.commit_originals for policy in policies.values()):
+    if any(policy.keep_backup and found.path not in {*stores, *committed} for found, policy in policies.items()):
         # A clone has the originals only if they are committed.
         where = " Their originals stay in this work tree only, unless the hook has --commit-originals."
     if due and check:
