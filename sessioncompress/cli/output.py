@@ -112,6 +112,15 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
         tell_of_unpack("  ", archives, len(archives))
 
 
+def tell_of_made_elsewhere(stores: Iterable[bool]) -> None:
+    """Tell how many stores not only this user's runs on this machine wrote."""
+    from sessioncompress.cli.tables import echo_wrapped
+
+    if number := sum(stores):
+        made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
+        echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
+
+
 def tell_of_others(chosen: Chosen) -> None:
     """Tell of sessions among the chosen ones that only their agents can read, unless it is to be quiet."""
     from sessioncompress.formats import table

@@ -193,6 +193,8 @@ class Restore(SessionCommand["RestoreStats"]):
         if chosen.as_json:
             return
         restored = [each for each in done.results if each.is_restored]
+        if not self.silent:
+            output.tell_of_made_elsewhere(each.made_elsewhere for each in restored)
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
             _tell_of_stores(chosen, restored, self.policies, self.where[1:])
         if not (self.given.last or self.given.run):
@@ -226,10 +228,7 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
 
 
 def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Policies, kept: Sequence[Any]) -> None:
-    """Tell how many stores may be a stranger's, what those take that gave all bytes back, how to delete no others."""
-    if number := sum(each.made_elsewhere for each in restored):
-        made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
-        echo_wrapped(f"{made}: trust what came back as you trust that", err=True)
+    """Tell what the stores take that gave all bytes back, and how to delete no others."""
     whole = [each for each in restored if _has_all_back(Path(each.path), policies)]
     if not (size := sum(each.store_size for each in whole)):
         return

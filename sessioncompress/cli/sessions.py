@@ -409,6 +409,8 @@ class Verify(SessionCommand["VerifyStats"]):
         return super().document(done) | {"gone": self.gone, "taken": taken}
 
     def hints(self, done: Done[VerifyStats]) -> None:
+        if not self.silent:
+            output.tell_of_made_elsewhere(each.made_elsewhere for each in done.results)
         if self.gone and not self.silent:
             echo_wrapped(
                 wording.gone(self.gone, self.chosen._replace(older_than=None).typed(*self.where[1:])), err=True

@@ -102,6 +102,7 @@ _Rows = dict[tuple[str, str], list[int]]
 class _Lost(Struct, frozen=True):
     path: str
     rows: _Rows
+    made_elsewhere: bool
 
 
 class Diff(SessionCommand[_Lost]):
@@ -136,7 +137,7 @@ class Diff(SessionCommand[_Lost]):
             if is_one and not rows:
                 why = "every line has its original bytes" if lost.has_store else "it has no store and no markers"
                 click.echo(printable(f"{path}: nothing was replaced: {why}"))
-        return _Lost(str(path), rows)
+        return _Lost(str(path), rows, lost.made_elsewhere)
 
     def end(self, done: Done[_Lost]) -> None:
         rows = _Rows()
@@ -147,6 +148,9 @@ class Diff(SessionCommand[_Lost]):
         for line in _table(rows) if self.given.stat and not self.chosen.is_one else ():
             click.echo(line)
         super().end(done)
+
+    def hints(self, done: Done[_Lost]) -> None:
+        output.tell_of_made_elsewhere(each.made_elsewhere for each in done.results)
 
     def total(self, done: Done[_Lost]) -> list[str]:
         lost = sum(bool(each.rows) for each in done.results)

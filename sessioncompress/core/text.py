@@ -190,7 +190,7 @@ def elsewhere(lines: Mapping[Any, int]) -> str:
     """Write which other stores know lines that the one in use does not; nothing where there are none."""
     return "; ".join(
         f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}: if you "
-        "trust that one, 'restore --from-markers' asks it, too; to take out a summary by it, move the one in use away"
+        "trust that one, 'restore --from-markers' asks it, too"
         for journal, number in lines.items()
         if number
     )

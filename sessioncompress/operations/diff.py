@@ -71,10 +71,12 @@ class Summed(NamedTuple):
 class Diff(NamedTuple):
     """What a session lost: the summaries that stand for old lines, and the messages, read one by one.
 
-    `has_store` tells a session that lost nothing from one that was never compressed.
+    `has_store` tells a session that lost nothing from one that was never compressed. `made_elsewhere`: not all runs
+    that its store tells of are this user's, on this machine.
     """
 
     has_store: bool
+    made_elsewhere: bool
     summaries: Sequence[Summed]
     messages: Iterator[Lessened]
 
@@ -97,7 +99,8 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
             refuse_if_compacted(session, store, journal, form)
         originals = opened.enter_context(OriginalsReader(store.originals))
         summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
-        yield Diff(bool(journal.runs), summaries, _messages(session, journal, known, originals, store.journal))
+        messages = _messages(session, journal, known, originals, store.journal)
+        yield Diff(bool(journal.runs), not journal.is_ours, summaries, messages)
 
 
 def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:

@@ -91,6 +91,11 @@ class Opened:
         return sum(block.bytes for block in blocks if block.kind in (Kind.ARGUMENT, Kind.RESULT))
 
     @property
+    def is_ours(self) -> bool:
+        """True if all runs over it that its store tells of are this user's, on this machine."""
+        return self._journal.is_ours
+
+    @property
     def preserved(self) -> str:
         """The JSON that was kept with the last checkpoint for a command of the user's; empty where none was."""
         last = self._journal.checkpoints[-1] if self._journal.checkpoints else None

@@ -42,7 +42,7 @@ from sessioncompress.store.layout import (
     store_of,
     stores_in,
     with_drafts,
-    wrote,
+    writers,
 )
 from sessioncompress.store.lock import Held, OpenSession, held, open_file, open_session
 from sessioncompress.store.pack import Entry
@@ -323,7 +323,7 @@ def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer:
     if refer:
         return "others need it"
     # A summary has no original: the runs that wrote it can still take it out, whatever became of it on other branches.
-    if any(wrote(each.journal, session.path) for each in there):
+    if any(writers(each.journal, session.path) for each in there):
         return "the session has lines that runs wrote"
     if there and git.known([session.path]):
         return f"git has a state of the session that may need it; {_ANYWAY}"

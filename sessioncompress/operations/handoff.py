@@ -20,7 +20,6 @@ from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.user_commands import CANCELED, summed_up, tell_after
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
-from sessioncompress.store.layout import is_made_here
 
 _HEAD = "# Handoff\n\nReferences are of the session {}: `sessioncompress show REF SESSION`.\n\n"
 _NOTHING = "Nothing was written."
@@ -99,7 +98,7 @@ def handoff_session(
             by=summary.by,
             model=summary.model,
             model_failure=told.failure,
-            made_elsewhere=not is_made_here(session.store),
+            made_elsewhere=not session.is_ours,
             warning=tell_after(policy, session.where, session.form.name, "", document, None),
         )
 

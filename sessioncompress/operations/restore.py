@@ -22,7 +22,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import DryRun, Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, backups_of, is_made_here, store_of
+from sessioncompress.store.layout import OtherStores, Store, backups_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
@@ -192,9 +192,8 @@ class Restoring:
     def stats(self, status: Status, reason: str) -> RestoreStats:
         """Tell of the session as it is."""
         size, store = self.session.size, reading.size_of_store(self.store)
-        made_elsewhere = bool(self.journal.runs) and not is_made_here(self.store)
-        path = str(self.session.path)
-        return RestoreStats(path, status, reason, self.run, size, size, store_size=store, made_elsewhere=made_elsewhere)
+        path, elsewhere = str(self.session.path), not self.journal.is_ours
+        return RestoreStats(path, status, reason, self.run, size, size, store_size=store, made_elsewhere=elsewhere)
 
 
 class _Exactly(Restoring):

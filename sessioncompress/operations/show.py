@@ -12,7 +12,7 @@ from sessioncompress import errors
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import holds, parse_any
-from sessioncompress.core.marker import PREFIX, PREFIX_BYTES, references
+from sessioncompress.core.marker import PREFIX, references
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
 from sessioncompress.core.splice import CannotSplice
@@ -57,21 +57,19 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
     original = originals.line(record.place, record.sha256)
     if not begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
         raise of_another(where)
-    if PREFIX_BYTES in raw and not is_made_here(where):
+    if not journal.is_ours:
         _refuse_others(raw, record, original, originals, journal, where)
     # The message had a line of its own then, and is one of several now.
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
 
 
-def is_made_here(journal: Path) -> bool:
-    """Return true if this user made a store on this machine: nobody else can have planted it."""
-    return journal.parent.name == folder_name()
-
-
 def _refuse_others(
     raw: bytes, record: LineRecord, original: bytes, originals: OriginalsReader, journal: Journal, where: Path
 ) -> None:
-    """Raise Damaged where a marker in a rewritten line names what its original has not."""
+    """Raise Damaged where a rewritten line says what its original lacks, or a marker in it names that."""
+    said = set(_said(parse_any(original)))
+    if any(each not in said for each in _said(parse_any(raw))):
+        raise of_another(where)
     refs = [ref for ref in references(raw.decode(errors="replace")) if ref.encode() not in original]
     row = journal.rewriting(bytes.fromhex(record.rewritten)) if refs else None
     if row is None:
@@ -86,6 +84,19 @@ def _refuse_others(
         if block is None:
             raise of_another(where)
         recorded(entry, block, where)
+
+
+def _said(entry: Entry | None) -> Iterator[str]:
+    """Yield the texts in an entry that no run writes but with a marker: long ones, and those of several words."""
+    waiting: list[Any] = [entry]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and (" " in value or len(value) >= SMALLEST_BLOCK) and PREFIX not in value:
+            yield value
 
 
 def identity(entry: Entry | None) -> int:
@@ -112,7 +123,7 @@ def of_another(journal: Path) -> errors.Damaged:
         "it names the original of another entry for a line of the session",
         where=journal,
         state=errors.NOT_CHANGED,
-        remedy="Put the journal back from a backup.",
+        remedy="Put the journal back from a backup. If others made this store, move its two files away.",
     )
 
 
@@ -143,17 +154,16 @@ _MOST_NAMES = 10
 
 
 class Shown(NamedTuple):
-    """One original: its record, the journal that names it, its content as bytes, and the pack that has the journal."""
+    """One original: its record, the journal that names it, its content as bytes, and the pack that has the journal.
+
+    `is_ours`: all runs that the journal tells of are this user's, on this machine.
+    """
 
     record: BlockRecord
     journal: Path
     content: bytes
+    is_ours: bool
     pack: Pack | None = None
-
-    @property
-    def is_ours(self) -> bool:
-        """True if it is from a store that this user made on this machine, and so is the pack."""
-        return is_made_here(self.journal) and (self.pack is None or self.pack.is_certain)
 
 
 def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
@@ -256,7 +266,7 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     for folder in [path] if path is not None else _around(policy):
         found: dict[bool, list[Path]] = {True: [], False: []}
         for journal in journals_in(folder):
-            found[is_made_here(journal)].append(journal)
+            found[journal.parent.name == folder_name()].append(journal)
         yield found[True]
         others.append(found[False])
     # A branch, a clone or another machine may have brought these.
@@ -305,7 +315,7 @@ def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path |
                     kind = Kind.RESULT if said.say is Say.RESULT else Kind.ARGUMENT
                     lines = content.count(b"\n") + 1
                     record = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
-                    found[name] = Shown(record, journal, content)
+                    found[name] = Shown(record, journal, content, loaded.is_ours)
     return list(found.values())
 
 
@@ -349,7 +359,7 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
                 continue
             for block in blocks:
                 content = content_of(recorded(entry, block, journal), block.kind)
-                shown.setdefault(content, Shown(block, journal, content))
+                shown.setdefault(content, Shown(block, journal, content, loaded.is_ours))
     read = {each.record.digest for each in shown.values()}
     first = next((error for digest, error in lost if digest not in read), None)
     if first is None:

@@ -29,7 +29,6 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
 from sessioncompress.operations.draft import Draft, Opened
 from sessioncompress.operations.old_part import OldPart, Unusable
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
-from sessioncompress.store.layout import is_made_here
 
 _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
@@ -218,7 +217,7 @@ class Told(NamedTuple):
             "model_failure": self.failure,
             "cost": UNSET if self.cost is None else self.cost,
             "summary": summary.text,
-            "made_elsewhere": not is_made_here(session.store),
+            "made_elsewhere": not session.is_ours,
         }
 
 

@@ -19,7 +19,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompres
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.checkpoints import Before, before_all, left_by, refuse_if_compacted, with_removed
-from sessioncompress.operations.show import identity, of_another, recorded
+from sessioncompress.operations.show import identity, of_another, original_of, recorded
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.policy.model import BALANCED, Policy
@@ -184,7 +184,7 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     this user's runs on this machine, and are ignored. `not_understood_at` are the lines that are not understood, by
     their numbers, counted from 1. `changed` are rewritten lines that another program changed since. `was_changed`: the
     session no longer begins with what its last run left. `elsewhere` counts, by the journals of its other stores, the
-    lines that only those know.
+    lines that only those know. `made_elsewhere`: not all runs that its store tells of are this user's, on this machine.
     """
 
     path: str
@@ -204,6 +204,7 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     changed: tuple[ChangedLine, ...] = ()
     was_changed: bool = False
     elsewhere: Mapping[str, int] = {}
+    made_elsewhere: bool = False
 
 
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
@@ -260,6 +261,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             changed=since.changed,
             was_changed=since.was_changed,
             elsewhere={str(path): number for path, number in elsewhere.items()},
+            made_elsewhere=not journal.is_ours,
         )
 
 
@@ -270,9 +272,10 @@ def _check_others(counts: Store, stores: Iterable[Store]) -> None:
             loaded = journals.load(store.journal)
             damage.refuse_if_changed(store, loaded)
             # A killed move leaves originals alone, which the store that counts begins with.
-            if not loaded.runs and size_of(store.originals) and not recover.begins(store, counts):
-                what = "the journal of these originals is missing"
-                raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy="Put it back from a backup.")
+            if (size_of(store.originals) or 0) > loaded.store_size and not recover.begins(store, counts):
+                what = "the journal of these originals is missing, or lacks a run"
+                remedy = f"Put it back from a backup{damage.or_from_git(store.journal)}."
+                raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
         except Refused:
             # A link, or what is no file, is no store, and nothing of it is read.
             continue
@@ -292,6 +295,11 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
 
     A marker in a rewritten line refers to a value of that original, or stood in it before.
     """
+    if not journal.is_ours:
+        with closing(OriginalsReader(store.originals)) as originals:
+            for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
+                if number in rewritten and rewritten[number].place is not None:
+                    original_of(raw, rewritten[number], originals, journal, store.journal)
     stands: dict[int | None, int] = {}
     named = defaultdict[int | None, set[str]](set)
     for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():

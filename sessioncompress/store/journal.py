@@ -22,6 +22,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
+from sessioncompress.store.machine import is_signed
 from sessioncompress.store.originals import FRAME_BYTES, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, Dropped, LineRecord, RunRecord
 
@@ -362,6 +363,11 @@ class Journal:
         return self.size + self.store_size - max((self._sizes[each] for each in self.standing.numbers), default=0)
 
     @property
+    def is_ours(self) -> bool:
+        """True if all its runs are this user's, on this machine: nobody else can have planted what they say."""
+        return all(run.is_ours for run in self.runs)
+
+    @property
     def session_id(self) -> str:
         """The session's id in its newest run; empty where no run noted one."""
         return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
@@ -479,7 +485,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
         if end is not None and position >= end:
             break
     journal = Journal()
-    seal = sha256()
+    seal, seen = sha256(), sha256()
     file.seek(0)
     for number, raw in enumerate(records.raw_records(file), 1):
         if journal.size + len(raw) > committed:
@@ -501,10 +507,11 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 if written != seal.hexdigest().encode() and (written or record.records is not None):
                     journal.broken = journal.broken or number
                 seal = sha256()
-                journal.end_run(record)
+                journal.end_run(record._replace(is_ours=is_signed(seen, raw)))
             else:
                 journal.add(record)
                 seal.update(raw)
+            seen.update(raw)
         except (ValueError, KeyError, TypeError) as error:
             is_conflict = raw.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"))
             why = "git left a conflict marker there" if is_conflict else str(error)[:_MOST_SAID]

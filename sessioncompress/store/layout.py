@@ -123,15 +123,18 @@ def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
     """Find what tells how well a session goes with a store: the greater, the better.
 
     That is the longest beginning of the session that a run left, in bytes: whether that run is this user's, its length,
-    whether something of the store's is left in it, and whether clones have the store.
+    whether something of the store's is left in it, and whether clones have the store, unless others added to it or it
+    lacks originals.
     """
     # Imported here: hardly any session has two stores.
     from sessioncompress.store import disk
 
     # By what runs left: whether one is this user's, and whether it was no restore.
     noted: dict[tuple[int, str], tuple[bool, bool]] = {}
-    for record, is_known in _runs_of(store):
-        state, is_restored = _state_in(record)
+    is_shared, kept = not store.is_hidden, 0
+    for record, is_known, _ in _runs_of(store.journal):
+        state, is_restored, kept = _state_in(record)
+        is_shared = is_shared and is_known
         known, stands = noted.get(state, (False, False))
         noted[state] = known or is_known, stands or not is_restored
     longest = (False, 0, False, False)
@@ -142,30 +145,26 @@ def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
     ):
         for state in begins_with(file, [each for each in noted if each[0] >= _LEAST]):
             is_known, stands = noted[state]
-            longest = max(longest, (is_known, state[0], stands, not store.is_hidden))
+            longest = max(longest, (is_known, state[0], stands, is_shared and (size_of(store.originals) or 0) >= kept))
     return longest
 
 
-def is_made_here(store: Store) -> bool:
-    """Return true if all runs that a store tells of are this user's, on this machine."""
-    return store.is_ours or all(is_known for _, is_known in _runs_of(store))
+def _runs_of(journal: Path, there: Container[str] = ()) -> Iterator[tuple[bytes, bool, set[str]]]:
+    """Yield the records of a journal's runs, each with two facts.
 
-
-def was_added_to(store: Store) -> bool:
-    """Return true if a run of this user's, on this machine, wrote a store; a restore is none."""
-    return any(is_known and not _state_in(record)[1] for record, is_known in _runs_of(store))
-
-
-def _runs_of(store: Store) -> Iterator[tuple[bytes, bool]]:
-    """Yield the records of a store's runs, and whether each is this user's, on this machine."""
+    They are whether the run is this user's, on this machine, and what it wrote of the lines that are `there`, by their
+    SHA-256.
+    """
     # Imported here, as above.
     from hashlib import sha256
 
-    seen = sha256()
-    for record in _records_of(store.journal):
+    seen, made = sha256(), set[str]()
+    for record in _records_of(journal):
         if record.startswith(_RUN):
-            yield record, store.is_ours or is_signed(seen, record)
+            yield record, is_signed(seen, record), made
+            made = set()
         seen.update(record)
+        made.update(each for each in map(bytes.decode, _MADE.findall(record)) if each in there)
 
 
 def begins_with(file: BinaryIO, states: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -184,25 +183,29 @@ def begins_with(file: BinaryIO, states: Iterable[tuple[int, str]]) -> Iterator[t
             yield size, digest
 
 
-def _state_in(record: bytes) -> tuple[tuple[int, str], bool]:
-    """Read the state that a run left from its record, and whether it restored; no session has the size -1."""
+def _state_in(record: bytes) -> tuple[tuple[int, str], bool, int]:
+    """Read the state that a run left from its record, whether it restored, and the length of the originals.
+
+    No session has the size -1.
+    """
     # Imported here, as above.
     import orjson
 
     with suppress(ValueError):
         found = orjson.loads(record)
-        size, digest = found.get("compressedSize"), found.get("compressedXxh3")
-        if isinstance(size, int) and isinstance(digest, str):
-            return (size, digest), found.get("restored") is True
-    return (-1, ""), False
+        size, digest, kept = (found.get(name) for name in ("compressedSize", "compressedXxh3", "storeSize"))
+        if isinstance(size, int) and isinstance(digest, str) and isinstance(kept, int):
+            return (size, digest), found.get("restored") is True, kept
+    return (-1, ""), False, 0
 
 
-def wrote(journal: Path, session: Path) -> bool:
-    """Return true if a run of a journal wrote any line or message of a session.
+def writers(journal: Path, session: Path) -> list[bool]:
+    """List the runs of a journal, no restores, that wrote a line or message of a session: whether each is this user's.
 
     Short ones count for nothing: any session may have them. Where a file cannot be read there are none.
     """
-    return bool(_made_by(journal, _digests_in(session)))
+    runs = _runs_of(journal, _digests_in(session))
+    return [is_known for record, is_known, made in runs if made and not _state_in(record)[1]]
 
 
 class OtherStores:
@@ -269,10 +272,7 @@ def _digests_of(raw: bytes) -> dict[str, bytes]:
 
 def _made_by(journal: Path, there: Container[str]) -> set[str]:
     """Find the lines that runs wrote by what a journal says, among those that are there, by their SHA-256."""
-    found: set[str] = set()
-    for record in _records_of(journal):
-        found.update(each for each in map(bytes.decode, _MADE.findall(record)) if each in there)
-    return found
+    return set().union(*(made for _, _, made in _runs_of(journal, there)))
 
 
 def _records_of(journal: Path) -> Iterator[bytes]:

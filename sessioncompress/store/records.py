@@ -29,7 +29,6 @@ from sessioncompress.core.model import JsonPath, Kind, Origin, OurKey
 from sessioncompress.core.references import DIGITS, is_of_first_stores
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store import disk
-from sessioncompress.store.layout import HISTORY
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import signature
 from sessioncompress.store.originals import Place
@@ -160,6 +159,8 @@ class RunRecord(NamedTuple):
 
     `again` is only read. The first runs did not repeat a line record that an earlier run had written: they named its
     row there, in ranges of a first row and a number.
+
+    `is_ours` is only read: whether this user signed it on this machine, behind all that the journal held before.
     """
 
     at: str
@@ -180,6 +181,7 @@ class RunRecord(NamedTuple):
     command: str = ""
     again: tuple[tuple[int, int], ...] = ()
     undoes: tuple[str, ...] | None = None
+    is_ours: bool = False
 
     @property
     def is_restore(self) -> bool:
@@ -469,22 +471,19 @@ _END = b'"}\n'
 def sealed(records: Iterable[bytes], run: RunRecord, journal: Path, size: int) -> Iterator[bytes]:
     """Yield a run's records as the journal takes them; that of the run comes last, and commits the others.
 
-    `size` is the journal's committed length in bytes. Where a branch may bring another's in its place, this user signs.
+    `size` is the journal's committed length in bytes. This user signs the run: others may put a journal in its place.
     """
     seal, before = sha256(), sha256()
-    is_shown = not journal.name.endswith(HISTORY)
-    if is_shown and size:
+    if size:
         with disk.closing(open_file(journal)) as fd, disk.reader(fd, 0, size) as file:
             for piece in iter(lambda: file.read(disk.BUFFER), b""):
                 before.update(piece)
     for record in records:
         seal.update(record)
-        if is_shown:
-            before.update(record)
+        before.update(record)
         yield record
     body = run.encode().removesuffix(b"}\n")
-    if is_shown:
-        body += signature(before, body)
+    body += signature(before, body)
     seal.update(body)
     yield body + _FIELD + seal.hexdigest().encode() + _END
 

@@ -33,8 +33,7 @@ from sessioncompress.store.layout import (
     sessions_named,
     size_of,
     store_of,
-    was_added_to,
-    wrote,
+    writers,
 )
 from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file
 from sessioncompress.store.machine import folder_name
@@ -172,7 +171,8 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
 def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) -> Store:
     """Bring a session's store to where it is due, and return it there: see Store. Where not `writing`, it stays.
 
-    A store of the first version that git only ignores goes into this user's folder, where no checkout overwrites it.
+    A store in a work tree that git only ignores goes into this user's folder, where no checkout overwrites it, whoever
+    made it.
     One that is to be committed now is copied to where git sees it: other branches may need the one that stays. One that
     a branch brought and of which nothing stands in the session is none: our own is begun. What a killed move left goes.
     Raises as recover() does; Refused where another store is there already, or where only others let git see the one
@@ -186,10 +186,10 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
     elif store != own and holds(store) and in_work_tree(store.folder):
         folder.refuse_linked(store.journal)
         if folder.is_only_ignored(store):
-            due = own if store == plain else store
-        elif not wrote(store.journal, session.path):
+            due = own
+        elif not (ours := writers(store.journal, session.path)):
             return own
-        elif policy.keep_backup and not was_added_to(store):
+        elif policy.keep_backup and not any(ours):
             # What git did to its line ends is told first.
             journals.load(store.journal)
             what = f"git sees its store in {store.folder}, and others made it: a run would add originals to it"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -555,12 +555,23 @@ def test_another_store_is_checked_too(tmp_path: Path) -> None:
     run("restore", path)
 
 
-@pytest.mark.parametrize("broken", [lambda journal: journal.unlink(), lambda journal: journal.write_bytes(b"")])
+def without_a_run(journal: Path) -> None:
+    """Cut a journal behind its first run."""
+    lines = split(journal.read_bytes())
+    ends = [number for number, line in enumerate(lines, 1) if line.startswith(b'{"type":"run"')]
+    journal.write_bytes(b"".join(lines[: ends[0]]))
+
+
+@pytest.mark.parametrize(
+    "broken", [lambda journal: journal.unlink(), lambda journal: journal.write_bytes(b""), without_a_run]
+)
 def test_originals_of_another_store_without_their_journal_are_told(
     tmp_path: Path, broken: Callable[[Path], object]
 ) -> None:
     """Nobody could read them any more, once the branch that needs them is there."""
     _, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    grows(path, MORE)
     run(*COMPRESS, path)
     other = copied(store_in(path), plain_in(path))
     grows(other.originals, other.originals.read_bytes())
@@ -611,7 +622,8 @@ def test_a_stranger_s_store_that_names_a_quoted_marker_never_counts_before_the_h
     path.write_bytes(original)
     run(*COMPRESS, path)
     marked = [line for line in split(path.read_bytes()) if PREFIX_BYTES in line]
-    plain_in(path).journal.write_text("".join(f'{{"isSha256":"{sha256(line).hexdigest()}"}}\n' for line in marked))
+    records = [f'{{"isSha256":"{sha256(line).hexdigest()}"}}\n' for line in marked]
+    plain_in(path).journal.write_text("".join([*records, '{"type":"run","restored":false}\n']))
     plain_in(path).originals.touch()
     restored = invoke("restore", path)
     assert path.read_bytes() == original
@@ -752,79 +764,6 @@ def test_of_two_stores_that_left_the_session_the_one_counts_that_this_user_made(
     assert store_in(mine).is_ours
     run("restore", mine)
     assert mine.read_bytes() == ORIGINAL + LINES[-1]
-
-
-def test_what_a_stranger_adds_to_a_copy_of_the_hidden_store_never_counts_before_that(tmp_path: Path) -> None:
-    """Whoever committed his originals once has given all their records away."""
-    mine, path = repository(tmp_path)
-    run(*COMPRESS, path)
-    shutil.copytree(mine.folder, tmp_path / "theirs")
-    theirs = tmp_path / "theirs" / "s.jsonl"
-    with user_of(tmp_path / "state"):
-        grows(theirs, MORE)
-        run(*COMPRESS, "--commit-originals", theirs)
-    for one, other in zip(plain_in(theirs)[1:3], plain_in(path)[1:3], strict=True):
-        shutil.copy(one, other)
-    assert plain_in(path).journal.read_bytes().startswith(hidden_in(path, folder_name()).journal.read_bytes())
-    assert store_in(path).is_ours
-    grows(path, LINES[-1])
-    assert store_in(path).is_ours
-
-
-@pytest.mark.parametrize("how", [(), ("--dry-run",)])
-def test_a_run_commits_originals_only_where_this_user_said_so(tmp_path: Path, how: tuple[str, ...]) -> None:
-    """Once, with the option: who made a store does not tell whether another's originals may go into commits."""
-    mine, path = repository(tmp_path)
-    with user_of(tmp_path / "state"):
-        run("compress", "--force", "--commit-originals", path)
-    mine.commit()
-    grows(path, MORE)
-    before, stored = path.read_bytes(), everything(path.parent / FOLDER)
-    refused = invoke(*COMPRESS, *how, path)
-    assert refused.exit_code == 4
-    assert "--commit-originals" in refused.output
-    assert (path.read_bytes(), everything(path.parent / FOLDER)) == (before, stored)
-    run("restore", path)
-    assert not [each for each in stores_of(path) if each.is_hidden]
-    run(*COMPRESS, path)
-    assert [each.is_hidden for each in stores_of(path)] == [False, True]
-    run("restore", path)
-    run(*COMPRESS, "--commit-originals", path)
-    run("restore", path)
-    assert path.read_bytes() == ORIGINAL
-
-
-def test_a_field_behind_a_signature_is_not_signed(tmp_path: Path) -> None:
-    """A reader takes the last of two."""
-    _, path = repository(tmp_path)
-    run(*COMPRESS, "--commit-originals", path)
-    plain = plain_in(path).journal
-    journal = plain.read_bytes()
-    run("forget", "--yes", path)
-    path.write_bytes(ORIGINAL)
-    run(*COMPRESS, path)
-    records = split(journal)
-    more = b'"compressedSize":%d,"compressedXxh3":"%s"' % (
-        path.stat().st_size,
-        xxh3_128_hexdigest(path.read_bytes()).encode(),
-    )
-    records[-1] = records[-1].replace(b',"sha256":"', b"," + more + b',"sha256":"')
-    plain.write_bytes(b"".join(records))
-    assert store_in(path).is_ours
-    assert b'"signed"' in records[-1]
-
-
-@pytest.mark.parametrize("by", ["this user", "a stranger"])
-def test_a_summary_of_a_stranger_s_originals_is_told(tmp_path: Path, by: str) -> None:
-    """Of what he says that the user asked for no marker's digest speaks."""
-    config = tmp_path / "small.json"
-    config.write_bytes(SMALL)
-    _, path = repository(tmp_path, ORIGINAL)
-    with user_of(tmp_path / "state") if by == "a stranger" else nullcontext():
-        run(*COMPRESS, "--commit-originals", path)
-    keep = ("--config", config, "--keep-tokens", "500")
-    for command in (("handoff",), ("compact", "--commit-originals", *keep)):
-        assert ("its store was made elsewhere" in run(*command, path).stderr) is (by == "a stranger")
 
 
 def test_show_asks_all_stores_of_a_session(tmp_path: Path) -> None:

@@ -1591,6 +1591,7 @@ def test_verify_as_json(compressed: Path) -> None:
         "changed",
         "wasChanged",
         "elsewhere",
+        "madeElsewhere",
     }
 
 

@@ -330,12 +330,26 @@ MUTANTS = (
     *_in("store/layout.py", "tests/attacks/test_store_in_two_places.py")(
         ("a second store is begun", "if there is None or holds(store):", "if True:"),
     ),
-    *_in("store/layout.py", "tests/attacks/test_stores_of_branches.py")(
+    *_in("store/layout.py", "tests/attacks/test_whose_store.py")(
         (
             "anybody's run counts as the user's",
-            "yield record, store.is_ours or is_signed(seen, record)",
-            "yield record, True",
+            "yield record, is_signed(seen, record), made",
+            "yield record, True, made",
         ),
+        ("a stranger adds to what the user committed", "is_shared = is_shared and is_known", "pass"),
+    ),
+    *_in("operations/show.py", "tests/attacks/test_whose_store.py")(
+        (
+            "a stranger's text takes the place of the user's",
+            "if any(each not in said for each in _said(parse_any(raw))):",
+            "if False:",
+        ),
+    ),
+    *_in("store/journal.py", "tests/attacks/test_whose_store.py")(
+        ("a stranger's runs count as the user's", "is_ours=is_signed(seen, raw)", "is_ours=True"),
+    ),
+    *_in("store/recover.py", "tests/attacks/test_whose_store.py")(
+        ("leave for one session counts for another", "and not any(ours)", "and not ours"),
     ),
     *_in("store/machine.py", "tests/unit/store/test_machine.py")(
         (

@@ -1,0 +1,184 @@
+"""Whose store it is: each run is signed, and what others wrote takes nothing away and gets nothing, unsaid."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import nullcontext
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from xxhash import xxh3_128_hexdigest
+
+from sessioncompress.store.layout import FOLDER, hidden_in, plain_in, store_in
+from sessioncompress.store.machine import folder_name
+from tests.attacks.test_forged_references import sealed
+from tests.attacks.test_stores_of_branches import (
+    COMPRESS,
+    HEAD,
+    LINES,
+    MORE,
+    ORIGINAL,
+    SMALL,
+    copied,
+    grows,
+    repository,
+    stores_of,
+    user_of,
+)
+from tests.support.runs import invoke, journal_of, run, split
+from tests.unit.store.tools import everything
+
+
+def test_what_a_stranger_adds_to_a_copy_of_the_hidden_store_never_counts_before_that(tmp_path: Path) -> None:
+    """Whoever committed his originals once has given all their records away."""
+    mine, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    shutil.copytree(mine.folder, tmp_path / "theirs")
+    theirs = tmp_path / "theirs" / "s.jsonl"
+    with user_of(tmp_path / "state"):
+        grows(theirs, MORE)
+        run(*COMPRESS, "--commit-originals", theirs)
+    for one, other in zip(plain_in(theirs)[1:3], plain_in(path)[1:3], strict=True):
+        shutil.copy(one, other)
+    assert plain_in(path).journal.read_bytes().startswith(hidden_in(path, folder_name()).journal.read_bytes())
+    assert store_in(path).is_ours
+    grows(path, LINES[-1])
+    assert store_in(path).is_ours
+
+
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_a_run_commits_originals_only_where_this_user_said_so(tmp_path: Path, how: tuple[str, ...]) -> None:
+    """Once, with the option: who made a store does not tell whether another's originals may go into commits."""
+    mine, path = repository(tmp_path)
+    with user_of(tmp_path / "state"):
+        run("compress", "--force", "--commit-originals", path)
+    mine.commit()
+    grows(path, MORE)
+    before, stored = path.read_bytes(), everything(path.parent / FOLDER)
+    refused = invoke(*COMPRESS, *how, path)
+    assert refused.exit_code == 4
+    assert "--commit-originals" in refused.output
+    assert (path.read_bytes(), everything(path.parent / FOLDER)) == (before, stored)
+    run("restore", path)
+    assert not [each for each in stores_of(path) if each.is_hidden]
+    run(*COMPRESS, path)
+    assert [each.is_hidden for each in stores_of(path)] == [False, True]
+    run("restore", path)
+    run(*COMPRESS, "--commit-originals", path)
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_what_this_user_committed_of_another_session_is_no_leave(tmp_path: Path) -> None:
+    """A branch puts that store, with a run of its own, beside a session whose originals are to stay here."""
+    mine, other = repository(tmp_path)
+    run(*COMPRESS, "--commit-originals", other)
+    path = mine.folder / "t.jsonl"
+    path.write_bytes(ORIGINAL)
+    theirs = copied(plain_in(other), plain_in(path))
+    records = journal_of(other)
+    edit = {"type": "edit", "was": {"sha256": "0" * 64}, "isSha256": sha256(LINES[3]).hexdigest()}
+    last = records[-1] | {"records": {"lines": 1, "blocks": 0}, "sha256": "0" * 64}
+    del last["originalsSha256"], last["signed"]
+    grows(theirs.journal, sealed([edit, {**last, "sha256": last.pop("sha256")}]))
+    mine.git("add", "--force", "--all")
+    mine.commit()
+    stored = theirs.originals.read_bytes()
+    assert "--commit-originals" in invoke(*COMPRESS, path).stderr
+    assert (path.read_bytes(), theirs.originals.read_bytes()) == (ORIGINAL, stored)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_stranger_s_store_takes_no_text_away(tmp_path: Path, hidden: bool) -> None:
+    """It names a prompt of the user's, which no run touched, as what a run made of another; or as its own original."""
+    _, path = repository(tmp_path)
+    with user_of(tmp_path / "state"):
+        run(*COMPRESS, "--commit-originals", path)
+    theirs, records = plain_in(path), journal_of(path)
+    originals = theirs.originals.read_bytes()
+    run("forget", "--yes", path)
+    path.write_bytes(HEAD)
+    if hidden:
+        run(*COMPRESS, path)
+    prompt = next(line for line in LINES if b'"role":"user"' in line)
+    edits = [each for each in records if each["type"] == "edit"]
+    edits[0]["isSha256"] = sha256(prompt).hexdigest()
+    edits[1]["isSha256"] = edits[1]["was"]["sha256"]
+    theirs.folder.mkdir(exist_ok=True)
+    theirs.journal.write_bytes(sealed(records))
+    theirs.originals.write_bytes(originals)
+    for options in (["--dry-run"], ["--from-markers"], []):
+        done = invoke("restore", *options, path)
+        assert prompt in path.read_bytes()
+        assert hidden or done.exit_code == 5
+
+
+def test_a_field_behind_a_signature_is_not_signed(tmp_path: Path) -> None:
+    """A reader takes the last of two."""
+    _, path = repository(tmp_path)
+    run(*COMPRESS, "--commit-originals", path)
+    plain = plain_in(path).journal
+    journal = plain.read_bytes()
+    run("forget", "--yes", path)
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    records = split(journal)
+    more = b'"compressedSize":%d,"compressedXxh3":"%s"' % (
+        path.stat().st_size,
+        xxh3_128_hexdigest(path.read_bytes()).encode(),
+    )
+    records[-1] = records[-1].replace(b',"sha256":"', b"," + more + b',"sha256":"')
+    plain.write_bytes(b"".join(records))
+    assert store_in(path).is_ours
+    assert b'"signed"' in records[-1]
+
+
+@pytest.mark.parametrize("by", ["this user", "a stranger"])
+def test_a_summary_of_a_stranger_s_originals_is_told(tmp_path: Path, by: str) -> None:
+    """Of what he says that the user asked for no marker's digest speaks."""
+    config = tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    _, path = repository(tmp_path, ORIGINAL)
+    with user_of(tmp_path / "state") if by == "a stranger" else nullcontext():
+        run(*COMPRESS, "--commit-originals", path)
+    keep = ("--config", config, "--keep-tokens", "500")
+    for command in (("handoff",), ("compact", "--commit-originals", *keep)):
+        assert ("its store was made elsewhere" in run(*command, path).stderr) is (by == "a stranger")
+
+
+def test_the_hook_stages_what_it_adds_to_a_store_that_git_has(tmp_path: Path) -> None:
+    """Whoever committed originals of a session once: the commit would else have a session whose originals it lacks."""
+    mine, path = repository(tmp_path)
+    run(*COMPRESS, "--commit-originals", path)
+    mine.commit()
+    grows(path, MORE)
+    mine.git("add", path)
+    config = tmp_path / "eager.json"
+    config.write_text('{"session": {"sizeThresholdKB": 0, "minSavedKB": 0, "turnThresholdBeforeCompress": 1}}')
+    hook = mine.run(sys.executable, "-m", "sessioncompress", "pre-commit", "--config", config, path)
+    assert "this work tree only" not in hook.stdout
+    assert f"{FOLDER}/s.jsonl.zst" in mine.staged()
+    mine.git("add", path)
+    mine.git("commit", "--quiet", "--message", "a turn")
+    mine.git("reset", "--quiet", "--hard")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
+
+
+def test_in_a_work_tree_another_machine_s_store_comes_home(tmp_path: Path) -> None:
+    """Its folder's name is known there: a branch may bring it. What that machine wrote is told of as before."""
+    mine, path = repository(tmp_path)
+    with user_of(tmp_path / "state"):
+        run(*COMPRESS, path)
+        theirs = store_in(path)
+    grows(path, MORE)
+    run(*COMPRESS, path)
+    assert stores_of(path) == [hidden_in(path, folder_name())]
+    assert not theirs.folder.exists()
+    mine.commit()
+    assert mine.tracked() == {"s.jsonl"}
+    for command in ("verify", "diff", "restore"):
+        assert "1 store was made elsewhere" in invoke(command, path).stderr
+    assert path.read_bytes() == ORIGINAL
