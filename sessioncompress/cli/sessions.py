@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -393,8 +394,11 @@ class Verify(SessionCommand["VerifyStats"]):
         def is_gone(each: Found) -> bool:
             return isinstance(each.error, SessionGone) and each.path not in self.chosen.paths
 
-        self.gone = [each.shown for each in found if is_gone(each)]
-        return super().over([each for each in found if not is_gone(each)])
+        done = super().over([each for each in found if not is_gone(each)])
+        # Of one that is packed another store may have stayed.
+        there = {os.path.abspath(each.path) for each in done.results}  # noqa: PTH100 - must not resolve links
+        self.gone = [each.shown for each in found if is_gone(each) and os.path.abspath(each.path) not in there]  # noqa: PTH100
+        return done
 
     def words(self, stats: VerifyStats) -> Words:
         # What is right and nothing more is in the total.

@@ -182,3 +182,13 @@ def test_in_a_work_tree_another_machine_s_store_comes_home(tmp_path: Path) -> No
     for command in ("verify", "diff", "restore"):
         assert "1 store was made elsewhere" in invoke(command, path).stderr
     assert path.read_bytes() == ORIGINAL
+
+
+def test_a_packed_session_whose_other_store_stayed_is_not_gone(tmp_path: Path) -> None:
+    """`forget --gone` would not delete that store, either."""
+    _, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    other = copied(store_in(path), hidden_in(path, "local-00000000"))
+    run("pack", path)
+    assert other.journal.exists()
+    assert "is gone" not in invoke("verify", path.parent).output
