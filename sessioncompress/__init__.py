@@ -86,3 +86,8 @@ def __getattr__(name: str) -> object:
             globals()[name] = value
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return all public names, too: `help` shows what this returns."""
+    return sorted({*globals(), *__all__})

@@ -94,7 +94,7 @@ def must_be(kind: Any) -> str:
     return f"a {plain.__name__}"
 
 
-class Section(Struct, frozen=True, gc=False, rename="camel"):
+class Section(Struct, frozen=True, gc=False, rename="camel", repr_omit_defaults=True):
     """An object of `compression.json`. Values are converted to the type of their field, or UsageError is raised."""
 
     def __post_init__(self) -> None:

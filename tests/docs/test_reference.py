@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pydoc
 import re
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import sessioncompress
+from sessioncompress import errors
 from sessioncompress.cli.main import main
 from sessioncompress.formats.table import AGENTS, NAMES, TABLE, below
 from sessioncompress.operations.batch import worst
@@ -412,3 +415,45 @@ def test_every_public_name_is_there() -> None:
             assert re.search(rf"\b{name}\b", text), name
     for each in sessioncompress.Policy.__struct_fields__:
         assert each in {key.field for key in KEYS.values()} or f"`{each}`" in text, each
+
+
+def test_every_error_is_there_with_its_exit_code() -> None:
+    """And no class that does not exist."""
+    told = {
+        first.strip("`"): int(rest.split("|")[0])
+        for first, rest in rows(section(LIBRARY, "Errors")).items()
+        if "`" in first
+    }
+    kinds = [each for each in vars(errors).values() if isinstance(each, type)]
+    ours = [kind for kind in kinds if issubclass(kind, errors.SessionCompressError)]
+    assert told == {kind.__name__: kind.exit_code for kind in ours}
+
+
+def test_help_shows_the_functions_and_the_records() -> None:
+    """Which are imported when they are first used."""
+    shown = pydoc.plain(pydoc.render_doc(sessioncompress))
+    for name in set(sessioncompress.__all__) - {"__version__"}:
+        assert re.search(rf"^    (class )?{name}\b", shown, re.MULTILINE), name
+    assert max(len(line) for line in shown.splitlines() if "compress_session(" in line) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("CI") != "true", reason="pip asks an index: done where CI is true")
+def test_the_example_types_with_an_editable_install(tmp_path: Path) -> None:
+    """As in an engineer's environment: with mypy --strict, which reads paths of packages, and no finders."""
+    copy = tmp_path / "copy"
+    for name in ("sessioncompress", "docs/man"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "LICENSE", "pyproject.toml", "setup.py"):
+        shutil.copyfile(ROOT / name, copy / name)
+    (tmp_path / "example.py").write_text(blocks(page(LIBRARY), "python")[0], encoding="utf-8")
+    python = tmp_path / "venv/bin/python"
+    commands: tuple[list[str | Path], ...] = (
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"],
+        [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "-e", copy],
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "example.py"],
+    )
+    for command in commands:
+        own = {**os.environ, "PYTHONPATH": "", "MYPYPATH": ""}
+        done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
