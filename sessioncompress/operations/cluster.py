@@ -60,7 +60,7 @@ def engine(scheduler: str | None, workers: int | None) -> Engine:
     Raises UsageError where the packages for it are missing.
     """
     if find_spec("distributed") is None:
-        remedy = "Install them: pip install 'sessioncompress[cluster]'"
+        remedy = "Install them with the extra [cluster], as the README says."
         raise UsageError("--engine dask needs packages that are not installed", state=_NOTHING_DONE, remedy=remedy)
     return partial(_opened, scheduler, workers)
 

@@ -107,7 +107,7 @@ def _check_endpoint(rules: Summarizer) -> None:
         what = f"the key in the variable {rules.api_key_env} has a line break or another character that no key has"
         raise _wrong(what, 'Set it without, as in "$(cat FILE)", which takes off the last line break.')
     if find_spec("openai") is None:
-        remedy = "Install it: pip install 'sessioncompress[llm]'"
+        remedy = "Install it with the extra [llm], as the README says."
         raise _wrong("an endpoint needs a package that is not installed", remedy)
 
 

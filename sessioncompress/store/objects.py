@@ -223,8 +223,8 @@ def library() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError as error:
-        what = "object stores need the obstore package"
-        raise UsageError(what, state=NOTHING, remedy="Run: pip install 'sessioncompress[cloud]'") from error
+        what, remedy = "object stores need obstore", "Install it with the extra [cloud], as the README says."
+        raise UsageError(what, state=NOTHING, remedy=remedy) from error
 
 
 @contextmanager

@@ -382,7 +382,7 @@ def test_without_the_library_it_says_what_to_install(here: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "obstore", None)
     done = run("compress", URL)
     assert done.exit_code == 2
-    assert "Run: pip install 'sessioncompress[cloud]'\n" in done.stderr
+    assert "the extra [cloud], as the README says.\n" in done.stderr
 
 
 @pytest.mark.slow

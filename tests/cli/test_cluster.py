@@ -338,7 +338,7 @@ def test_what_is_asked_for_must_be_there(
 def test_without_the_packages(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install."""
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
-    assert "pip install 'sessioncompress[cluster]'" in refused("--engine", "dask", folder=archive)
+    assert "the extra [cluster], as the README says." in refused("--engine", "dask", folder=archive)
 
 
 def test_without_a_worker(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -531,7 +531,7 @@ def test_a_prompt_that_is_none(prompt: Path) -> None:
 
 def test_without_its_package_an_endpoint_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summarizer, "find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"pip install 'sessioncompress\[llm\]'"):
+    with pytest.raises(UsageError, match=r"the extra \[llm\], as the README says"):
         summarizer.check(Summarizer(endpoint="http://h", models=("m",)))
 
 
