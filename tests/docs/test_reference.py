@@ -142,7 +142,7 @@ def test_version_and_help_are_there() -> None:
     assert {"sessioncompress --version", "-h", "--help"} <= quoted(page(COMMANDS))
 
 
-@pytest.mark.parametrize("name", [name for name in pages() if name != "CHANGELOG.md"])
+@pytest.mark.parametrize("name", pages())
 def test_every_command_that_a_page_shows_exists(name: str) -> None:
     """Commands, and options of commands, in code blocks and in backquotes."""
     for shown in commands_shown(page(name)):
