@@ -1,8 +1,9 @@
-"""Build the sdist and the wheel from what git tracks, check them, and install the wheel with every Python at hand.
+"""Build the sdist and the wheel from what git tracks, check them, and install both with every Python at hand.
 
     python .ci/release.py [FOLDER]
 
-They are left in FOLDER, which must be empty or missing; without it they are thrown away.
+They are left in FOLDER, which must be empty or missing: to be released, so it exits with 1 where something is left to
+do before that. Without FOLDER they are thrown away, and it only says what is left to do.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "sessioncompress"
 OLDEST, NEWEST = 11, 20
+URLS = 4
 PLACEHOLDER = "example.invalid"
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GENERATED = re.compile(rf"PKG-INFO|setup\.cfg|{PACKAGE}\.egg-info/.*")
 FIXTURE = ROOT / "fixtures" / "pi-anthropic.jsonl"
 
@@ -77,45 +80,61 @@ def wrong_in_wheel(wheel: Path) -> list[str]:
     wrong = differences("the wheel", own, {name for name in tracked() if name.startswith(f"{PACKAGE}/")})
     text = str(metadata.get_payload())
     wrong += [f"the README has a relative link: {each}" for each in re.findall(r"\]\((?!https?:|#)[^)]*\)", text)]
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
-    if {each.partition(", ")[0] for each in metadata.get_all("Project-URL", [])} != set(declared):
+    address = PYPROJECT["tool"]["sessioncompress"]["repository"]
+    if sum(f", {address}" in each for each in metadata.get_all("Project-URL", [])) != URLS:
         wrong.append("the wheel lacks URLs of the project")
     return wrong
 
 
-def interpreters() -> list[str]:
-    """List a program for each version of Python at hand, those of pyenv too."""
+def interpreters() -> dict[str, str]:
+    """Return a program for each version of Python at hand, those of pyenv too."""
     folder = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
-    found: dict[int, str] = {}
+    found: dict[str, str] = {}
     for minor in range(OLDEST, NEWEST):
         own = [str(path) for path in sorted(folder.glob(f"3.{minor}.*/bin/python"))]
         for program in [f"python3.{minor}", *own]:
             # A shim of pyenv is there for versions that are switched off, too.
             shown = shutil.which(program) and subprocess.run([program, "-c", "1"], capture_output=True, check=False)
             if shown and shown.returncode == 0:
-                found.setdefault(minor, program)
-    return list(found.values())
+                found.setdefault(f"3.{minor}", program)
+    return found
 
 
-def tried(program: str, wheel: Path) -> str:
-    """Install the wheel in an empty environment, and compress and restore a session with it; return its version."""
+def tried(program: str, *packages: Path) -> set[str]:
+    """Install each package in an empty environment, compress and restore a session with it; return their versions."""
+    versions = set()
     with TemporaryDirectory() as folder:
         place = Path(folder)
         # Our own pip fills it: to put one into each takes longer than all else.
         run(program, "-m", "venv", "--without-pip", place / "venv")
         pip = [sys.executable, "-m", "pip", "--python", str(place / "venv/bin/python"), "--disable-pip-version-check"]
-        run(*pip, "install", "--quiet", "--no-compile", wheel)
         own = {"HOME": folder, "PATH": os.defpath, "XDG_STATE_HOME": str(place / "state")}
-        command, session = place / "venv/bin" / PACKAGE, shutil.copyfile(FIXTURE, place / "session.jsonl")
-        version = run(command, "--version", **own).split()[-1]
-        before = session.read_bytes()
-        run(command, "compress", session, **own)
-        if session.stat().st_size >= len(before):
-            sys.exit(f"{program}: the session did not become smaller")
-        run(command, "restore", session, **own)
-        if session.read_bytes() != before:
-            sys.exit(f"{program}: the session did not come back")
-        return version
+        command, session = place / "venv/bin" / PACKAGE, place / "session.jsonl"
+        for package in packages:
+            run(*pip, "install", "--quiet", "--no-compile", package)
+            versions.add(run(command, "--version", **own).split()[-1])
+            shutil.copyfile(FIXTURE, session)
+            before = session.read_bytes()
+            run(command, "compress", session, **own)
+            if session.stat().st_size >= len(before):
+                sys.exit(f"{program}, {package.name}: the session did not become smaller")
+            run(command, "restore", session, **own)
+            if session.read_bytes() != before:
+                sys.exit(f"{program}, {package.name}: the session did not come back")
+            run(*pip, "uninstall", "--quiet", "--yes", PACKAGE)
+    return versions
+
+
+def left_to_do(tried_with: set[str]) -> list[str]:
+    """Say what a release still needs."""
+    classifiers = (re.fullmatch(r".* :: Python :: (3\.\d+)", each) for each in PYPROJECT["project"]["classifiers"])
+    untried = {each[1] for each in classifiers if each} - tried_with
+    left = [f"Python {each}, which the classifiers name, is not at hand to try it with" for each in sorted(untried)]
+    if PLACEHOLDER in PYPROJECT["tool"]["sessioncompress"]["repository"]:
+        left.append(f"[tool.sessioncompress] in pyproject.toml has the placeholder {PLACEHOLDER}")
+    if "] - unreleased\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
+        left.append("CHANGELOG.md has no date for it")
+    return left
 
 
 def main() -> None:
@@ -130,12 +149,14 @@ def main() -> None:
             sys.exit("\n".join(wrong))
         programs = interpreters()
         with ThreadPoolExecutor(2) as pool:
-            versions = set(pool.map(lambda program: tried(program, wheel), programs))
+            versions = set().union(*pool.map(lambda program: tried(program, wheel, sdist), programs.values()))
         if len(versions) != 1 or f"-{next(iter(versions))}-" not in wheel.name:
             sys.exit(f"{wheel.name} says that it is of version {versions}")
-        print(f"{sdist.name} and {wheel.name} are complete; the wheel works with {', '.join(programs)}")
-        if PLACEHOLDER in (ROOT / "pyproject.toml").read_text(encoding="utf-8"):
-            print(f"before a release: [project.urls] in pyproject.toml has the placeholder {PLACEHOLDER}")
+        print(f"{sdist.name} and {wheel.name} are complete, and work with Python {', '.join(programs)}")
+        left = left_to_do(set(programs))
+        print(*(f"before a release: {each}" for each in left), sep="\n")
+        if left and len(sys.argv) > 1:
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -221,8 +221,8 @@ def schema() -> str:
 
 def homepage() -> str:
     """Return the project's address, which stands in pyproject.toml alone."""
-    project = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return str(project["urls"]["Homepage"]).rstrip("/")
+    tool = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    return str(tool["sessioncompress"]["repository"])
 
 
 def man() -> str:

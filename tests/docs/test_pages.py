@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DESIGN, DOCS, ROOT, anchors, page, pages, rows, section, without_code
+from tests.docs.pages import DESIGN, DOCS, README, ROOT, anchors, page, pages, rows, section, without_code
 
 INDEX = "docs/README.md"
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -60,6 +60,7 @@ def test_every_package_has_its_job() -> None:
         "action.yml",
         "action/install.sh",
         ".pre-commit-hooks.yaml",
+        *(f".github/workflows/{name}.yml" for name in ("ci", "release", "watch")),
     ],
 )
 def test_nothing_of_a_machine_is_in_a_page(name: str) -> None:
@@ -68,3 +69,12 @@ def test_nothing_of_a_machine_is_in_a_page(name: str) -> None:
     assert not re.search(r"(?<![\w~.$])/(?:home|root|work|Users|mnt|opt|venv)\b", text)
     assert not re.search(r"pypi\.|npmjs|registry\.|files\.pythonhosted", text)
     assert text.isascii()
+
+
+def test_no_command_needs_a_registry_that_does_not_have_us() -> None:
+    """Until a release the name there is anybody's; how a checkout is installed with its extras stands in one place."""
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "sessioncompress").rglob("*.py")}
+    texts |= {ROOT / name: page(name) for name in pages()}
+    named = r"\b(?:install|inject|uv add|uvx)(?: -\S+)* ['\"]?sessioncompress\b"
+    assert not [path for path, text in texts.items() if re.search(named, text)]
+    assert [path.name for path, text in texts.items() if ".[cloud]" in text] == [README]
