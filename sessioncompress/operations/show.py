@@ -166,7 +166,7 @@ class Shown(NamedTuple):
     pack: Pack | None = None
 
 
-def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
+def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
     """Return the originals that a reference names: one, or all candidates if it is ambiguous.
 
     Where no session is named, stores that this user made on this machine answer before all others.
@@ -175,6 +175,7 @@ def show(ref: str, path: Path | None = None, policy: Policy = BALANCED) -> tuple
     is not found; Refused if the session's store is elsewhere, or a link or pipe is in the way; NotASession; FileFailed
     if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
+    path = None if path is None else Path(path)
     if len(ref) < FEWEST_DIGITS or not set(ref) <= set("0123456789abcdef"):
         remedy = "A reference is the 12 or more digits (0-9, a-f) in a marker."
         raise errors.UsageError(f"{ref!r} is not a reference", remedy=_of_packed(ref) or remedy)

@@ -58,12 +58,13 @@ class Setting(NamedTuple):
     file: Path | None = None
 
 
-def policy_for(session: Path, config: Path | None = None, preset: str | None = None) -> Policy:
+def policy_for(session: Path | str, config: Path | str | None = None, preset: str | None = None) -> Policy:
     """Find the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
     # Imported here: the commands have their own way to warn.
     import warnings
 
-    return Policies(config, preset, warn=lambda said: warnings.warn(said, stacklevel=3)).of(session)
+    named = None if config is None else Path(config)
+    return Policies(named, preset, warn=lambda said: warnings.warn(said, stacklevel=3)).of(Path(session))
 
 
 class Policies:
