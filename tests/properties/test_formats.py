@@ -110,6 +110,16 @@ def test_it_becomes_smaller_once_and_comes_back(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", SOUND)
+def test_thinking_is_offered_only_where_it_may_go(name: str) -> None:
+    """It is known of the line that it thinks, or the newest would go, too; and no message would be left empty."""
+    for _, entry, line in read(name):
+        thoughts = [block.path for block in line.blocks if block.kind is Kind.THINKING]
+        assert line.facts.thinks or not thoughts
+        for around in {path[:-1] for path in thoughts} if not line.response else ():
+            assert len(values.at(entry, around)) > sum(path[:-1] == around for path in thoughts)
+
+
+@pytest.mark.parametrize("name", SOUND)
 def test_what_was_not_offered_stays(tmp_path: Path, name: str) -> None:
     """In its order, under its keys; of arguments also what is short, and what names a file."""
     path = write(tmp_path, fixture(name))

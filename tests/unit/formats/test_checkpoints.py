@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.core.model import Role
-from sessioncompress.formats.table import NAMES
+from sessioncompress.formats.base import Format
+from sessioncompress.formats.table import NAMES, format_named
 from tests.support.checkpoints import SUMMARY, checkpointed
 from tests.support.runs import fixture, survey_of, units
 from tests.support.stories import of_format
@@ -19,7 +20,10 @@ REPEATED = {"codex-paginated.jsonl", "gemini.jsonl"}
 SHORT = {"claude-compacted.jsonl", "codex-paginated.jsonl", "omp-gemini.jsonl"}
 """Nothing is left in these that a second summary could stand for."""
 
-FIXTURES = [name for name in of_format(*NAMES) if name not in NONE]
+WRITTEN = [name for name in NAMES if type(format_named(name)).checkpoint is not Format.checkpoint]
+"""The formats that write summaries."""
+
+FIXTURES = [name for name in of_format(*WRITTEN) if name not in NONE]
 
 
 def live(data: bytes) -> list[int]:
