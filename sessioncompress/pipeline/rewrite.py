@@ -242,7 +242,9 @@ class Applied:
         self.lines = Lines(view.lines)
         self.ours = Ours(view.ours.recorded)
         self.changed: dict[int, list[bytes]] = {}
-        """The record of each changed line's edit and those of its blocks, by the line's number."""
+        """The record of each changed line's edit and those of its blocks, by the line's number; none if `claimed`."""
+        self.claimed: list[tuple[int, int]] = []
+        """The line records of undone runs that say what this one does: first rows, and numbers of them."""
         self.left_alone: set[int] = set()
         self.again = False
         self.counts = dict.fromkeys(Kind, 0)
@@ -325,6 +327,14 @@ class Applied:
         # Where no value has a record, nothing else tells which of several identical lines it was.
         edit = LineRecord(was.hex(), place, rewritten.hex(), edit=True, line=-1 if records else number)
         self.changed[number] = [edit.encode(), *records]
+        if known is None and row is not None and not self._journal.stands(row):
+            # A redo takes over equal records of a run that was taken back. Its own has no room for endless ranges.
+            is_equal = (self._journal.line(row), *self._journal.blocks_of(row)) == (edit, *blocks)
+            if is_equal and len(self.claimed) < 1_000:  # noqa: PLR2004
+                follows = self.claimed and sum(self.claimed[-1]) == row
+                start, rows = self.claimed.pop() if follows else (row, 0)
+                self.claimed.append((start, rows + 1))
+                self.changed[number] = []
         self._originals[number] = original
         self.lines[number] = self._line(number, new)
         self._count(new.replacements)

@@ -200,7 +200,7 @@ class Run:
                     return self._commit(attempt, sink)
 
     def _measured(self, view: View, planned: Plan, applied: Applied, finished: Finished) -> _Attempt:
-        read = self._known.survey
+        read, written = self._known.survey, applied.changed.values()
         run = RunRecord(
             at=text.written_time(time.time()),
             version=VERSION,
@@ -218,13 +218,14 @@ class Run:
                 "removedBytes": applied.removed,
             }
             | ({UNKNOWN_IN_CALLS: self._strange_calls} if self._strange_calls else {}),
-            records=(len(applied.changed), sum(len(records) - 1 for records in applied.changed.values())),
+            records=(lines := sum(map(bool, written)), sum(map(len, written)) - lines),
             originals_sha256=finished.originals_sha256,
             session_id=self._known.session_id,
             modified=self._session.stat.st_mtime_ns,
             digest="0" * 32,
             id=self._asked.run_id,
             command=Command.COMPRESS,
+            again=tuple(applied.claimed),
         )
         run = readable(run, self._store.journal)
         journal_size = sum(map(len, sealed(applied.encoded(), run, self._store.journal, self._journal.size)))

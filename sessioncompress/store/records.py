@@ -157,8 +157,8 @@ class RunRecord(NamedTuple):
     names what it did here. A run that restored says in `undoes` the names of the runs that it took back; None where
     all.
 
-    `again` is only read. The first runs did not repeat a line record that an earlier run had written: they named its
-    row there, in ranges of a first row and a number.
+    `again` names the line records of runs that were taken back that this run would only repeat: ranges of a first row
+    and a number.
 
     `is_ours` is only read: whether this user signed it on this machine, behind all that the journal held before.
     """
@@ -196,7 +196,8 @@ class RunRecord(NamedTuple):
     def encode(self) -> bytes:
         """Return the record as a line of the journal, without a session's time or id that none can hold."""
         record: dict[str, Any] = {"type": "run", "at": self.at}
-        record |= {key: value for key, value in (("id", self.id), ("command", self.command)) if value}
+        named = (("id", self.id), ("command", self.command), ("again", self.again))
+        record |= {key: value for key, value in named if value}
         if self.undoes is not None:
             record["undoes"] = self.undoes
         record |= {"version": self.version, "policy": dict(self.policy)}

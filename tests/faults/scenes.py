@@ -90,6 +90,12 @@ def _compressed(folder: Path, size: Size) -> Path:
     return path
 
 
+def _undone(folder: Path, size: Size) -> Path:
+    path = _compressed(folder, size)
+    restore_session(path)
+    return path
+
+
 def _continued(folder: Path, size: Size) -> Path:
     path = _compressed(folder, size)
     with path.open("ab") as file:
@@ -180,6 +186,7 @@ _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
     Scene("first run", _first, compress, _COMPRESS),
     Scene("run over a session that went on", _continued, compress, _COMPRESS),
+    Scene("redo", _undone, compress, _COMPRESS),
     # Messages that are no lines of their own.
     *(
         Scene(f"first run over {name}", _fixture(name), compress, _COMPRESS, original=fixture(name))

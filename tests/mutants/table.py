@@ -430,12 +430,11 @@ MUTANTS = (
         ("a checkpoint goes from under a later run", "if newer and journal.checkpoints_of(runs):", "if False:"),
     ),
     *_in("pipeline/rewrite.py", _UNDO)(
-        (
-            "what is rewritten again stays a run's that was taken back",
-            "self.changed[number] = [edit.encode(), *records]",
-            "self.changed[number] = [edit.encode(), *records] if row is None else []",
-        ),
+        ("a run takes over records of one that is in place", "and not self._journal.stands(row):", ":"),
         ("an original that is kept is kept again", "if self._keeps and place is None:", "if self._keeps:"),
+    ),
+    *_in("pipeline/run.py", _UNDO)(
+        ("what is rewritten again stays a run's that was taken back", "again=tuple(applied.claimed)", "again=()"),
     ),
     *_in("store/journal.py", _UNDO)(
         ("a run that died is in place", "self._in_place.pop(number - 1, None)", "pass"),

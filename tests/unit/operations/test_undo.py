@@ -254,21 +254,35 @@ def test_a_run_that_died_before_the_session_was_put_in_place_is_not_undone(tmp_p
 
 
 @pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "codex.jsonl", "gemini.json"])
-def test_what_was_taken_back_is_recorded_again_and_its_originals_are_not(name: str, tmp_path: Path) -> None:
-    """Each run tells itself what it rewrote."""
+def test_a_redo_adds_only_its_own_record(name: str, tmp_path: Path) -> None:
+    """It takes over the records of the run that was taken back; each of both can be undone."""
     path = write(tmp_path, fixture(name))
     store = store_in(path)
     compress(path, EAGER, run_id=ONE)
-    originals, lines, blocks = store.originals.read_bytes(), *journals.load(store.journal).counts
-    undo(path, ONE)
-    compress(path, EAGER, run_id=TWO)
-    assert store.originals.read_bytes() == originals
-    journal = journals.load(store.journal)
-    assert journal.counts == (2 * lines, 2 * blocks)
-    assert [journal.run_of(row) for row in range(2 * lines)] == [0] * lines + [2] * lines
-    assert not any(run.again for run in journal.runs)
-    restore_session(path)
+    after, originals, counts = path.read_bytes(), store.originals.read_bytes(), journals.load(store.journal).counts
+    for run, last in ((TWO, 2), (THREE, 4)):
+        undo(path, ONE if run == TWO else TWO)
+        compress(path, EAGER, run_id=run)
+        assert (path.read_bytes(), store.originals.read_bytes()) == (after, originals)
+        journal = journals.load(store.journal)
+        assert journal.counts == counts
+        assert {journal.run_of(row) for row in range(counts[0])} == {last}
+    undo(path, THREE)
     assert path.read_bytes() == fixture(name)
+
+
+def test_a_redo_repeats_the_records_of_lines_of_other_numbers_and_in_place(tmp_path: Path) -> None:
+    """A row belongs to one run: of a run that is in place none is taken over, and of another line none either."""
+    path, _, before = grown(tmp_path, (EAGER,), (ONE,))
+    rows = journals.load(store_in(path).journal).counts[0]
+    path.write_bytes(before[0])
+    os.utime(path, ns=(1, 1))
+    compress(path, EAGER, run_id=TWO)
+    undo(path, TWO)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n", 1))
+    compress(path, EAGER, run_id=THREE)
+    journal = journals.load(store_in(path).journal)
+    assert [journal.run_of(row) for row in range(journal.counts[0])] == [0] * rows + [1] * rows + [3] * rows
 
 
 def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_it(tmp_path: Path) -> None:
