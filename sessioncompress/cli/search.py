@@ -28,9 +28,9 @@ _ESCAPED = '"\\'
 
 
 class Hit(Struct, frozen=True, rename="camel"):
-    """One line in which a text was found: the turn it stands in, counted from 1, and whose words it is of."""
+    """One line in which a text was found: its turn, counted from 1, None above the first; and whose words it is of."""
 
-    turn: int
+    turn: int | None
     said: str
     line: str
 
@@ -62,7 +62,7 @@ def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStat
             for said in reader.said(entry):
                 turn += said.say is Say.PROMPT
                 if may_hold and said.say is not Say.CARRIED:
-                    hits += (Hit(turn, said.say.value, line) for line in _lines(said, folded))
+                    hits += (Hit(turn or None, said.say.value, line) for line in _lines(said, folded))
             if len(hits) > _MOST:
                 break
     return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened)
@@ -108,7 +108,8 @@ class Search(SessionCommand[SearchStats]):
             click.echo(shown(f"{stats.path}{packed}"))
             path, begins = "", "  "
         for hit in stats.hits:
-            echo_wrapped(f"{begins}{path}turn {hit.turn:,}, {hit.said}: {printable(hit.line)}")
+            turn = f"{path}turn {hit.turn:,}, " if hit.turn else path
+            echo_wrapped(f"{begins}{turn}{hit.said}: {printable(hit.line)}")
         if stats.cut:
             echo_wrapped(f"{begins}{path}more lines match")
 
@@ -124,7 +125,7 @@ class Search(SessionCommand[SearchStats]):
         head = f"total: {least}{counted(hits, 'line', 'lines')} in {len(found):,} of "
         head += counted(len(done.results), "session", "sessions")
         if shortened := sum(each.shortened for each in done.results):
-            head += f" ({shortened:,} compressed: what was replaced in them is not searched)"
+            head += f" ({shortened:,} with markers: what these stand for is not searched)"
         echo_wrapped(output.with_others(head, done.others))
 
 

@@ -398,8 +398,18 @@ def test_a_search_says_of_how_many_sessions_not_all_is_there(here: Path) -> None
     """What was replaced is not found."""
     session = write(here, fixture("pi-anthropic.jsonl"), "s.jsonl")
     run("compress", session)
-    note = "(1 compressed: what was replaced in them is not searched)\n"
+    note = "(1 with markers: what these stand for is not searched)\n"
     assert run("search", "no such text", session.parent).stdout.endswith(f"total: 0 lines in 0 of 1 session {note}")
+
+
+def test_what_stands_above_the_first_turn_has_none(here: Path) -> None:
+    """A session may begin with the summary of another one."""
+    made = ClaudeSession()
+    made.user("The needle was found.", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    write(here, made.turn().bytes(), "s.jsonl")
+    ((hit,),) = (each["hits"] for each in document("search", "needle", here)["files"])
+    assert (hit["turn"], hit["said"]) == (None, "summary")
+    assert "s.jsonl: summary: The needle was found.\n" in run("search", "needle", here).stdout
 
 
 def test_what_is_found_is_printable(here: Path) -> None:
