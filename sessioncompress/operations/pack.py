@@ -20,10 +20,9 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.text import utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, InUse, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format, Name
-from sessioncompress.formats.values import unescaped
 from sessioncompress.operations import cloud, packed
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, pieces
+from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, part_of, pieces
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
@@ -156,27 +155,14 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
             if not found.named:
                 reading.refuse_nameless(session, form)
             reading.refuse_in_merge(session)
-            _refuse_parted(session, form)
+            if part := part_of(session, form):
+                what = f"a part of it lies elsewhere ({part}), which no pack carries yet, and {form.name} would delete"
+                remedy = "Leave it where it is, and run 'sessioncompress compress' on it."
+                raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
         title, written = first_prompt(session, form, head)
         family, modified, counts = f"{written} {title}", session.stat.st_mtime, store_in(path)
         others = tuple(each.journal for each in all_stores(path) if each != counts)
         return Head(found, path, root, policy, form, form.named(head), title, family, session.size, modified, others)
-
-
-def _refuse_parted(session: OpenSession, form: Format) -> None:
-    """Raise Refused where a part of a session lies in other files: no pack carries them, and its agent deletes them."""
-    if form.links is None:
-        return
-    beside = chain([session.path.with_suffix(".meta.json")], session.path.with_suffix("").rglob("*"))
-    # Those of its subagents are sessions themselves.
-    files = (each for each in beside if each.is_file() and each.suffix != ".jsonl" and FOLDER not in each.parts)
-    texts = (raw.decode(errors="replace") for _, raw, _ in pieces(session))
-    links = (unescaped(link.group()) for text in texts for link in form.links.finditer(text))
-    named = (each.partition("\n")[0].split()[-1] for each in links)
-    if part := next(chain(map(utf8, map(str, files)), named), ""):
-        what = f"a part of it lies elsewhere ({part}), which no pack carries yet, and {form.name} would delete"
-        remedy = "Leave it where it is, and run 'sessioncompress compress' on it."
-        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
 
 
 def by_family(heads: Iterable[Head]) -> list[Head]:

@@ -31,7 +31,7 @@ from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, 
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import Store, store_at, store_of
+from sessioncompress.store.layout import FOLDER, Store, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
 
@@ -280,7 +280,7 @@ def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, i
 
 
 class Swept(NamedTuple):
-    """How many sessions an agent deletes within a week, said as a sentence, and the command that packs them before."""
+    """How many sessions an agent deletes within a week, said as a sentence, and the command or setting against it."""
 
     sessions: int
     said: str
@@ -293,13 +293,36 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
     for agent, called, key, days in table.sweeps():
         kept = max(int(days) - 7, 1)
         roots = [os.path.realpath(root) for root in table.agent_roots(agent)]
-        old = (path for of, path, changed in sessions if of == agent and changed < time.time() - kept * 24 * 3600)
-        if number := sum(any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots) for path in old):
-            will = f"{called} will delete {counted(number, 'session', 'sessions')} within a week"
+        old = [path for of, path, changed in sessions if of == agent and changed < time.time() - kept * 24 * 3600]
+        old = [path for path in old if any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots)]
+        if old:
+            will = f"{called} will delete {counted(len(old), 'session', 'sessions')} within a week"
             only = f" --project {quote(str(project))}" if project else ""
             pack = f"sessioncompress pack --agent {agent}{only} --older-than {kept}d"
-            found.append(Swept(number, f"{will} ({key}: {days:g} days). To keep them in an archive:", pack))
+            some = sum(is_packable(path, agent) for path in old)
+            keep = f"To keep {'' if some == len(old) else f'{some:,} of '}them in an archive:"
+            keep = keep if some else "'pack' refuses them, since parts of them lie elsewhere. To keep them, set:"
+            found.append(Swept(len(old), f"{will} ({key}: {days:g} days). {keep}", pack if some else f"{key}: 365"))
     return found
+
+
+def is_packable(path: str, agent: str) -> bool:
+    """Tell whether all of an agent's session is in its file; of what cannot be read `pack` tells."""
+    with suppress(SessionCompressError, OSError), open_session(Path(path), writing=False) as session:
+        return not part_of(session, table.format_named(agent))
+    return True
+
+
+def part_of(session: OpenSession, form: Format) -> str:
+    """Name a part of a session in another file, which no pack carries and its agent deletes; nothing if all is here."""
+    if form.links is None:
+        return ""
+    beside = chain([session.path.with_suffix(".meta.json")], session.path.with_suffix("").rglob("*"))
+    # Those of its subagents are sessions themselves.
+    files = (each for each in beside if each.is_file() and each.suffix != ".jsonl" and FOLDER not in each.parts)
+    texts = (raw.decode(errors="replace") for _, raw, _ in pieces(session))
+    links = (values.unescaped(link.group()) for text in texts for link in form.links.finditer(text))
+    return next(chain(map(utf8, map(str, files)), (each.partition("\n")[0].split()[-1] for each in links)), "")
 
 
 class Share(Struct, frozen=True, rename="camel"):

@@ -199,6 +199,17 @@ def test_what_the_agent_deletes_soon(agents: Path) -> None:
     assert document("sessions")["totals"]["deletedSoon"] == 1
     assert "packed 1 session" in run(*said[1].split()[1:], "--yes").stdout
     assert not run("sessions").stderr
+    put(path, ClaudeSession().turn().bytes())
+    put(path.with_suffix("") / "tool-results/toolu_1.txt", b"A part of it.")
+    os.utime(path, (time.time() - 29 * DAY,) * 2)
+    alone, setting = run("sessions").stderr.splitlines()
+    assert setting == "  cleanupPeriodDays: 365"
+    assert alone.startswith(
+        "Claude Code will delete 1 session within a week (cleanupPeriodDays: 30 days). 'pack' refuses"
+    )
+    put(path.with_name("whole.jsonl"), ClaudeSession().turn().bytes())
+    os.utime(path.with_name("whole.jsonl"), (time.time() - 29 * DAY,) * 2)
+    assert run("sessions").stderr.splitlines()[0].endswith(" To keep 1 of them in an archive:")
 
 
 def test_a_session_under_the_threshold_is_listed(agents: Path) -> None:
