@@ -184,6 +184,7 @@ def goes_on(
     # Imported here: most runs ask nothing.
     from sessioncompress.cli.tables import Column, echo_table, wrapped_for
     from sessioncompress.operations.sessions import Session
+    from sessioncompress.pipeline.triage import promised
 
     rows: dict[str, list[int]] = {}
     for each in found:
@@ -197,7 +198,7 @@ def goes_on(
     rows = dict(sorted(rows.items())) | {"total": [sum(row[column] for row in rows.values()) for column in range(5)]}
     if not rows["total"][2]:
         return True
-    saves = rows["total"][4]
+    saves = promised(rows["total"][4], rows["total"][1])
     cells = [
         [name, f"{sessions:,}", kb(size), f"{due:,}", kb(of_due) if due else "-", f"~{kb(freed)}" if freed else "-"]
         for name, (sessions, size, due, of_due, freed) in rows.items()

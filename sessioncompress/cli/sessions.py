@@ -26,6 +26,7 @@ from sessioncompress.errors import SessionGone
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations import wording
 from sessioncompress.operations.sessions import ListedSession, SessionStats, Share
+from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import BudgetStats
 
@@ -96,17 +97,19 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
 
 def total(listed: Sequence[ListedSession]) -> str:
     """Format what all sessions come to."""
-    head = f"total: {counted(len(listed), 'session', 'sessions')}"
+    here = [each for each in listed if not each.packed]
+    head = f"total: {counted(len(here), 'session', 'sessions')}"
     if not listed:
         return head
     now, saves = (sum(getattr(each, name) for each in listed) for name in ("packed_size", "estimate"))
+    size = sum(each.size for each in here)
     about = "~" if any(each.could_save is None for each in listed) else ""
-    size = sum(each.size for each in listed if not each.packed)
-    agents = counted(len({each.agent for each in listed}), "agent", "agents")
-    done = sum(each.compressed for each in listed if not each.packed)
-    packed = sum(each.packed for each in listed)
-    already = f"{done:,} compressed already{f', {packed:,} packed into {kb(now)}' if packed else ''}"
-    return f"{head} of {agents}, {kb(size)}; {already}; a run could save {about}{kb(saves, size)}, stores included"
+    saves = triage.promised(saves, size) if about else saves
+    could = f"; a run could save {about}{kb(saves, size)}, stores included" if saves or not about else ""
+    agents = counted(len({each.agent for each in here}), "agent", "agents")
+    done, packed = sum(each.compressed for each in here), len(listed) - len(here)
+    beside = f"; {packed:,} more packed into {kb(now)}" if packed else ""
+    return f"{head} of {agents}, {kb(size)}; {done:,} compressed already{could}{beside}"
 
 
 class Sessions(SessionCommand[ListedSession]):
@@ -193,10 +196,14 @@ class Overview(Sessions):
             click.echo(click.get_current_context().find_root().get_help())
             return
         echo_wrapped(output.with_others(total(done.results).removeprefix("total: "), done.others))
-        old = [each for each in done.results if each.modified < time.time() - options.AGE["d"]]
+        day_ago = time.time() - options.AGE["d"]
+        old = [each for each in done.results if not each.packed and each.modified < day_ago]
         saves, size = (sum(getattr(each, name) for each in old) for name in ("estimate", "size"))
-        # A run leaves sessions of which it cannot free enough, and the estimate cannot tell which.
-        if saves > size / 20:
+        if triage.promised(saves, size):
+            ready = (each for each in old if each.estimate and each.modified < day_ago - 20 * options.AGE["d"])
+            if any(lists.is_packable(each.path, each.agent) for each in ready):
+                click.echo("Done with those unchanged for 21 days? Pack them first, typically into 10 to 20 %:")
+                click.echo("  sessioncompress pack --all --older-than 21d")
             click.echo(f"To save ~{kb(saves)} in those unchanged for a day; it asks first, and can be undone:")
             click.echo("  sessioncompress compress --all --older-than 1d")
         else:

@@ -75,6 +75,9 @@ class _Row(Struct, frozen=True):
     sweep: tuple[str, ...] = ()
     """Of an agent that deletes what has not changed for some days: its settings in its folder, and the key for them."""
 
+    frees: float = 0.45
+    """The share that runs freed of what sessions have over 225 KB, stores counted; the mean where few were seen."""
+
     def shows(self, head: Head) -> bool:
         """Tell whether a file may be a session of this agent, so that its format is asked."""
         key, value = self.sign
@@ -100,6 +103,7 @@ TABLE = (
         others=(b'"createdAt"', b'"seq"'),
         compactions=(b'"type":"compaction"', b'"type":"reset_boundary"'),
         folders=(("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"), ("PI_CODING_AGENT_SESSION_DIR", "", "")),
+        frees=0.58,
     ),
     _Row(
         "oh-my-pi",
@@ -116,6 +120,7 @@ TABLE = (
             ("XDG_DATA_HOME", "", "omp/profiles/*/sessions/*"),
         ),
         is_relative=True,
+        frees=0.56,
     ),
     _Row(
         "openclaw",
@@ -130,6 +135,7 @@ TABLE = (
             ("", "~/.moltbot", "agents/*/sessions"),
         ),
         is_relative=True,
+        frees=0.2,
     ),
     _Row(
         "claude-code",
@@ -145,6 +151,7 @@ TABLE = (
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
         ),
         sweep=("settings.json", "cleanupPeriodDays"),
+        frees=0.43,
     ),
     _Row(
         "codex",
@@ -156,6 +163,7 @@ TABLE = (
         compactions=(b'"type":"compacted"',),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
         is_indexed=True,
+        frees=0.51,
     ),
     _Row(
         "gemini",
@@ -206,6 +214,7 @@ TABLE = (
 
 NAMES = tuple(sorted(row.name for row in TABLE))
 NAMELESS = frozenset(row.name for row in TABLE if row.is_nameless)
+FREES = {row.name: row.frees for row in TABLE}
 COMPACTIONS = frozenset(mark for row in TABLE for mark in row.compactions)
 """Bytes that mark a compaction by any agent. They do not match quoted text, in which quotes are escaped."""
 

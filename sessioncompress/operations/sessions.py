@@ -219,6 +219,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
     else:
         _, reason = triage.not_due(session.path, policy, force=False) or ("", "")
         saves = 0 if reason else triage.estimate(session.path, session.agent, session.size, policy)
+        reason = reason or ("" if saves else "not estimated: --savings counts")
     journal = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal)
     return ListedSession(
         path=str(session.path),

@@ -299,7 +299,9 @@ def test_all_older_sessions(here: Path) -> None:
     # What is packed is apart: the disk holds its archive alone.
     assert whole["totals"]["size"] == young.stat().st_size
     size, now = (kb(path.stat().st_size) for path in (young, archive))
-    assert f" of 1 agent, {size}; 0 compressed already, 1 packed into {now}; a run" in run("sessions").stdout
+    said = run("sessions").stdout
+    assert f"total: 1 session of 1 agent, {size}; 0 compressed already; a run" in said
+    assert said.endswith(f"; 1 more packed into {now}\n")
     both, alone = document("stats", "--all")["totals"], document("stats", young)["totals"]
     assert both["size"] == 2 * alone["size"]
     assert both["would"] == alone["would"]
@@ -341,7 +343,7 @@ def test_a_packed_session_with_a_store_counts_as_packed_alone(here: Path) -> Non
     run("pack", path)
     totals = document("sessions")["totals"]
     assert (totals["compressed"], totals["packed"]) == (0, 1)
-    assert "; 0 compressed already, 1 packed into " in run("sessions").stdout
+    assert "; 0 compressed already; " in run("sessions").stdout
 
 
 def old_prompt(path: Path) -> str:

@@ -160,7 +160,10 @@ def test_what_could_be_saved_is_what_a_run_saves(agents: Path) -> None:
 
 
 def test_the_estimate_is_of_what_a_run_has_not_seen(agents: Path) -> None:
-    """All of a session before the first run and after a restore; nothing where nothing is due; else what came."""
+    """All of a session before the first run and after a restore; nothing where nothing is due; else what came.
+
+    What is left where the originals were forgotten nobody knows, nor what a run with other settings frees.
+    """
     large = agents / ".pi/agent/sessions/x/large.jsonl"
 
     def estimated() -> int:
@@ -176,16 +179,31 @@ def test_the_estimate_is_of_what_a_run_has_not_seen(agents: Path) -> None:
     assert 0.9 * (99 << 10) > estimated() > 0.1 * (99 << 10)
     assert run("restore", large).exit_code == 0
     assert estimated() > whole
+    put(large.parent / "compression.json", b'{"session": {"toolResultMaxBytes": 999}}')
+    assert estimated() == 0
+    (large.parent / "compression.json").unlink()
+    assert run("compress", large).exit_code == 0
+    assert run("forget", large, "--yes").exit_code == 0
+    with large.open("ab") as file:
+        file.write(b'{"type":"label","x":"%s"}\n' % (b"x" * (99 << 10)))
+    assert estimated() == 0
 
 
 def test_without_a_command_it_says_what_to_do_next(agents: Path) -> None:
-    """How much is there, and a command that saves what it says; the help where there is nothing."""
+    """How much is there, and commands that save what they say; the help where there is nothing."""
+    large = agents / ".pi/agent/sessions/x/large.jsonl"
+    os.utime(large, (time.time() - 22 * DAY,) * 2)
     said = run().stdout.splitlines()
     assert said[0].startswith("5 sessions of 4 agents, ")
-    command = said[2].split()
+    assert said[2] == "  sessioncompress pack --all --older-than 21d"
+    command = said[4].split()
     assert command == ["sessioncompress", "compress", "--all", "--older-than", "1d"]
-    assert "(2 compressed)" in run(*command[1:], "--yes").stdout
-    assert run().stdout.splitlines()[1:] == ["To list them:", "  sessioncompress sessions"]
+    os.utime(large, (time.time() - 20 * DAY,) * 2)
+    assert run().stdout.splitlines()[2].split() == command
+    assert "(3 compressed)" in run(*command[1:], "--yes").stdout
+    then = run().stdout.splitlines()
+    assert "could save" not in then[0]
+    assert then[1:] == ["To list them:", "  sessioncompress sessions"]
     shutil.rmtree(agents)
     assert run().stdout == run("--help").stdout
 
