@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from sessioncompress.cli import options
-from sessioncompress.core.text import quote
+from sessioncompress.core.text import listed, quote
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
@@ -213,14 +213,13 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
                     f"  and {len(projects) - _MOST_PROJECTS:,} more; 'sessioncompress sessions' lists them", err=True
                 )
             return
-    which = f" of {chosen.agent}" if chosen.agent else ""
+    which = f"{chosen.agent} sessions" if chosen.agent else "sessions"
     which += f" in the project {chosen.project}" if chosen.project else ""
     roots = chosen.paths or [root for root in table.agent_roots(chosen.agent) if chosen.agent or root.exists()]
-    where = ", ".join(with_tilde(str(root)) for root in roots[:_MOST_PROJECTS])
-    where += f" and {len(roots) - _MOST_PROJECTS:,} more" if len(roots) > _MOST_PROJECTS else ""
     if roots or not chosen.agent:
-        looked = where or "the folders of the agents, of which none is there"
-        options.warn(f"no session{which} chosen: looked in {looked}{said and f'; {said}'}")
+        where = listed([with_tilde(str(root)) for root in roots], _MOST_PROJECTS)
+        where = where or "the agents' folders, none of which exists"
+        options.warn(f"no matching {which} under {where}{said and f'; {said}'}")
 
 
 def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:

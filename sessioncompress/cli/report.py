@@ -12,7 +12,7 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped
-from sessioncompress.core.text import counted, kb, printable
+from sessioncompress.core.text import counted, kb, listed, printable
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def _warn_of_prices(found: Overview, prices: tuple[Price, ...]) -> None:
     from sessioncompress.operations.page import unused_prices
 
     models = sorted({each.model for each in found.sessions if each.model})
-    there = f"; there are {', '.join(models[:_MOST_MODELS])}" if models else ""
-    there += f" and {len(models) - _MOST_MODELS:,} more" if len(models) > _MOST_MODELS else ""
+    there = f"; there are {listed(models, _MOST_MODELS)}" if models else ""
     for price in unused_prices(found.sessions, prices):
         what = f"--price {price.model}={price.dollars:g} counts for no session"
         options.warn(f"{what}: no model fits it, or an earlier --price does{there}")

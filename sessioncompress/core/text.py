@@ -179,10 +179,8 @@ def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
         return ""
     one = len(numbers) == 1
     which = f"line {listed(numbers)} was" if one else f"lines {listed(numbers)} were"
-    found = list(dict.fromkeys(refs))
-    more = f" and {len(found) - _MOST_REFS:,} more" if len(found) > _MOST_REFS else ""
-    refs = ", ".join(found[:_MOST_REFS]) + more
-    shown = f" ('sessioncompress show REF PATH' prints what was in it: {refs})" if found else ""
+    found = listed(list(dict.fromkeys(refs)), _MOST_REFS)
+    shown = f" ('sessioncompress show REF PATH' prints what was in it: {found})" if found else ""
     return f"the rewritten {which} changed since by another program, and {'stays' if one else 'stay'}{shown}"
 
 
@@ -224,11 +222,11 @@ def unreadable(numbers: Iterable[int]) -> str:
     return f"the {which} {listed(lines)} cannot be read" if lines else ""
 
 
-def listed(numbers: Sequence[int], most: int = 10) -> str:
-    """Write numbers as a text says them: `3, 7 and 9`; of many the first, and how many more."""
-    shown = [f"{number:,}" for number in numbers[:most]]
-    if len(numbers) > most:
-        shown.append(f"{len(numbers) - most:,} more")
+def listed(items: Sequence[int | str], most: int = 10) -> str:
+    """Write numbers or names as a text says them: `3, 7 and 9`; of many the first, and how many more."""
+    shown = [each if isinstance(each, str) else f"{each:,}" for each in items[:most]]
+    if len(items) > most:
+        shown.append(f"{len(items) - most:,} more")
     return " and ".join(each for each in (", ".join(shown[:-1]), *shown[-1:]) if each)
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from sessioncompress.operations.sessions import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 
-_MOST_NAMES = 10
-
 _NOT_IN_JSON = frozenset({"others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"})
 _NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokens_recorded")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
@@ -261,10 +259,8 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
         what += f" (among them {counted(stats.dropped, 'old line', 'old lines')} that compact moved out of the session)"
     refer = ""
     if number := len(stats.referring):
-        names = [printable(each) for each in stats.referring[:_MOST_NAMES]]
-        names += [f"{number - _MOST_NAMES:,} more"] if number > _MOST_NAMES else []
         refer = counted(number, "session here refers", "sessions here refer")
-        refer += f" to these originals: {', '.join(names)}"
+        refer += f" to these originals: {listed(list(map(printable, stats.referring)))}"
     if stats.originals_lost:
         of = "which" if stats.originals_lost == stats.originals else f"{stats.originals_lost:,} of which"
         lost = f"{what}, {of} {'can no longer be restored' if done else 'cannot be restored after that'}"
@@ -318,22 +314,19 @@ def gone(sessions: Sequence[str], chosen: str) -> str:
     what = counted(
         len(sessions), "session is gone, but its store is there", "sessions are gone, but their stores are there"
     )
-    more = f" and {len(sessions) - _MOST_NAMES:,} more" if len(sessions) > _MOST_NAMES else ""
-    names = ", ".join(map(printable, sessions[:_MOST_NAMES]))
     return (
-        f"{what}: {names}{more}. If their agent deleted them, 'sessioncompress forget --gone {chosen}' deletes the "
-        "stores, too. What was moved gets its originals back with 'sessioncompress restore --from-markers --originals "
-        "OLD_PATH NEW_PATH'."
+        f"{what}: {listed(list(map(printable, sessions)))}. If their agent deleted them, 'sessioncompress forget "
+        f"--gone {chosen}' deletes the stores, too. What was moved gets its originals back with 'sessioncompress "
+        "restore --from-markers --originals OLD_PATH NEW_PATH'."
     )
 
 
 def taken(packed: Sequence[tuple[str, str]]) -> str:
     """Format in whose places there are files, of packed sessions by their places and archives."""
     what = counted(len(packed), "session is packed, but a file is", "sessions are packed, but files are")
-    more = f" and {len(packed) - _MOST_NAMES:,} more" if len(packed) > _MOST_NAMES else ""
-    names = ", ".join(f"{printable(place)} (in {printable(archive)})" for place, archive in packed[:_MOST_NAMES])
+    names = listed([f"{printable(place)} (in {printable(archive)})" for place, archive in packed])
     where = "in its place" if len(packed) == 1 else "in their places"
-    return f"{what} {where}: {names}{more}. What is packed may have the originals: move the file away to unpack it."
+    return f"{what} {where}: {names}. What is packed may have the originals: move the file away to unpack it."
 
 
 def _kept(rewritten: int, originals: int, lost: int) -> str:

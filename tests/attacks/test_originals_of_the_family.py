@@ -490,7 +490,7 @@ def test_forget_names_a_fork_of_a_fork(tmp_path: Path) -> None:
     parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
     child.with_name("again.jsonl").write_bytes(pi(child))
     said = run(tmp_path, "forget", parent).stdout
-    assert "2 sessions here refer to these originals: again.jsonl, fork.jsonl" in said
+    assert "2 sessions here refer to these originals: again.jsonl and fork.jsonl" in said
 
 
 def test_forget_names_none_that_needs_nothing(tmp_path: Path) -> None:

@@ -896,7 +896,7 @@ def test_show_says_whose_originals_it_searched(compressed: Path) -> None:
         store_in(compressed).journal.with_name(f"a{number}.jsonl.history").touch()
     said = run("show", "0123456789ab", compressed.parent).stderr
     assert "It has the stores of a0.jsonl, a1.jsonl, " in said
-    assert ", a9.jsonl, 1 more. Name the session that" in said
+    assert ", a9.jsonl and 1 more. Name the session that" in said
     (compressed.parent / "none").mkdir()
     assert "found. It has no session's store. Name" in run("show", "0123456789ab", compressed.parent / "none").stderr
 

@@ -287,7 +287,7 @@ def test_verify_names_what_is_gone_once(folder: Path) -> None:
     done = CliRunner().invoke(main, ["verify", str(folder)])
     assert done.exit_code == 0
     said = " ".join(done.stderr.split())
-    assert f"2 sessions are gone, but their stores are there: {folder / 'a.jsonl'}, {folder / 'c.jsonl'}" in said
+    assert f"2 sessions are gone, but their stores are there: {folder / 'a.jsonl'} and {folder / 'c.jsonl'}" in said
     assert f"'sessioncompress forget --gone {folder}' deletes" in said
     assert said.count("a.jsonl") == 1
     done = CliRunner().invoke(main, ["verify", "--json", str(folder)])

@@ -124,7 +124,7 @@ def test_a_folder_of_ours_that_nobody_may_enter(
 def test_why_nothing_is_packed(here: Path) -> None:
     """Of what there is, not only of what was chosen."""
     none = run("pack", "--all", "--older-than", "30d")
-    assert none.stderr == "warning: no session chosen: looked in the folders of the agents, of which none is there\n"
+    assert none.stderr == "warning: no matching sessions under the agents' folders, none of which exists\n"
     path = here.parent / "home/.pi/agent/sessions/x/old.jsonl"
     path.parent.mkdir(parents=True)
     for name in ("old.jsonl", "young.jsonl"):

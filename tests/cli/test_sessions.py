@@ -272,10 +272,10 @@ def test_the_list_of_some(agents: Path) -> None:
     del agents
 
 
-PI = "warning: no session of pi chosen: looked in ~/.pi/agent/sessions"
+PI = "warning: no matching pi sessions under ~/.pi/agent/sessions"
 NONE = [
-    (("sessions", "--agent", "openclaw"), "warning: no session of openclaw chosen: looked in ~/.openclaw/agents, "),
-    (("compress", "--agent", "openclaw"), "warning: no session of openclaw chosen: looked in ~/.openclaw/agents, "),
+    (("sessions", "--agent", "openclaw"), "warning: no matching openclaw sessions under ~/.openclaw/agents, "),
+    (("compress", "--agent", "openclaw"), "warning: no matching openclaw sessions under ~/.openclaw/agents, "),
     (("sessions", "--agent", "pi", "--older-than", "9d"), f"{PI}; 2 are younger than 9d\n"),
     (("verify", "--agent", "pi", "--include", "none*"), f"{PI}; 2 are left out by --include and --exclude\n"),
     (
@@ -379,7 +379,7 @@ def test_a_project_that_is_not_there(agents: Path) -> None:
             said = run(
                 *command, *(more if command == ("sessions",) or "--project" in more else ("--all", *more))
             ).stderr
-            assert said.startswith("warning: no session ")
+            assert said.startswith("warning: no matching sessions ")
             assert said.endswith(
                 "; 6 are younger than 9w\n" if "--project" not in more else "; 5 are younger than 9w\n"
             )
