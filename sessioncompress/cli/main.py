@@ -22,12 +22,9 @@ _COMMANDS = (
 )
 """In the order of their use. Each is a function of its name. Only the module of the one that runs is imported."""
 
-_ALONE = "overview"
-"""The command that runs when none is typed."""
-
 _MODULES = {
     "history": "restore",
-    **dict.fromkeys(("stats", "budget", "verify", _ALONE), "sessions"),
+    **dict.fromkeys(("stats", "budget", "verify"), "sessions"),
     "diff": "show",
     **dict.fromkeys(("config", "hook", "completion"), "settings"),
 }
@@ -56,8 +53,6 @@ def _said_printably() -> Iterator[None]:
         if isinstance(error, click.MissingParameter):
             # Its text is ours, and has several lines.
             said = " ".join(said.split())
-        if error.ctx and said == error.ctx.get_help():
-            raise
         # Imported here, as below.
         from sessioncompress.cli.tables import wrapped_for
 
@@ -71,16 +66,13 @@ def _said_printably() -> Iterator[None]:
 class _Commands(click.Group):
     """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args or [_ALONE] * (not ctx.resilient_parsing))
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in (*_COMMANDS, _ALONE):
+        if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
         module = import_module(f"sessioncompress.cli.{_MODULES.get(cmd_name, name)}")
@@ -92,7 +84,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; the error has the name that may be meant, which versions of click know or do not."""
         typed = args[0]
-        if not (typed in (*_COMMANDS, _ALONE) or typed.startswith("-") or ctx.resilient_parsing):
+        if not (typed in _COMMANDS or typed.startswith("-") or ctx.resilient_parsing):
             # Imported here: only an error needs it.
             import difflib
 
@@ -121,8 +113,17 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands, epilog="Example: sessioncompress sessions", context_settings={"help_option_names": ["-h", "--help"]}
+    cls=_Commands,
+    invoke_without_command=True,
+    epilog="Example: sessioncompress sessions",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(VERSION, prog_name="sessioncompress")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Make coding agents' sessions smaller in place; every original is kept."""
+    if ctx.invoked_subcommand is None:
+        # Imported here: no command needs it.
+        from sessioncompress.cli.sessions import overview
+
+        overview.main([], parent=ctx, standalone_mode=False)

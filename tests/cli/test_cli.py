@@ -197,6 +197,7 @@ def test_the_group_names_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
         ("hooks", ". Did you mean hook?"),
         ("undo", ". Did you mean restore --last?"),
         ("quay", "."),
+        ("overview", "."),
     ],
 )
 def test_a_command_that_is_misspelled(name: str, said: str) -> None:
