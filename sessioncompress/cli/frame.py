@@ -196,6 +196,8 @@ class SessionCommand(Generic[S]):
         self.policies = options.policies_of(config, preset, **how, **values)
         self.silent = chosen.quiet or chosen.as_json
         self._left: list[tuple[str, str]] = []
+        self.told = set[str]()
+        """The errors that were printed."""
         self.taken: list[Packed] = []
         """The packed sessions in whose places there are files."""
 
@@ -266,7 +268,7 @@ class SessionCommand(Generic[S]):
         from msgspec.structs import replace
 
         done: Done[S] = Done([], [], dict.fromkeys(("failed", "refused", batch.PASSED_OVER), 0), 0)
-        codes, told = set(), set[str]()
+        codes = set()
         for outcome in outcomes:
             path, result, error = outcome.found.shown, outcome.result, outcome.error
             if isinstance(error, InUse) and self.chosen.by_options and self.compresses:
@@ -280,7 +282,7 @@ class SessionCommand(Generic[S]):
                 done.others[batch.PASSED_OVER] += 1
             elif error is not None:
                 codes.add(error.exit_code)
-                status = output.tell_error(path, error, told)
+                status = output.tell_error(path, error, self.told)
                 done.others[status] += 1
                 done.files.append(self.failure(path, status, str(error), error.exit_code))
         return done._replace(exit_code=batch.worst(codes))

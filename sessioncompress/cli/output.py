@@ -30,12 +30,10 @@ def tell_error(path: str, error: SessionCompressError, told: set[str]) -> str:
     status, remedy = status_of(error).value, printable(error.remedy)
     # What is wrong with a policy file is the same for all its sessions.
     if (text := f"{status}: {error}") not in told:
-        told.add(text)
         # Only the name of the session differs.
-        if (advice := re.sub(rf"\b{re.escape(Path(path).stem)}\.", "", remedy)) in told:
-            text = text.replace(remedy, "What to do is the same as above.")
-        told |= {advice} - {""}
-        echo_wrapped(text, err=True)
+        advice = re.sub(rf"\b{re.escape(Path(path).stem)}\.", "", remedy)
+        echo_wrapped(text.removesuffix(f" {remedy}") if advice in told else text, err=True)
+        told |= {text, advice} - {""}
     return status
 
 

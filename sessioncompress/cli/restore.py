@@ -77,6 +77,7 @@ class Restore(SessionCommand["RestoreStats"]):
             raise click.UsageError("--originals takes a local session; it can't be used for sessions in object stores")
 
     def over(self, found: Iterable[Found]) -> Done[RestoreStats]:
+        self.still_packed = set[str]()
         if self.given.last or self.given.run:
             return sum(self._taken_back(list(found), self.given.run or ""), Done([], [], {}, 0))
         return self._of_run(found, "")
@@ -95,6 +96,9 @@ class Restore(SessionCommand["RestoreStats"]):
                 back = f"'sessioncompress unpack {quote(one.path)}' brings it back."
                 error = Refused("it is packed", where=one.path, state=NOT_CHANGED, remedy=back)
                 by_run.setdefault(one.run, []).append(Found(Path(one.path), named=True, error=error))
+                # What brings them all back is said once, after the total.
+                self.still_packed.add(one.path)
+                self.told |= set() if self.silent else {f"{Status.REFUSED}: {error}"}
         for each in found:
             try:
                 known = runs_of(each, options.policy_of(each, self.policies))
@@ -197,8 +201,8 @@ class Restore(SessionCommand["RestoreStats"]):
             output.tell_of_made_elsewhere(each.made_elsewhere for each in restored)
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
             _tell_of_stores(chosen, restored, self.policies, self.where[1:])
-        if not (self.given.last or self.given.run):
-            output.tell_of_packed(chosen)
+        one_run = self.given.last or self.given.run
+        output.tell_of_packed(chosen, self.still_packed & {each.path for each in done.files} if one_run else None)
 
     def codes(self, done: Done[RestoreStats]) -> list[int]:
         return [0 if each.exact else Damaged.exit_code for each in done.results]
