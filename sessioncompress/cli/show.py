@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import chain, zip_longest
 from operator import add
@@ -17,6 +18,7 @@ import click
 from msgspec import Struct
 
 from sessioncompress.cli import options, output
+from sessioncompress.cli.choosing import typed
 from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import is_seen
 from sessioncompress.core.marker import amount
@@ -115,13 +117,38 @@ class Diff(SessionCommand[_Lost]):
     keeps = ("stat",)
     notes = output.tell_of_rollouts
 
+    def over(self, found: Iterable[Found]) -> Done[_Lost]:
+        from sessioncompress.operations.show import around
+
+        self.echo: Callable[[str], object] = click.echo
+        self.near = {os.path.realpath(each) for each in around()}
+        if self.chosen.is_one or self.given.stat or not is_seen():
+            return super().over(found)
+        held: list[str] = []
+        done: list[Done[_Lost]] = []
+        found, self.echo = list(found), held.append
+
+        def paged() -> Iterator[str]:
+            for each in found:
+                done.append(self.each([each]))
+                yield from (f"{line}\n" for line in held)
+                held.clear()
+
+        click.echo_via_pager(paged())
+        if len(done) < len(found):
+            # The reader left early: a total would be of what was shown alone.
+            sys.exit(0)
+        return sum(done, Done([], [], {}, 0))
+
     def settled(self, found: Found, policy: Policy) -> _Lost:
         # Imported here: `show` needs none of it.
         from sessioncompress.operations.diff import diff_session
 
         path, is_one, rows = found.path, self.chosen.is_one, _Rows()
+        is_near = not policy.backup_dir and os.path.realpath(path.parent) in self.near
+        named = "" if is_near else " ".join(["", *typed([path], *self.where[1:])])
         with diff_session(path, policy, form=self.given.form) as lost:
-            lines = _by_message(path, lost, rows)
+            lines = _by_message(path, lost, rows, named)
             if self.given.stat:
                 deque(lines, maxlen=0)
                 lines = iter([*_summaries(lost), *_table(rows)] if is_one else [])
@@ -130,7 +157,7 @@ class Diff(SessionCommand[_Lost]):
             elif (first := next(lines, None)) is not None:
                 try:
                     for line in chain([] if is_one else [printable(f"{path}:")], [first], lines):
-                        click.echo(line)
+                        self.echo(line)
                 except BrokenPipeError:
                     # Nobody reads it any more: no fault of the session.
                     sys.exit(0)
@@ -166,8 +193,11 @@ def _summed(rows: _Rows, where: str = "") -> str:
     return f"{counted(values, 'value', 'values')}{where}: {amount(before)} -> {amount(after)}"
 
 
-def _by_message(session: Path, found: Losses, rows: _Rows) -> Iterator[str]:
-    """Yield the lines for a person: summaries, messages, and what it came to; `rows` are filled by the way."""
+def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterator[str]:
+    """Yield the lines for a person: summaries, messages, and what it came to; `rows` are filled by the way.
+
+    `named` are the arguments with which `show` finds the session.
+    """
     width = get_terminal_size((100, 24)).columns
     messages = 0
     yield from _summaries(found)
@@ -179,7 +209,7 @@ def _by_message(session: Path, found: Losses, rows: _Rows) -> Iterator[str]:
         for loss in message.losses:
             row = rows.setdefault((loss.block.kind.value, printable(loss.block.tool)), [0, 0, 0])
             row[:] = map(add, row, (1, loss.block.bytes, _size(loss)))
-            yield f"  {_heading(loss)}"
+            yield f"  {_heading(loss, named)}"
             yield from _beside(loss, width) if width >= _BESIDE else _above(loss, width)
         yield ""
     if rows:
@@ -194,11 +224,11 @@ def _summaries(found: Losses) -> Iterator[str]:
         yield printable(f"summary ({each.by}, {each.rule}): {tokens}{gone}")
 
 
-def _heading(loss: Loss) -> str:
+def _heading(loss: Loss, named: str) -> str:
     block = loss.block
     tool = f" of {block.tool}" if block.tool else ""
     now = "removed" if loss.now is None else amount(_size(loss))
-    way = f"sessioncompress show {block.ref}" if loss.original is not None else "no original was kept"
+    way = f"sessioncompress show {block.ref}{named}" if loss.original is not None else "no original was kept"
     return printable(f"{block.kind.value}{tool}: {amount(block.bytes)} -> {now}, {way}")
 
 

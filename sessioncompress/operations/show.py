@@ -16,7 +16,7 @@ from sessioncompress.core.marker import PREFIX, references
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.core.text import quote
+from sessioncompress.core.text import listed, quote
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.openai_chat import CLEARED
@@ -150,9 +150,6 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
     )
 
 
-_MOST_NAMES = 10
-
-
 class Shown(NamedTuple):
     """One original: its record, the journal that names it, its content as bytes, and the pack that has the journal.
 
@@ -204,10 +201,8 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
         if is_folder(path):
-            names = [session_of(each).name for each in searched[:_MOST_NAMES]]
-            if (more := len(searched) - _MOST_NAMES) > 0:
-                names.append(f"{more:,} more")
-            state = f"It has the stores of {', '.join(names)}." if names else "It has no session's store."
+            names = listed([session_of(each).name for each in searched])
+            state = f"It has the stores of {names}." if names else "It has no session's store."
         else:
             store_of(path.absolute(), policy)
             if path.is_file():
@@ -264,7 +259,7 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
             yield [each.store.journal for each in relatives_of(session, policy)]
         return
     others: list[list[Path]] = []
-    for folder in [path] if path is not None else _around(policy):
+    for folder in [path] if path is not None else around(policy):
         found: dict[bool, list[Path]] = {True: [], False: []}
         for journal in journals_in(folder):
             found[journal.parent.name == folder_name()].append(journal)
@@ -274,7 +269,8 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
     yield from others
 
 
-def _around(policy: Policy) -> Iterator[Path]:
+def around(policy: Policy = BALANCED) -> Iterator[Path]:
+    """Yield the folders in which the session of a reference is looked for where none is named."""
     here = working_folder()
     if policy.backup_dir:
         yield here / backup_folder(policy.backup_dir, here)

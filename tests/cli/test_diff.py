@@ -118,11 +118,12 @@ def test_it_ends_with_its_reader(compressed: Path) -> None:
     assert done.stdout.startswith("turn 1, line 5, ")
 
 
-def test_on_a_terminal_it_goes_through_the_pager(compressed: Path) -> None:
+@pytest.mark.parametrize("named", ["session.jsonl", "."])
+def test_on_a_terminal_it_goes_through_the_pager(compressed: Path, named: str) -> None:
     """Of which the reader may leave early."""
     ours, its = pty.openpty()
     environment = os.environ | {"PAGER": "sh -c 'head -1; echo PAGED'", "TERM": "dumb"}
-    command = [sys.executable, "-m", "sessioncompress", "diff", "session.jsonl"]
+    command = [sys.executable, "-m", "sessioncompress", "diff", named]
     done = subprocess.Popen(command, cwd=compressed.parent, env=environment, stdout=its, stdin=its, stderr=its)
     os.close(its)
     shown = b""
@@ -133,5 +134,17 @@ def test_on_a_terminal_it_goes_through_the_pager(compressed: Path) -> None:
         except OSError:
             pass
     assert done.wait() == 0
-    assert shown.splitlines()[0].startswith(b"turn 1, line 5, ")
+    first = {"session.jsonl": b"turn 1, line 5, ", ".": b"session.jsonl:"}[named]
+    assert shown.splitlines()[0].startswith(first)
+    assert b"PAGED" in shown.splitlines()
     assert b"Traceback" not in shown
+
+
+def test_the_printed_command_finds_the_original(compressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a session that is looked for nowhere: its path is in the command."""
+    monkeypatch.chdir("/")
+    ref = references(compressed)[0]
+    line = next(each for each in run("diff", compressed).stdout.splitlines() if f"show {ref}" in each)
+    _, *arguments = line.partition(", sessioncompress ")[2].split()
+    assert arguments == [ref, str(compressed)]
+    assert run("show", *arguments).exit_code == 0
