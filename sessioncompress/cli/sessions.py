@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import (
     Column,
+    cut,
     echo_table,
     echo_wrapped,
     is_longer_than_the_screen,
@@ -77,8 +79,13 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     cells = [row(each) for each in rows]
     left_out = set() if verbose else {"id"}
     if is_seen():
-        left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if width() >= _WIDE else {"project"})
-        for cell in cells:
+        is_wide = width() >= _WIDE
+        left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if is_wide else {"project"})
+        for each, cell in zip(rows, cells, strict=True):
+            # There is no room for a column of its own.
+            folder = PureWindowsPath(each.project).name
+            if folder and not is_wide and lists.short(folder) == folder:
+                cell[7] = f"{cut(printable(folder), 14)}: {cell[7]}"
             # A session that a run or a pack made smaller shows that instead of a saving.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
             cell[1], cell[6], cell[4] = with_tilde(cell[1]), with_tilde(cell[6]), (cell[4] == "-" and done) or cell[4]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from shutil import get_terminal_size
@@ -19,6 +21,7 @@ _LEAST = 10
 """Characters that a column keeps which may be cut."""
 _MOST = 100
 """Characters of a path. The numbers behind it would stand too far off."""
+_QUOTED = re.compile(r"(?<!\w)'[^']+'(?!\w)")
 _SIZE = 9
 _BY = 6
 
@@ -74,27 +77,33 @@ def cut(text: str, room: int, *, at_end: bool = False) -> str:
     return text[:head] + _CUT + text[len(text) - max(room - len(_CUT) - head, 0) :]
 
 
-def distinct(names: Iterable[str], room: int) -> Mapping[str, str]:
-    """Cut names in the middle, at other places where two would be the same: the tools of a server differ somewhere."""
-    made: dict[str, str] = {}
-    left = room - len(_CUT)
-    for name in sorted(set(names)):
-        cuts = [name[:head] + _CUT + name[head - left :] for head in range(left // 2, left)]
-        fitting = [name] if len(name) <= room else cuts
-        made[name] = next((each for each in fitting if each not in made.values()), fitting[0])
+def distinct(names: Iterable[str], room: int, *, at_end: bool = False) -> Mapping[str, str]:
+    """Cut names as cut() does; where two would be the same, leave out of their middle what they have in common."""
+    ordered = sorted(set(names))
+    made = {name: cut(name, room, at_end=at_end) for name in ordered}
+    number_of = Counter(made.values())
+    for before, name, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
+        if number_of[made[name]] > 1:
+            alike = max(len(os.path.commonprefix([name, each])) for each in (before, after))  # noqa: RUF071
+            alike = name.rfind(" ", alike - _LEAST, alike) + 1 or alike
+            made[name] = cut(name[: room // 3] + _CUT + name[max(alike, room // 3) :], room, at_end=True)
     return made
 
 
 def file_line(path: str, before: str, after: str, by: str, arrow: str = "->", title: str = "") -> str:
     """Format what changed in a file, under the lines of others; in a terminal with its title, elsewhere its path."""
-    name = printable(path)
     if not is_seen():
-        return f"{name}: {before} {arrow} {after} ({by})"
+        return f"{printable(path)}: {before} {arrow} {after} ({by})"
+    said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>{_BY}}', fg='green')}"
+    return line_of(path, title, said)
+
+
+def line_of(path: str, title: str, said: str) -> str:
+    """Put a file's title, or its path where it has none, before what is said of it, in one line of the terminal."""
     from rich.cells import cell_len
 
-    said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>{_BY}}', fg='green')}"
     room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), _MOST)
-    name = cut(title, room, at_end=True) if title else cut(with_tilde(name), room)
+    name = cut(title, room, at_end=True) if title else cut(with_tilde(printable(path)), room)
     return f"{name}{' ' * (room - cell_len(name))}  {said}"
 
 
@@ -105,12 +114,17 @@ def shown(path: str) -> str:
 
 
 def wrapped(text: str, spare: int = 0) -> str:
-    """Break a line between words, and indent it where it goes on; `spare` columns at its end stay free."""
+    """Break a line between words, and indent it where it goes on; `spare` columns at its end stay free.
+
+    What is in quotes, as commands are, is never broken: it is there to be copied.
+    """
     from textwrap import wrap
 
     indent = " " * (len(text) - len(text.lstrip()) + _GAP)
     room = max(width() - spare, 2 * _LEAST)
-    return "\n".join(wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
+    text = _QUOTED.sub(lambda found: found[0].replace(" ", "\0"), text)
+    lines = wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
 def echo_wrapped(text: str, *, err: bool = False) -> None:
@@ -157,10 +171,8 @@ def echo_table(
     fixed = sum(need for column, need in zip(columns, needs, strict=True) if not column.may_be_cut)
     open_ones = {number: needs[number] for number, column in enumerate(columns) if column.may_be_cut}
     for number, most in _shared(open_ones, screen.columns - fixed - _GAP * (len(columns) - 1)).items():
-        names = values[number]
-        ends = columns[number].at_end
-        made = {name: cut(name, most, at_end=True) for name in names} if ends else distinct(names, most)
-        values[number] = [made[name] for name in names]
+        made = distinct(values[number], most, at_end=columns[number].at_end)
+        values[number] = [made[name] for name in values[number]]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column.name, justify="right" if column.is_number else "left", no_wrap=True)

@@ -10,7 +10,7 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, SessionCommand
-from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, shown, with_tilde
+from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, line_of, with_tilde
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
 from sessioncompress.errors import UsageError
 from sessioncompress.operations.packed import (
@@ -80,9 +80,10 @@ class Unpack(SessionCommand[UnpackStats]):
 
     def say(self, stats: UnpackStats) -> None:
         if not self.silent:
-            why = ": it is in its place already, not packed" if stats.status == AT_PLACE else ""
-            title = f": {printable(stats.title)}" if stats.title else ""
-            echo_wrapped(f"{shown(stats.path)}: {stats.status.replace('-', ' ')}{why}, {kb(stats.size)}{title}")
+            status = "already in place" if stats.status == AT_PLACE else stats.status.replace("-", " ")
+            path, title, size = printable(stats.path), printable(stats.title), kb(stats.size)
+            whole = f"{path}: {status}, {size}{title and f': {title}'}"
+            click.echo(line_of(path, title, f"{size:>9}  {status}") if is_seen() else whole)
 
     def document(self, done: Done[UnpackStats]) -> dict[str, Any]:
         return super().document(done._replace(files=[*self.there, *done.files]))

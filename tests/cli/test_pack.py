@@ -264,7 +264,7 @@ def test_what_is_back_already(here: Path, name: str) -> None:
     assert "total: unpacked 1 session" in run("unpack", called).stdout
     result = run("unpack", called)
     assert result.exit_code == 0
-    assert f"{path}: unchanged: it is in its place already, not packed, " in result.stdout
+    assert f"{path}: already in place, " in result.stdout
     assert result.stdout.endswith("total: unpacked 0 sessions, 0 KB; 1 unchanged\n")
     (file,) = document("unpack", called)["files"]
     assert (file["path"], file["status"]) == (str(path), "unchanged")
@@ -654,3 +654,5 @@ def test_lines_fit_a_terminal_of_80_columns(here: Path, monkeypatch: pytest.Monk
         assert lines
         long = [line for line in lines if len(line) > 80 and " " in line.strip() and "undo with:" not in line]
         assert long == [], arguments
+        if arguments == ("unpack", "."):
+            assert len(lines) == 2

@@ -60,10 +60,11 @@ def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     copied = f"to compress only the first: sessioncompress compress {PATH.replace('/home/someone', '~')}"
     assert copied in shown
     assert max(len(line) for line in shown if line != copied) <= columns
-    assert re.search(r"  0 min +219\.0 MB +~99\.0 MB +Add a webhook\.( that|$)", shown[1])
+    assert re.search(r"  0 min +219\.0 MB +~99\.0 MB +(the\.\.\.h-a-name: )?Add a webhook\.( |$)", shown[1])
     assert shown[1].startswith("claude-code  " + "~/src" * (columns >= 120))
+    assert ("the...h-a-name: " in shown[1]) == (columns < 120)
     assert shown[2].startswith("pi           " + ("/w\\x1b[31m " if columns >= 120 else ""))
-    assert shown[2].endswith("  다음 작업 \\x1b[2J")
+    assert shown[2].endswith(" 다음 작업 \\x1b[2J")
     (line,) = (each for each in shown if "->" in each)
     assert re.fullmatch(r"~/.*5a6b\.jsonl +924 KB -> +331 KB +-64 %", line)
     assert (line.startswith("~/.pi/agent/sessions/--a-project--/2026-03-02T10")) == (columns >= 120)
@@ -96,7 +97,7 @@ def test_what_is_done_is_told(monkeypatch: pytest.MonkeyPatch, more: dict[str, A
     """In the place of what could be saved; no command for one of them is offered."""
     monkeypatch.setattr(sys.modules[__name__], "LISTED", [replace(LISTED[0], could_save=0, estimate=0, **more)])
     shown = click.unstyle(printed(monkeypatch, 80).output)
-    assert re.search(rf"219.0 MB +{says}  Add", shown)
+    assert re.search(rf"219.0 MB +{says}  the...h-a-name: Add", shown)
     assert "only the first" not in shown
 
 
@@ -161,6 +162,26 @@ def test_names_stay_different() -> None:
     assert len(set(cut.values())) == len(names)
     assert {len(each) for each in cut.values()} == {4, 15}
     assert cut["Read"] == "Read"
+
+
+def test_titles_that_begin_alike_stay_different() -> None:
+    """Each shows where it differs from its neighbors; equal ones and others are as they were."""
+    names = [f"Implement the following plan: # Plan: {each} the docs" for each in ("mend", "move", "test")]
+    cut = tables.distinct([*names, names[0], "Add a webhook to the deploys"], 25, at_end=True)
+    assert list(cut.values()) == [
+        "Add a webhook to the d...",
+        "Implemen...mend the docs",
+        "Implemen...move the docs",
+        "Implemen...test the docs",
+    ]
+
+
+def test_what_is_quoted_is_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are copied; an apostrophe quotes nothing."""
+    monkeypatch.setenv("COLUMNS", "40")
+    command = "'sessioncompress unpack /home/a/b.jsonl'"
+    said = tables.wrapped(f"the users' file isn't here: {command} brings it back, {command}.")
+    assert said.splitlines() == ["the users' file isn't here:", f"  {command}", "  brings it back,", f"  {command}."]
 
 
 RUN = SessionRun("/home/someone/" + "a" * 90 + ".jsonl", "x", "", "compress", State.IN_PLACE, 0, 0)
