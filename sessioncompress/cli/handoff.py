@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, summarizing
-from sessioncompress.core.text import counted, printable, utf8
-from sessioncompress.operations.handoff import handoff_session, refuse_taken, write_new
+from sessioncompress.core.text import counted, printable
+from sessioncompress.operations.handoff import handoff_session, refuse_taken
 from sessioncompress.operations.wording import author
 
 
@@ -49,10 +49,8 @@ def handoff(
         refuse_taken(output)
     if not summarizing.asked([policy], overrides, sends=True, yes=yes):
         return
-    made = handoff_session(session, policy, new=new, goal=text, instructions=instructions, form=form)
+    made = handoff_session(session, policy, new=new, to=output, goal=text, instructions=instructions, form=form)
     summarizing.tell(str(session), made)
-    if output is not None:
-        write_new(output, utf8(made.text).encode())
     if output is not None or new:
         said = f"{counted(made.messages, 'message', 'messages')}, {made.tokens_before:,} tokens for the model"
         said += f" -> {made.tokens_summary:,} tokens in {made.begun or output}"

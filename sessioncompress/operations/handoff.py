@@ -50,6 +50,7 @@ def handoff_session(
     policy: Policy = BALANCED,
     *,
     new: bool = False,
+    to: Path | None = None,
     goal: str = "",
     instructions: str = "",
     form: str | None = None,
@@ -59,8 +60,9 @@ def handoff_session(
 
     A `goal` goes at the top; a subagent's goal is its task. `instructions` say what the summary should focus on. The
     policy's commands are asked before, and told after. With `new` a new session that starts with the summary is
-    written next to it. `form` and `named` as in compress_session(). Raises SessionCompressError: Refused if nothing was
-    said, if the command before cancels it, if we can't start a session for the agent, or if the new file exists.
+    written next to it; with `to` the summary is written to that file. `form` and `named` as in compress_session().
+    Raises SessionCompressError: Refused if nothing was said, if the command before cancels it, if we can't start a
+    session for the agent, or if the new file exists.
     """
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         order = for_the_model(session.read)
@@ -87,6 +89,8 @@ def handoff_session(
             made = _made(session, document, plain)
             begun = str(_beside(session, made))
             write_new(Path(begun), made.content)
+        if to is not None:
+            write_new(to, text.utf8(document).encode())
         return Handoff(
             session.where,
             session.form.name,

@@ -269,7 +269,7 @@ def _left(path: Path, policy: Policy) -> Any:
 
 
 def _handed_off(path: Path, policy: Policy) -> Any:
-    return handoff_session(path, policy, instructions="Dwell on gauges.")
+    return handoff_session(path, policy, to=path.with_suffix(".md"), instructions="Dwell on gauges.")
 
 
 @pytest.mark.parametrize("sums_up", [_left, _handed_off])
@@ -277,7 +277,10 @@ def test_a_branch_and_a_handoff_ask_and_tell_too(tmp_path: Path, sums_up: Callab
     """With the instructions; the first is in the journal, with what is to be kept."""
     path = write(tmp_path, branched().data)
     policy = saying({"summary": "All is well.", "preserveData": DATA}, tmp_path)
-    done = sums_up(path, replace(policy, after_command=shell(f"cat > {tmp_path}/told; exit 7")))
+    done = sums_up(
+        path,
+        replace(policy, after_command=shell(f"cat > {tmp_path}/told; cat {tmp_path}/*.md > {tmp_path}/read; exit 7")),
+    )
     given, told = (json.loads((tmp_path / name).read_text()) for name in ("given", "told"))
     rule = "branch" if sums_up is _left else "handoff"
     assert (given["cut"]["rule"], given["instructions"], given["dryRun"]) == (rule, "Dwell on gauges.", False)
@@ -295,6 +298,7 @@ def test_a_branch_and_a_handoff_ask_and_tell_too(tmp_path: Path, sums_up: Callab
         )
     else:
         assert told["record"] is None
+        assert (tmp_path / "read").read_text() == told["summary"]
 
 
 @pytest.mark.parametrize("sums_up", [_left, _handed_off])
