@@ -227,6 +227,8 @@ class Overview(NamedTuple):
         return Disk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
 
 
+_OF_TOOLS = frozenset({Kind.ARGUMENT, Kind.RESULT, Kind.IMAGE, Kind.MIRROR})
+"""The kinds whose blocks have the name of a tool; attachments have one of their own."""
 REST = "messages, records"
 """What stands in sessions around their blocks."""
 
@@ -241,7 +243,7 @@ def overview(measured: Iterable[Measured]) -> Overview:
         _by(sessions, lambda each: each.project or "unknown"),
         tuple(sorted(_by(sessions, lambda each: each.month or "unknown"))),
         (*kinds, _rest(sessions, kinds)),
-        tuple(row for row in _by_use(sessions, lambda use: use.tool) if row.name),
+        tuple(row for row in _by_use(sessions, lambda use: use.tool * (use.kind in _OF_TOOLS)) if row.name),
     )
 
 

@@ -135,7 +135,11 @@ def test_the_sums() -> None:
                 path="c",
                 size=200,
                 month="",
-                uses=(Use("result", "read", 70, 0, 0), Use("mirror", "read", 80, 80), Use("thinking", "", 50, 1, 0)),
+                uses=(
+                    Use("result", "read", 70, 0, 0),
+                    Use("mirror", "read", 80, 80),
+                    Use("attachment", "skills", 50, 1, 0),
+                ),
             ),
         ]
     )
@@ -146,7 +150,7 @@ def test_the_sums() -> None:
     assert found.kinds == (
         Row("result", 2, 130, 6, 20),
         Row("mirror", 1, 80, 0, 80),
-        Row("thinking", 1, 50, 0, 1),
+        Row("attachment", 1, 50, 0, 1),
         Row(REST, 3, 340, 44, 0),
     )
     assert found.tools == (Row("read", 1, 150, 0, 80), Row("bash", 1, 60, 6, 20))
