@@ -226,10 +226,10 @@ def pre_commit(
         from sessioncompress.operations.compress import compress_session
 
         done = compress_session(path, policy, dry_run=check, named=found.named, run_id=run_id)
-        runs.append(done.run)
+        runs[path] = done.run
         return replace(done, path=str(path))
 
-    runs: list[str] = []
+    runs: dict[Path, str] = {}
     run_id = text.run_id(time.time())
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
     stores = {found.path: store_at(found.path, policy) for found, policy in policies.items()}
@@ -268,7 +268,7 @@ def pre_commit(
         click.echo(f"They are smaller now: 'git add' them, and commit again.{where}")
     elif check and staged:
         click.echo("Run 'git add' on what is not staged, and commit again.")
-    output.tell_of_undo(runs, files)
+    output.tell_of_undo(runs.values(), [path for path, run in runs.items() if run])
     codes |= {int(due), int(check and bool(staged))}
     sys.exit(batch.worst(codes))
 
