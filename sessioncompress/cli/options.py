@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from sessioncompress.core import process
-from sessioncompress.core.text import OBJECT_STORES, printable
+from sessioncompress.core.text import OBJECT_STORES, listed, printable, quote
 from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.policy.sources import Policies
 
@@ -83,12 +83,14 @@ class PathKind(click.Path):
                 self.fail(f"{what} Change to another one, or name an absolute path.", param, ctx)
         if self.exists and not os.path.lexists(value):
             # Imported here: few paths lead nowhere.
-            from sessioncompress.operations.packed import way_back
+            from sessioncompress.operations.packed import called_here, way_back
 
             if back := way_back(path):
                 if self.takes_packed:
                     return self.coerce_path_result(str(path))
                 self.fail(f"'{path}' does not exist. {back}", param, ctx)
+            if isinstance(param, click.Argument) and (paths := [quote(each.shown) for each in called_here(str(path))]):
+                self.fail(f"'{path}' is not a path. Sessions with that id or title: {listed(paths, 5)}.", param, ctx)
         return super().convert(value, param, ctx)
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:

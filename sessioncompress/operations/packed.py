@@ -258,9 +258,15 @@ def _at_place(named: str) -> Iterator[UnpackStats]:
         if path.is_file():
             yield UnpackStats(named, "", "", path.stat().st_size, AT_PLACE)
             return
-    for each in sessions(Selection()) if len(named) >= _FEWEST else ():
-        if isinstance(each, Session) and each.id.startswith(named):
-            yield UnpackStats(each.shown, each.agent, "", each.size, AT_PLACE)
+    for each in called_here(named):
+        yield UnpackStats(each.shown, each.agent, each.title, each.size, AT_PLACE)
+
+
+def called_here(named: str) -> Iterator[Session]:
+    """Find the sessions at their places by the beginning of their ids, or a part of their titles."""
+    for each in sessions(Selection()) if len(named) >= _FEWEST and os.sep not in named else ():
+        if isinstance(each, Session) and (each.id.startswith(named) or named.casefold() in each.title.casefold()):
+            yield each
 
 
 def unpack_sessions(

@@ -295,6 +295,29 @@ def test_where_it_looked_for_an_agents_sessions_is_told(agents: Path, command: t
     del agents
 
 
+def test_an_id_or_a_title_is_told_from_a_path(agents: Path) -> None:
+    """Commands take paths: the error has that of the session which is meant."""
+    meant = next(each for each in document("sessions")["sessions"] if each["path"].endswith("large.jsonl"))
+    for named in (meant["id"][:-2], meant["title"][4:30].upper()):
+        for command in ("stats", "restore"):
+            result = run(command, named)
+            assert result.exit_code == 2
+            assert f"'{named}' is not a path. Sessions with that id or title: {meant['path']}. " in result.stderr
+    assert "Path 'none such' does not exist." in run("stats", "none such").stderr
+    del agents
+
+
+def test_a_run_does_not_read_titles_again(agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the sessions in the agents' folders are known since these were found."""
+    title = next(each["title"] for each in document("sessions")["sessions"] if each["path"].endswith("large.jsonl"))
+    monkeypatch.setattr("sessioncompress.cli.tables.is_seen", lambda: True)
+    monkeypatch.setattr("sessioncompress.operations.sessions.title_of", lambda path: f"{path} was read again")
+    said = run("compress", "--agent", "pi", "--yes").stdout
+    assert title[:20] in said
+    assert "read again" not in said
+    del agents
+
+
 def test_paths_are_for_another_command(agents: Path) -> None:
     """Which one, the error says."""
     result = run("sessions", agents / "a folder")
