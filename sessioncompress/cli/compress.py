@@ -71,7 +71,6 @@ class Compress(SessionCommand["CompressionStats"]):
 
     def over(self, found: Iterable[Found]) -> Done[CompressionStats]:
         self.handed["run_id"] = text.run_id(time.time())
-        found = list(found)
         # Those in the agents' folders were read for their titles already.
         self.titles = {each.shown: str(getattr(each, "title", "")) for each in found}
         return super().over(found)
@@ -100,9 +99,8 @@ class Compress(SessionCommand["CompressionStats"]):
         from sessioncompress.operations.sessions import title_of
 
         before, after = stats.original_size, stats.compressed_size
-        title = ""
-        if stats.is_smaller and is_seen():
-            title = printable(self.titles.get(stats.path) or title_of(Path(stats.path)))
+        is_shown = stats.is_smaller and is_seen()
+        title = printable(self.titles.get(stats.path) or title_of(Path(stats.path))) if is_shown else ""
         sizes = kb(before), kb(after, before), less(before, after)
         short = file_line(stats.path, *sizes, wording.arrow(stats), title)
         left = None if stats.is_smaller else (stats.status.value, stats.reason)

@@ -58,8 +58,6 @@ def _said_printably() -> Iterator[None]:
 
         # Click says first that it is an error.
         fitting = wrapped_for(f"{_ERROR}{printable(said)}", err=True).removeprefix(_ERROR)
-        if error.format_message() == fitting:
-            raise
         raise click.UsageError(fitting, error.ctx) from error
 
 

@@ -81,10 +81,11 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     if is_seen():
         is_wide = width() >= _WIDE
         left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if is_wide else {"project"})
-        for each, cell in zip(rows, cells, strict=True):
+        folders = [PureWindowsPath(each.project).name for each in rows]
+        told_apart = {each for each in folders if each and lists.short(each) == each}
+        for folder, cell in zip(folders, cells, strict=True):
             # There is no room for a column of its own.
-            folder = PureWindowsPath(each.project).name
-            if folder and not is_wide and lists.short(folder) == folder:
+            if folder in told_apart and len(told_apart) > 1 and not is_wide:
                 cell[7] = f"{cut(printable(folder), 14)}: {cell[7]}"
             # A session that a run or a pack made smaller shows that instead of a saving.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
@@ -130,7 +131,7 @@ class Sessions(SessionCommand[ListedSession]):
             default="saves",
             help="What to list first; by default what could save most.",
         ),
-        click.option("--savings", is_flag=True, help="Count what a run would save, which takes longer."),
+        click.option("--savings", is_flag=True, help="Count exactly what a run would save, which takes longer."),
         options.JSON,
         options.VERBOSE,
         options.COLOR,
@@ -211,7 +212,7 @@ class Overview(Sessions):
             if any(lists.is_packable(each.path, each.agent) for each in ready):
                 click.echo("Done with those unchanged for 21 days? Pack them first, typically into 10 to 20 %:")
                 click.echo("  sessioncompress pack --all --older-than 21d")
-            click.echo(f"To save ~{kb(saves)} in those unchanged for a day; it asks first, and can be undone:")
+            click.echo(f"To save ~{kb(saves)} in sessions unchanged for a day (asks first, can be undone):")
             click.echo("  sessioncompress compress --all --older-than 1d")
         else:
             click.echo("To list them:\n  sessioncompress sessions")

@@ -125,20 +125,21 @@ class Diff(SessionCommand[_Lost]):
         if self.chosen.is_one or self.given.stat or not is_seen():
             return super().over(found)
         held: list[str] = []
-        done: list[Done[_Lost]] = []
-        found, self.echo = list(found), held.append
+        done: Done[_Lost] = Done([], [], {}, 0)
+        self.echo = held.append
 
         def paged() -> Iterator[str]:
+            nonlocal done
             for each in found:
-                done.append(self.each([each]))
+                done += self.each([each])
                 yield from (f"{line}\n" for line in held)
                 held.clear()
 
         click.echo_via_pager(paged())
-        if len(done) < len(found):
-            # The reader left early: a total would be of what was shown alone.
+        if held:
+            # The reader left early, and wants no total.
             sys.exit(0)
-        return sum(done, Done([], [], {}, 0))
+        return done
 
     def settled(self, found: Found, policy: Policy) -> _Lost:
         # Imported here: `show` needs none of it.
@@ -194,10 +195,7 @@ def _summed(rows: _Rows, where: str = "") -> str:
 
 
 def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterator[str]:
-    """Yield the lines for a person: summaries, messages, and what it came to; `rows` are filled by the way.
-
-    `named` are the arguments with which `show` finds the session.
-    """
+    """Yield the lines for a person; fill `rows`, and name the session to `show` as it is `named`."""
     width = get_terminal_size((100, 24)).columns
     messages = 0
     yield from _summaries(found)

@@ -395,8 +395,7 @@ def test_a_project_that_is_not_there(agents: Path) -> None:
         result = run(*command, "--project", "nowhere")
         assert result.exit_code == 0
         assert result.stderr == (
-            "warning: no sessions in the project nowhere; there are sessions in:\n"
-            "  D:\\quay\n  /tmp\n  sha256:0b30d1d1c5f6\n".replace("0b30d1d1c5f6", DIGEST)
+            f"warning: no sessions in the project nowhere; there are sessions in D:\\quay, /tmp and sha256:{DIGEST}\n"
         )
         for more in (("--project", "/tmp", "--older-than", "9w"), ("--older-than", "9w")):
             said = run(
@@ -406,12 +405,10 @@ def test_a_project_that_is_not_there(agents: Path) -> None:
             assert said.endswith(
                 "; 6 are younger than 9w\n" if "--project" not in more else "; 5 are younger than 9w\n"
             )
-    assert "sessions in:\n  /tmp\n" in run("sessions", "--agent", "codex", "--project", "nowhere").stderr
+    assert "sessions in /tmp\n" in run("sessions", "--agent", "codex", "--project", "nowhere").stderr
     for number in range(6):
         put(agents / f".pi/agent/sessions/y/{number}.jsonl", pi(f"/many/{number}"))
-    assert run("sessions", "--project", "nowhere").stderr.endswith(
-        "\n  and 4 more; 'sessioncompress sessions' lists them\n"
-    )
+    assert run("sessions", "--project", "nowhere").stderr.endswith(" and 4 more\n")
 
 
 def test_compress_all_that_nobody_works_in(agents: Path) -> None:

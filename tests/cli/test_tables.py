@@ -97,7 +97,7 @@ def test_what_is_done_is_told(monkeypatch: pytest.MonkeyPatch, more: dict[str, A
     """In the place of what could be saved; no command for one of them is offered."""
     monkeypatch.setattr(sys.modules[__name__], "LISTED", [replace(LISTED[0], could_save=0, estimate=0, **more)])
     shown = click.unstyle(printed(monkeypatch, 80).output)
-    assert re.search(rf"219.0 MB +{says}  the...h-a-name: Add", shown)
+    assert re.search(rf"219.0 MB +{says}  Add", shown)
     assert "only the first" not in shown
 
 
