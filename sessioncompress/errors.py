@@ -93,8 +93,8 @@ class Unreadable(Damaged):
 
 
 _REMEDIES = {
-    errno.EACCES: "Check the permissions of it and of its folder.",
-    errno.EPERM: "Check the permissions of it and of its folder.",
+    errno.EACCES: "Check its permissions and those of its folder.",
+    errno.EPERM: "Check its permissions and those of its folder.",
     errno.ENOENT: "Check that it is there, and run again.",
     errno.ENOSPC: "Make room on the disk, and run again.",
     errno.EDQUOT: "Make room in your quota, and run again.",

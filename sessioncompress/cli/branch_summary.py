@@ -18,7 +18,7 @@ SCHEMA = "sessioncompress.branch-summary/1"
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress branch-summary session.jsonl --list")
 @click.argument("session", type=options.EXISTING)
-@click.option("--to", metavar="ENTRY", help="Go on after this entry; by default after the last other leaf.")
+@click.option("--to", metavar="ENTRY", help="Continue after this entry; by default after the newest other leaf.")
 @click.option(
     "--list", "lists", is_flag=True, help="List the leaves, forks and turns you can go back to; change nothing."
 )
@@ -73,11 +73,11 @@ def branch_summary(
 def _said(stats: BranchStats) -> str:
     if not stats.is_summarized:
         return f"{stats.status}: {printable(stats.reason)}"
-    would = "would go" if stats.status is Status.WOULD_SUMMARIZE else "goes"
+    would = "would continue" if stats.status is Status.WOULD_SUMMARIZE else "continues"
     left = counted(stats.messages_left, "message", "messages")
     sent = f"; {sending(stats.tokens_sent)}" if stats.status is Status.WOULD_SUMMARIZE and stats.tokens_sent else ""
     return printable(
-        f"{would} on after {stats.to}; {left} after {stats.fork or 'the beginning'} left behind (summary "
+        f"{would} after {stats.to}; {left} after {stats.fork or 'the beginning'} left behind (summary "
         f"{stats.tokens_summary:,} tokens{author(stats.by, stats.model)}); "
         f"{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
         f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk{sent}"

@@ -192,7 +192,7 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
     from sessioncompress.formats import table
 
     for link in table.links(table.named_roots(chosen.agent), own=False) if chosen.by_options else ():
-        options.warn(f"{with_tilde(str(link))} is left out: a link that is not yours, or to a folder that is not")
+        options.warn(f"{with_tilde(str(link))} is skipped: the link or its folder is not yours")
     is_none = True
     for each in found:
         is_none = False
@@ -205,13 +205,8 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
         from sessioncompress.operations.packed import projects_instead
 
         if projects := projects_instead(chosen.selection):
-            options.warn(f"no sessions in the project {chosen.project}; there are sessions in:")
-            for project in projects[:_MOST_PROJECTS]:
-                click.echo(f"  {project}", err=True)
-            if len(projects) > _MOST_PROJECTS:
-                click.echo(
-                    f"  and {len(projects) - _MOST_PROJECTS:,} more; 'sessioncompress sessions' lists them", err=True
-                )
+            there = listed(projects, _MOST_PROJECTS)
+            options.warn(f"no sessions in the project {chosen.project}; there are sessions in {there}")
             return
     which = f"{chosen.agent} sessions" if chosen.agent else "sessions"
     which += f" in the project {chosen.project}" if chosen.project else ""

@@ -69,7 +69,7 @@ class Compact(SessionCommand[CompactStats]):
         click.option(
             "--if-due",
             is_flag=True,
-            help="Compact only where the budget's rule asks for it; leave the rest to compress.",
+            help="Compact only if the budget's rule asks for it; leave the rest to compress.",
         ),
         *(options.RULE, options.CONFIG, options.PRESET),
         click.option(
@@ -205,10 +205,10 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
     for each in stats.unheeded:
         options.warn(f"{stats.path}: {each}")
     if number := stats.markers_without_journal:
-        texts = counted(number, "preview whose original lies", "previews whose originals lie")
+        texts = counted(number, "preview whose original is", "previews whose originals are")
         options.warn(
-            f"{stats.path}: it has {texts} in no store here, and the summary is made of what is left. Run "
-            "'sessioncompress restore --from-markers' on it first, which looks for them"
+            f"{stats.path}: it has {texts} in no store here; the summary is made from what is left. To look "
+            "for them first, run 'sessioncompress restore --from-markers' on it"
         )
     if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
         click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)

@@ -29,9 +29,7 @@ NO_STORE = "without a store"
 _VERIFY = "'sessioncompress verify' says whether the store of another session here has them"
 
 _GONE = click.option("--gone", is_flag=True, help="Only the stores of sessions that are gone, unless git has them.")
-_UNNEEDED = click.option(
-    "--unneeded", is_flag=True, help="Only stores without which nothing is lost, as after a restore."
-)
+_UNNEEDED = click.option("--unneeded", is_flag=True, help="Only stores that nothing needs, as after a restore.")
 _MAX_SIZE = click.option(
     "--max-size",
     metavar="SIZE",

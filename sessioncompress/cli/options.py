@@ -190,7 +190,7 @@ CONFIG = click.option(
 PRESET = click.option(
     "--preset",
     type=click.Choice(["balanced", "low-cost", "high-quality", "archive"]),
-    help="Base policy; a policy file overrides it. archive is for sessions nobody works in: only archive "
+    help="Base policy; a policy file overrides it. archive is for sessions nobody works on: only archive "
     "removes screen copies, which no model reads, from the recent context too.",
 )
 BACKUP_DIR = click.option(
@@ -241,13 +241,13 @@ ENGINE = (
         "of",
         type=click.Choice(["processes", "dask"]),
         default="processes",
-        help="What to work on many sessions with; dask starts a cluster of --jobs workers on this machine, and needs "
+        help="How to work on many sessions; dask starts a cluster of --jobs workers on this machine, and needs "
         "sessioncompress[cluster].",
     ),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="With --engine dask: the scheduler of a cluster that runs, as in tcp://host:8786. Its workers must see "
+        help="With --engine dask: the scheduler of a running cluster, as in tcp://host:8786. Its workers must see "
         "the same files under the same paths.",
     ),
 )

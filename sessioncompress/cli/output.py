@@ -164,7 +164,7 @@ def confirmed(question: str, where: Path | None, state: str, *, err: bool = Fals
             click.echo(f"\n{state}", err=True)
             sys.exit(process.EXIT_CODE)
     click.echo(err=err)
-    raise UsageError("no terminal to ask", where=where, state=state, remedy="Use --yes.")
+    raise UsageError("cannot ask for confirmation without a terminal", where=where, state=state, remedy="Use --yes.")
 
 
 NOT_ONE_CHANGED = "No session was changed."
@@ -203,7 +203,7 @@ def goes_on(
     ]
     numbers = (Column(name, is_number=True) for name in ("sessions", "size", "due", "their size", "could save"))
     echo_table([Column("agent"), *numbers], cells, err=True, left_out=() if saves else ("could save",))
-    click.echo("The others are left alone. --dry-run shows what each would become.", err=True)
+    click.echo("The others are left alone. --dry-run shows the result for each.", err=True)
     # How many of them are worth it, only reading them would tell: that is the run itself.
     undo = "You can undo this." if can_undo else "You cannot undo this."
     up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")

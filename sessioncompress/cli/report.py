@@ -131,10 +131,10 @@ def _warn_of_prices(found: Overview, prices: tuple[Price, ...]) -> None:
     from sessioncompress.operations.page import unused_prices
 
     models = sorted({each.model for each in found.sessions if each.model})
-    there = f"; there are {listed(models, _MOST_MODELS)}" if models else ""
+    there = f"; the models here are {listed(models, _MOST_MODELS)}" if models else ""
     for price in unused_prices(found.sessions, prices):
-        what = f"--price {price.model}={price.dollars:g} counts for no session"
-        options.warn(f"{what}: no model fits it, or an earlier --price does{there}")
+        what = f"--price {price.model}={price.dollars:g} applies to no session"
+        options.warn(f"{what}: no model matches it, or an earlier --price does{there}")
 
 
 def _headline(found: Overview, prices: tuple[Price, ...]) -> str:

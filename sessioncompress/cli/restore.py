@@ -227,7 +227,7 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
     for path in sorted(paths):
         with suppress(SessionCompressError):
             if found := put_back_since(Path(path), policies.of(Path(path))):
-                way = f"'sessioncompress restore {quote(path)}' gives all back"
+                way = f"'sessioncompress restore {quote(path)}' restores everything"
                 echo_wrapped(printable(f"{path}: {found}; {way}"), err=True)
 
 
@@ -265,8 +265,8 @@ def _head(run: RunStats, looked: str) -> str:
 def _looked(chosen: Chosen) -> str:
     """Say where the newest run was looked for: a newer one may have been over sessions elsewhere."""
     if chosen.everything:
-        return "over sessions in the agents' folders (for sessions elsewhere, name PATHS)"
-    return "over the sessions chosen"
+        return "in the agents' folders (for sessions elsewhere, name PATHS)"
+    return "in the chosen sessions"
 
 
 def _went(lines: int, summaries: int, verb: str = "") -> str:

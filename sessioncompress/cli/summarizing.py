@@ -52,7 +52,7 @@ SUMMARY = options.all_of(
         "--model",
         metavar="NAME",
         multiple=True,
-        help="With --endpoint: the model. Give more of them to fall back on if it fails.",
+        help="With --endpoint: the model. Repeat it to name fallbacks.",
     ),
     click.option(
         "--protocol",
@@ -95,7 +95,8 @@ def tell(path: str, made: Summarized | Handoff) -> None:
         options.warn(f"{path}: {failure}; summarized{by}" if by else f"{path}: summarized without a model: {failure}")
     if made.made_elsewhere:
         options.warn(
-            f"{path}: its store was made elsewhere, or by an earlier version: trust its summary as you trust that"
+            f"{path}: its store was made elsewhere, or by an earlier version: trust the summary only as far as you "
+            "trust the store"
         )
     if made.warning:
         options.warn(f"{path}: {made.warning}; the summary was written anyway")

@@ -98,7 +98,7 @@ class Unpack(SessionCommand[UnpackStats]):
         if (number := sum(each.made_elsewhere for each in done.results)) and not self.silent:
             sessions = counted(number, "session is", "sessions are")
             are = f"{sessions} from packs that git knows, or that were made elsewhere or by an earlier version"
-            echo_wrapped(f"{are}: trust what came out of them as you trust these", err=True)
+            echo_wrapped(f"{are}: trust them only as far as you trust those packs", err=True)
 
 
 unpack = Unpack.command("unpack ~/.pi/agent/sessions")

@@ -170,7 +170,7 @@ _MOST_REFS = 8
 ALREADY = "no line in it is rewritten"
 ALREADY_BUT = "no line that its journal knows is rewritten"
 NONE_STORED = "no originals are stored"
-CHANGED_SINCE = "it was changed since the last run, otherwise than by appending"
+CHANGED_SINCE = "it was changed since the last run, not only appended to"
 
 
 def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
@@ -188,7 +188,7 @@ def elsewhere(lines: Mapping[Any, int]) -> str:
     """Write which other stores know lines that the one in use does not; nothing where there are none."""
     return "; ".join(
         f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}: if you "
-        "trust that one, 'restore --from-markers' asks it, too"
+        "trust that one, 'restore --from-markers' uses it, too"
         for journal, number in lines.items()
         if number
     )

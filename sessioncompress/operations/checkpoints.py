@@ -191,7 +191,7 @@ class Before:
         if self.altered:
             of = counted(len(self.altered), "checkpoint is", "checkpoints are")
             way = f"; 'zstd -dc {quote(str(self._originals))}' prints what left the session" if self.stuck else ""
-            return f"{of} no longer as we wrote it: what is left of that stays{way}"
+            return f"{of} no longer as we wrote it; what is left of it stays{way}"
         if self.copied:
             return "the agent copied the summary into a line of its own, which stays: the model may still read it"
         return ""
@@ -201,8 +201,8 @@ class Before:
         if self.stuck:
             of = counted(len(self.stuck), "checkpoint is", "checkpoints are")
             raise Damaged(
-                f"it cannot be restored exactly: {of} no longer as we wrote it, for which old lines or messages were "
-                "moved out of the session",
+                f"it cannot be restored exactly: {of} no longer as we wrote it, and old lines or messages were moved "
+                "out of the session for it",
                 where=self._session.path,
                 state=NOT_CHANGED,
                 remedy="Put a copy of the session back from a backup. 'restore' puts back all other lines, and "

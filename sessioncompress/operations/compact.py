@@ -243,7 +243,7 @@ class _Compaction:
                 return self._left(f"it would save only {saved:,} tokens of 4 characters, less than {least}")
             if self._says_again(draft.added, found, found.kept if made.repeated else ()):
                 # The journal tells checkpoints by their lines: it would forget how the one that stands there goes.
-                return self._left("the summary that is there says it all")
+                return self._left("the existing summary covers everything")
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -264,10 +264,10 @@ class _Compaction:
         """Say where a goal has cut, since nobody has, or what was compacted just now is cut again; empty elsewhere."""
         chosen = self._session.policy.compact
         if self._latest is not None and self._latest.is_newest(chosen):
-            return "it was compacted before, and less of what stayed then stays now"
+            return "it was compacted before; this keeps less of what was kept then"
         if not self._goal.text or self._rules is chosen:
             return ""
-        without = f"--keep {chosen.keep} keeps as much as without one"
+        without = f"--keep {chosen.keep} keeps as much as without a goal"
         return f"with a goal, only the newest request and what came after it stay; {without}"
 
     def _says_again(self, added: Sequence[bytes], found: Cut, repeated: Sequence[int]) -> bool:

@@ -197,9 +197,7 @@ def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> 
     there |= {each.id: each.shown for each in sessions(Selection()) if isinstance(each, Session)}
     packed = (each for each in packed_anywhere() if isinstance(each, Packed))
     there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed}
-    return {
-        path: f"{_MISSING}, and {there[name]} is of its id; {_ANYWAY}" for name, path in ids.items() if name in there
-    }
+    return {path: f"{_MISSING}, and {there[name]} has its id; {_ANYWAY}" for name, path in ids.items() if name in there}
 
 
 def forget_session(

@@ -142,7 +142,7 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
         remedy = "Rename it."
         raise Refused("its name is not UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
     if not may_name(place):
-        what, remedy = "in a folder of that name no session comes back from a pack", "Name its own folder alone."
+        what, remedy = "no session can be unpacked into a folder with that name", "Name its own folder alone."
         raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
     remedy = "Rename it, or name its own folder alone."
     packed.refuse_strange(root, place, str(path), NOT_CHANGED, remedy)

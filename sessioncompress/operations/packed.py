@@ -196,9 +196,9 @@ def meant_by(
                     "those above it. For others give the path of the session, of its folder or of the archive."
                 )
                 if len(each) < _FEWEST:
-                    remedy = f"Of an id or a title type {_FEWEST} characters or more. {remedy}"
+                    remedy = f"Type at least {_FEWEST} characters of an id or a title. {remedy}"
                 elif _LIKE_ID.fullmatch(each):
-                    remedy = f"It looks like the beginning of an id, and so no title is meant. {remedy}"
+                    remedy = f"It looks like the beginning of an id, so titles are not searched. {remedy}"
                 raise UsageError(what, state="Nothing was done.", remedy=remedy)
             for one in at_place:
                 there(one)
@@ -321,7 +321,7 @@ def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str, *
     place = root / path
     if not path.endswith((".jsonl", ".json", rollouts.ENDING)):
         raise Refused("no agent names its sessions like that", where=where, state=state, remedy=remedy)
-    what = "" if is_certain or not path.endswith(".json") else "others may have packed it, and settings look like it"
+    what = "" if is_certain or not path.endswith(".json") else "others may have packed it, and it may be settings"
     if any(step.startswith(".") for step in path.split("/")):
         what = "no agent keeps sessions in hidden files or folders there"
     if what:

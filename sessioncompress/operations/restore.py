@@ -123,7 +123,7 @@ def _put_back(session: OpenSession, journal: Journal) -> str:
     if left < 0 or journal.runs[left].is_restore or left in journal.standing:
         return ""
     run = journal.runs[left]
-    return f"it is as run {run.id} left it, which was undone since: somebody put it back"
+    return f"it is as run {run.id} left it, though that run was undone: somebody put it back"
 
 
 class Restoring:
@@ -276,7 +276,7 @@ class _Exactly(Restoring):
         known = any(each.id == self.run for number, each in enumerate(journal.runs) if number not in dead)
         why = f"the run {self.run} {'was undone already' if known else 'did not change it'}"
         is_back = _put_back(self.session, journal) if known else ""
-        return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' gives all back" if is_back else ""))
+        return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' restores everything" if is_back else ""))
 
     def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores) -> Iterator[bytes]:
         """Yield the lines of the restored session."""
@@ -347,7 +347,7 @@ class _Exactly(Restoring):
                 f"the run {self.run} can't be undone alone: {why}",
                 where=self.session.path,
                 state=NOT_CHANGED,
-                remedy="Undo all runs with 'restore' without --run, or first the later ones, as 'restore --last' does.",
+                remedy="Undo all runs with 'restore', or the later ones first, as 'restore --last' does.",
             )
         return {number: record for number, record in stood.items() if record and record.sha256 != record.rewritten}
 

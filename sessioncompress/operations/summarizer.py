@@ -59,7 +59,7 @@ def check(rules: Summarizer) -> None:
         _check_endpoint(rules)
     elif rules.models or rules.prompt or rules.protocol is not Protocol.OPENAI:
         raise _wrong(
-            "a model, a prompt or a protocol is set, but nothing to write the summary with",
+            "a model, a prompt or a protocol is set, but nothing that writes the summary",
             "Add --summarizer or --endpoint.",
         )
     _redaction(rules)
@@ -105,7 +105,7 @@ def _check_endpoint(rules: Summarizer) -> None:
     key = os.environ.get(rules.api_key_env, "")
     if not (key.isascii() and key.isprintable()):
         what = f"the key in the variable {rules.api_key_env} has a line break or another character that no key has"
-        raise _wrong(what, 'Set it without, as in "$(cat FILE)", which takes off the last line break.')
+        raise _wrong(what, 'Set it without, as in "$(cat FILE)", which strips the last line break.')
     if find_spec("openai") is None:
         remedy = "Install it with the extra [llm], as the README says."
         raise _wrong("an endpoint needs a package that is not installed", remedy)

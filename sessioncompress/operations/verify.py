@@ -91,7 +91,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     name = known.named(reading.head_in(session)).id
     if name and journal.session_ids and name not in journal.session_ids:
         raise Refused(
-            f"the store beside it is that of another session, {text.printable(journal.session_ids[-1])}",
+            f"the store next to it belongs to another session, {text.printable(journal.session_ids[-1])}",
             where=session.path,
             state=NOT_CHANGED,
             remedy="Put each session back to its own store.",

@@ -62,9 +62,9 @@ def _opaque(stats: CompressionStats) -> str:
     """Format how many lines are not understood."""
     number = stats.lines_not_understood
     stayed = counted(
-        number, "line was not understood, and stayed as it is", "lines were not understood, and stayed as they are"
+        number, "line was not understood and was left alone", "lines were not understood and were left alone"
     )
-    return f"{stayed}: 'sessioncompress verify' with the path says which"
+    return f"{stayed}; 'sessioncompress verify PATH' says which"
 
 
 def arrow(stats: CompressionStats) -> str:
@@ -146,8 +146,8 @@ def warnings(stats: CompressionStats) -> list[str]:
             f"whether {'its original' if number == 1 else 'their originals'} can be found"
         )
     if stats.format == "opencode" and stats.run:
-        how = "'opencode session delete ID' first, as an import changes no session that is there"
-        found.append(f"{name}: to go on with it in OpenCode, run {how}")
+        how = "'opencode session delete ID' first: an import does not change an existing session"
+        found.append(f"{name}: to continue it in OpenCode, run {how}")
     if number := stats.imitated_in_calls:
         looks = counted(number, "text in a call looks like a marker", "texts in calls look like markers")
         found.append(
@@ -298,7 +298,7 @@ def noticed(stats: VerifyStats) -> list[str]:
         notes.append("its store is readable by other users; the next run that writes there fixes that")
     if stats.foreign_files:
         foreign = counted(stats.foreign_files, "file", "files")
-        notes.append(f"{foreign} in its store ignored: no run of this user on this machine wrote that")
+        notes.append(f"{foreign} in its store ignored: not written by a run of this user on this machine")
     return list(filter(None, notes))
 
 
@@ -316,8 +316,8 @@ def gone(sessions: Sequence[str], chosen: str) -> str:
     )
     return (
         f"{what}: {listed(list(map(printable, sessions)))}. If their agent deleted them, 'sessioncompress forget "
-        f"--gone {chosen}' deletes the stores, too. What was moved gets its originals back with 'sessioncompress "
-        "restore --from-markers --originals OLD_PATH NEW_PATH'."
+        f"--gone {chosen}' deletes the stores, too. If they were moved, 'sessioncompress restore --from-markers "
+        "--originals OLD_PATH NEW_PATH' brings the originals back."
     )
 
 
@@ -326,7 +326,7 @@ def taken(packed: Sequence[tuple[str, str]]) -> str:
     what = counted(len(packed), "session is packed, but a file is", "sessions are packed, but files are")
     names = listed([f"{printable(place)} (in {printable(archive)})" for place, archive in packed])
     where = "in its place" if len(packed) == 1 else "in their places"
-    return f"{what} {where}: {names}. What is packed may have the originals: move the file away to unpack it."
+    return f"{what} {where}: {names}. The pack may have the originals: move the file away, and unpack it."
 
 
 def _kept(rewritten: int, originals: int, lost: int) -> str:

@@ -194,7 +194,7 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
         # A folder that has just been deleted has no sessions.
         if not isinstance(error, FileNotFoundError):
             what = f"this folder cannot be read: {(error.strerror or str(error)).lower()}"
-            state, remedy = "No session in it was changed.", "Check who may read it."
+            state, remedy = "No session in it was changed.", "Check its permissions."
             found = FileFailed(what, where=error.filename, state=state, remedy=remedy)
             unreadable.append(Found(Path(error.filename), named=False, error=found))
 

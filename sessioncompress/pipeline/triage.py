@@ -134,7 +134,7 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
     least = max(64 * KB, found.st_size // 10)
     if not 0 <= came < least or _is_compacted(path, left):
         return ""
-    return f"already compressed, {kb(min(came, least - KB))} new since; due from {kb(least)} on"
+    return f"already compressed, {kb(min(came, least - KB))} new since; due at {kb(least)}"
 
 
 def _is_compacted(path: Path, start: int) -> bool:

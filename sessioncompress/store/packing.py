@@ -271,7 +271,7 @@ def share_of(pack: Pack, entry: Entry) -> int:
 
 def write_anew(pack: Pack, without: Entry) -> None:
     """Write what is in a pack into a new one, but for a session of which nothing may stay; alone()."""
-    with failing(pack.archive, "It still has what is to go."):
+    with failing(pack.archive, "It still holds what was to be deleted."):
         pack.mark({without.path: State.LEFT})
         if staying := pack.packed():
             with NewPack(pack.at, pack.root, pack.name.rpartition("-")[0], sum(each.size for each in staying)) as new:

@@ -49,11 +49,11 @@ def test_a_list_of_hostile_words_is_printable(here: Path) -> None:
 
 
 def test_the_line_of_a_run_of_a_rehearsal_and_of_a_second_run(session: Path) -> None:
-    said = f"on after {MADE.first}; 6 messages after {MADE.fork} left behind (summary "
-    assert f"session.jsonl: would go {said}" in run("branch-summary", "session.jsonl", "--dry-run").stdout
+    said = f"after {MADE.first}; 6 messages after {MADE.fork} left behind (summary "
+    assert f"session.jsonl: would continue {said}" in run("branch-summary", "session.jsonl", "--dry-run").stdout
     assert session.read_bytes() == MADE.data
     done = run("branch-summary", "session.jsonl")
-    assert f"session.jsonl: goes {said}" in done.stdout
+    assert f"session.jsonl: continues {said}" in done.stdout
     assert done.exit_code == 0
     again = run("branch-summary", "session.jsonl")
     assert again.stdout == (

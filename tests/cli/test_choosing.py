@@ -265,7 +265,7 @@ def test_the_question(agents: Path) -> None:
     before = contents(agents)
     result = run("compress", "--all", answer="")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "no terminal to ask. No session was changed. Use --yes." in result.stderr
+    assert "cannot ask for confirmation without a terminal. No session was changed. Use --yes." in result.stderr
     assert contents(agents) == before
     result = run("compact", "--agent", "pi", answer="n\n")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -312,5 +312,5 @@ def test_a_projects_folder_that_is_a_link(agents: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Path, "lstat", lambda path: another if path == folder else real(path))
     for command in (("sessions", "--agent", "pi"), ("compress", "--all"), ("verify", "--agent", "pi")):
         said = run(*command).stderr
-        assert "~/.pi/agent/sessions/x is left out: a link that is not yours" in said, command
+        assert "~/.pi/agent/sessions/x is skipped: the link or its folder is not yours" in said, command
         assert "large.jsonl" not in run(*command).stdout

@@ -400,7 +400,7 @@ def test_lines_that_are_not_understood_are_counted(session: Path) -> None:
     with session.open("ab") as file:
         file.write(b"not JSON\n")
     number = len(split(session.read_bytes()))
-    said = "1 line was not understood, and stayed as it is: 'sessioncompress verify' with the path says which"
+    said = "1 line was not understood and was left alone; 'sessioncompress verify PATH' says which"
     assert f"; {said}\n" in run("compress", "--dry-run", session).stdout
     assert run("compress", "--dry-run", session.parent).stdout.endswith(f"\n  {said}\n")
     assert one("compress", session)["linesNotUnderstood"] == 1
@@ -1686,7 +1686,9 @@ def test_forget_without_an_answer(compressed: Path) -> None:
     before = snapshot(compressed)
     done = spawn("forget", "session.jsonl", cwd=compressed.parent)
     assert done.returncode == 2
-    assert done.stderr.endswith(b"session.jsonl: no terminal to ask. Nothing was deleted. Use --yes.\n")
+    assert done.stderr.endswith(
+        b"session.jsonl: cannot ask for confirmation without a terminal. Nothing was deleted. Use --yes.\n"
+    )
     assert snapshot(compressed) == before
 
 

@@ -138,8 +138,8 @@ def test_what_the_summary_lacks_for_want_of_originals_is_said(here: Path) -> Non
     shutil.rmtree(store_in(path).folder)
     result = run("compact", "--keep-tokens", "300", "--dry-run", path)
     assert " ".join(result.stderr.split()) == (
-        f"warning: {path}: it has 8 previews whose originals lie in no store here, and the summary is made of what is "
-        "left. Run 'sessioncompress restore --from-markers' on it first, which looks for them"
+        f"warning: {path}: it has 8 previews whose originals are in no store here; the summary is made from what is "
+        "left. To look for them first, run 'sessioncompress restore --from-markers' on it"
     )
     (said,) = document("compact", "--keep-tokens", "300", path)["files"]
     assert (said["status"], said["markersWithoutJournal"]) == ("compacted", 8)

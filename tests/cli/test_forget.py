@@ -54,7 +54,7 @@ def test_nobody_answers_for_several(folder: Path) -> None:
     """Nothing is deleted; and where nothing would be, nothing is asked."""
     result = run("forget", ".", answer="")
     assert result.exit_code == 2
-    assert result.stderr.endswith("no terminal to ask. Nothing was deleted. Use --yes.\n")
+    assert result.stderr.endswith("cannot ask for confirmation without a terminal. Nothing was deleted. Use --yes.\n")
     assert is_kept(folder) == [True, True]
     assert run("restore", "-q", ".").exit_code == 0
     assert "Total: " in (said := run("forget", ".", answer="n\n").stdout)

@@ -145,7 +145,7 @@ def test_what_is_gone(folder: Path) -> None:
 def test_what_was_moved_is_not_gone(folder: Path) -> None:
     """It needs its originals to be restored."""
     (folder / "a.jsonl").rename(folder / "moved.jsonl")
-    assert "moved.jsonl is of its id" in run("--gone", folder).stdout
+    assert "moved.jsonl has its id" in run("--gone", folder).stdout
     assert held(folder) == list(NAMES)
 
 
@@ -370,7 +370,7 @@ def test_the_store_of_a_session_that_was_moved_stays(tmp_path: Path, name: str) 
     content = compacted(path)
     other.parent.mkdir(parents=True, exist_ok=True)
     path.rename(other)
-    assert "is of its id" in run("--gone", path).output
+    assert "has its id" in run("--gone", path).output
     other.rename(path)
     restore_session(path)
     assert path.read_bytes() == content

@@ -202,10 +202,10 @@ def test_one_session_by_its_name(work: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("named", "code", "said"),
     [
-        ("22", 2, "Of an id or a title type 4 characters or more."),
-        ("in", 2, "Of an id or a title type 4 characters or more."),
-        ("223b", 2, "It looks like the beginning of an id, and so no title is meant."),
-        ("223B-", 2, "It looks like the beginning of an id, and so no title is meant."),
+        ("22", 2, "Type at least 4 characters of an id or a title."),
+        ("in", 2, "Type at least 4 characters of an id or a title."),
+        ("223b", 2, "It looks like the beginning of an id, so titles are not searched."),
+        ("223B-", 2, "It looks like the beginning of an id, so titles are not searched."),
         ("223b is", 0, ": What 223b is in here.\n"),
         ("is in", 0, ": What 223b is in here.\n"),
         ("here", 0, ": What 223b is in here.\n"),
@@ -486,7 +486,7 @@ def test_report_tells_what_is_packed(work: Path) -> None:
     assert "; 3 sessions packed, " in result.stdout
     page = Path("report.html").read_text()
     assert "What is packed" in page
-    assert "<dt>Packed besides</dt><dd>3 sessions</dd>" in page
+    assert "<dt>Also packed</dt><dd>3 sessions</dd>" in page
     index = next(packs_of(work).glob("*.index"))
     index.write_bytes(b"[]\n")
     assert run("report", work).exit_code == 5

@@ -282,8 +282,8 @@ def test_a_price_of_no_model_is_warned_of(session: Path, here: Path) -> None:
     """A page of $0.00 says nothing of a name that was mistyped, or of one that an earlier pattern covers."""
     warned = run("report", session, "--price", "claud=3", "--price", "*=1", "--price", "claude-*=2").stderr
     assert warned.count("warning: ") == 2
-    assert re.search(r"--price claud=3 counts for no session: .*; there are claude-[\w.-]+\n", warned)
-    assert "--price claude-*=2 counts for no session: no model fits it, or an earlier --price does" in warned
+    assert re.search(r"--price claud=3 applies to no session: .*; the models here are claude-[\w.-]+\n", warned)
+    assert "--price claude-*=2 applies to no session: no model matches it, or an earlier --price does" in warned
     assert "warning" not in run("report", session, "--price", "*=1").stderr
     del here
 

@@ -91,7 +91,7 @@ def test_a_backup_that_was_put_back_behind_an_undo_is_told_of(tmp_path: Path) ->
     path.write_bytes(left)
     done = run("restore", "--last", path)
     assert "nothing left to undo" in done.stderr
-    assert f"'sessioncompress restore {path}' gives all back" in " ".join(done.stderr.split())
+    assert f"'sessioncompress restore {path}' restores everything" in " ".join(done.stderr.split())
     run("restore", path)
     assert path.read_bytes() == fixture("pi-anthropic.jsonl")
 
@@ -206,7 +206,7 @@ def test_what_a_run_saves_counts_the_store_that_one_taken_back_left(folder: Path
     assert oldest.split("\t")[3:6] == ["-", "-", "restored"]
 
 
-WHERE = [("PATHS", False, "over the sessions chosen"), ("none", True, "over sessions in the agents' folders (for")]
+WHERE = [("PATHS", False, "in the chosen sessions"), ("none", True, "in the agents' folders (for")]
 
 
 @pytest.mark.parametrize(("everything", "says"), [row[1:] for row in WHERE], ids=[row[0] for row in WHERE])

@@ -216,7 +216,7 @@ def test_its_text_can_be_looked_at(session: Path) -> None:
 
 REFUSED: list[tuple[list[str], str]] = [
     (["--summarizer", COMMAND, "--no-network"], "--no-network is given, but a model is named"),
-    (["--model", "m"], "nothing to write the summary with"),
+    (["--model", "m"], "nothing that writes the summary"),
     (["--summarizer", COMMAND, "--engine", "dask", "--jobs", "1"], "only this machine can ask"),
 ]
 

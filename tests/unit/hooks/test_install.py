@@ -274,7 +274,7 @@ def test_it_is_shown_and_asked_for(agent: str, home: Path) -> None:
     said = hook("install", agent, fails=2).output
     assert "+" in said
     assert "sessioncompress.hooks" in said
-    assert "no terminal to ask. It was not changed. Use --yes." in said
+    assert "cannot ask for confirmation without a terminal. It was not changed. Use --yes." in said
     assert everything(home) == before
     assert "not changed" in hook("install", agent, given="n\n").output
     assert everything(home) == before

@@ -386,7 +386,7 @@ def test_the_summary_stays_in_a_document_that_was_written_anew(name: str, tmp_pa
     for _ in range(2):
         done = restore_session(path)
         assert (done.status, done.exact, done.checkpoints_removed) == (Status.UNCHANGED, False, 0)
-        assert "1 checkpoint is no longer as we wrote it: what is left of that stays; 'zstd -dc" in done.reason
+        assert "1 checkpoint is no longer as we wrote it; what is left of it stays; 'zstd -dc" in done.reason
     with pytest.raises(Damaged, match="1 checkpoint is no longer as we wrote it"):
         verify_session(path)
     assert path.read_bytes() == there

@@ -316,7 +316,7 @@ def test_where_lines_cannot_go_back_the_summary_stays_and_all_else_comes_back(
 
 def refuses(path: Path) -> None:
     """Verify a session whose old lines cannot go back."""
-    with pytest.raises(Damaged, match="1 checkpoint is no longer as we wrote it, for which old lines or messages were"):
+    with pytest.raises(Damaged, match="1 checkpoint is no longer as we wrote it, and old lines or messages were"):
         verify_session(path)
 
 

@@ -306,7 +306,7 @@ def test_the_store_of_another_session_makes_no_older_state(tmp_path: Path) -> No
     path = compressed(tmp_path)
     write(tmp_path, session(PiSession(seed="other")))
     for use in (verify_session, restore_session):
-        with pytest.raises(Refused, match="the store beside it is that of another session, 019cac38"):
+        with pytest.raises(Refused, match="the store next to it belongs to another session, 019cac38"):
             use(path)
 
 
@@ -444,7 +444,7 @@ def test_a_session_that_was_changed_otherwise_says_so(tmp_path: Path) -> None:
     assert not verify_session(path).was_changed
     path.write_bytes(path.read_bytes().replace(b"is done.", b"is not done.", 1))
     assert verify_session(path).was_changed
-    assert "it was changed since the last run, otherwise than by appending" in restore(path).reason
+    assert "it was changed since the last run, not only appended to" in restore(path).reason
 
 
 def values(data: bytes) -> Any:

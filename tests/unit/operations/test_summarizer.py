@@ -486,7 +486,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"command": "a 'b"}, "no closing quotation"),
     ({"command": " "}, "is empty"),
     ({"command": "a", "models": ("m",)}, "chooses its own model"),
-    ({"models": ("m",)}, "nothing to write the summary with"),
+    ({"models": ("m",)}, "nothing that writes the summary"),
     ({"endpoint": "h/v1", "models": ("m",)}, "is not a URL"),
     ({"endpoint": "file:///etc/passwd", "models": ("m",)}, "is not a URL"),
     ({"endpoint": f"http://u:{KEY}/x@h", "models": ("m",)}, "is not a URL"),

@@ -442,8 +442,8 @@ def test_a_run_that_was_undone_is_told_of_where_somebody_put_its_session_back(tm
     path.write_bytes(rewritten)
     said = restore_session(path, run=ONE).reason
     assert said == (
-        f"the run {ONE} was undone already; it is as run {ONE} left it, which was undone since: somebody put it back; "
-        "'restore' gives all back"
+        f"the run {ONE} was undone already; it is as run {ONE} left it, though that run was undone: somebody put it back; "
+        "'restore' restores everything"
     )
 
 
