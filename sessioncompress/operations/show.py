@@ -153,7 +153,7 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
 class Shown(NamedTuple):
     """One original: its record, the journal that names it, its content as bytes, and the pack that has the journal.
 
-    `is_ours`: all runs that the journal tells of are this user's, on this machine.
+    `is_ours`: all runs that the journal tells of are this user's, on this machine, and so is the pack.
     """
 
     record: BlockRecord
@@ -246,7 +246,9 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
     for pack, of_it in groupby(with_stores, key=lambda each: each.pack):
         for outcome in packed.each_packed(of_it, search):
             if outcome.result:
-                return tuple({each.content: each._replace(pack=pack) for each in outcome.result}.values())
+                ours = pack.is_certain
+                found = [each._replace(pack=pack, is_ours=each.is_ours and ours) for each in outcome.result]
+                return tuple({each.content: each for each in found}.values())
     return ()
 
 
