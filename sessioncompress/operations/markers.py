@@ -268,7 +268,8 @@ class _Restored:
 class Back(NamedTuple):
     """What comes back: the lines of the session with it, how many of them changed, and what is to be said of the rest.
 
-    `forms` are records of rewritten lines that came back in part.
+    `forms` are records of rewritten lines that came back in part. `made_elsewhere`: not all
+    runs of the stores that gave some are this user's, on this machine.
     """
 
     lines: Iterable[bytes]
@@ -276,6 +277,7 @@ class Back(NamedTuple):
     reason: str
     is_exact: bool
     forms: Sequence[LineRecord] = ()
+    made_elsewhere: bool = False
 
 
 @contextmanager
@@ -332,7 +334,14 @@ def by_markers(
                     if of is not first
                 ]
                 reason = joined(*told, stays, inexact, rest)
-                yield Back(back.written(), len(back.lines), reason, is_exact, back.forms(ours, journal))
+                yield Back(
+                    back.written(),
+                    len(back.lines),
+                    reason,
+                    is_exact,
+                    back.forms(ours, journal),
+                    made_elsewhere=any(not each.journal.is_ours for each in back.given),
+                )
                 return
             if failed:
                 raise failed[0]

@@ -106,7 +106,7 @@ def restore_session(
                 for line in back.lines:
                     sink.write(line)
                 done = work.commit(sink, back.restored, back.reason, undoes=(), forms=back.forms)
-            return replace(done, exact=back.is_exact)
+            return replace(done, exact=back.is_exact, made_elsewhere=done.made_elsewhere or back.made_elsewhere)
 
 
 def put_back_since(path: Path, policy: Policy) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,9 +68,12 @@ def _refuse_others(
     raw: bytes, record: LineRecord, original: bytes, originals: OriginalsReader, journal: Journal, where: Path
 ) -> None:
     """Raise Damaged where a rewritten line says what its original lacks, or a marker in it names that."""
-    said = set(_said(parse_any(original)))
-    if any(each not in said for each in _said(parse_any(raw))):
-        raise of_another(where)
+    said = sorted(_said(parse_any(original)))
+    for each in _said(parse_any(raw)):
+        # An id that was cut begins as it did.
+        at = bisect_left(said, each)
+        if at == len(said) or not said[at].startswith(each):
+            raise of_another(where)
     refs = [ref for ref in references(raw.decode(errors="replace")) if ref.encode() not in original]
     row = journal.rewriting(bytes.fromhex(record.rewritten)) if refs else None
     if row is None:
@@ -87,15 +91,24 @@ def _refuse_others(
 
 
 def _said(entry: Entry | None) -> Iterator[str]:
-    """Yield the texts in an entry that no run writes but with a marker: long ones, and those of several words."""
+    """Yield the texts and keys in an entry that no run writes but with a marker.
+
+    They are those of 64 characters and more, of several words, and not only of ASCII.
+    """
     waiting: list[Any] = [entry]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            waiting += value.values()
+            waiting += chain(value, value.values())
         elif isinstance(value, list):
             waiting += value
-        elif isinstance(value, str) and (" " in value or len(value) >= SMALLEST_BLOCK) and PREFIX not in value:
+        elif (
+            isinstance(value, str)
+            and PREFIX not in value
+            and (
+                len(value) >= 64 or not value.isascii() or len(value.split(maxsplit=1)) > 1  # noqa: PLR2004
+            )
+        ):
             yield value
 
 

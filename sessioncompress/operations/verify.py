@@ -261,7 +261,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             changed=since.changed,
             was_changed=since.was_changed,
             elsewhere={str(path): number for path, number in elsewhere.items()},
-            made_elsewhere=not journal.is_ours,
+            made_elsewhere=not all(each.is_ours for each in (journal, *(relative.journal for relative in family))),
         )
 
 

@@ -31,7 +31,7 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.references import References, content_of, digest_of, digests_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
-from sessioncompress.errors import InUse
+from sessioncompress.errors import InUse, Unreadable
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.plan import Plan, broken, record_of
@@ -322,6 +322,12 @@ class Applied:
             for key in block.identities():
                 self.ours.add(key)
         place = self._journal.place(original, was)
+        if place is not None:
+            # Others may have written the journal, or the originals: what is not there is kept again.
+            try:
+                self._kept.line(place, was.hex())
+            except Unreadable:
+                place = None
         if self._keeps and place is None:
             place = self._sink.keep(raw)
         # Where no value has a record, nothing else tells which of several identical lines it was.

@@ -485,7 +485,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
         if end is not None and position >= end:
             break
     journal = Journal()
-    seal, seen = sha256(), sha256()
+    seal, seen = sha256(), sha256(layout.named_in(Path(where)))
     file.seek(0)
     for number, raw in enumerate(records.raw_records(file), 1):
         if journal.size + len(raw) > committed:

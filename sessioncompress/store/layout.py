@@ -158,7 +158,7 @@ def _runs_of(journal: Path, there: Container[str] = ()) -> Iterator[tuple[bytes,
     # Imported here, as above.
     from hashlib import sha256
 
-    seen, made = sha256(), set[str]()
+    seen, made = sha256(named_in(journal)), set[str]()
     for record in _records_of(journal):
         if record.startswith(_RUN):
             yield record, is_signed(seen, record), made
@@ -435,6 +435,11 @@ def originals_of(journal: Path) -> Path:
     if stem.endswith(_UNNAMED):
         return journal.with_name(f"{stem.removesuffix(_UNNAMED)}.zst")
     return journal.with_name(f"{stem}.zst" if stem.endswith(_ENDINGS) else f"{stem}.jsonl.zst")
+
+
+def named_in(journal: Path) -> bytes:
+    """Return the name of a journal's session, which each run's signature holds: beside another it is nobody's."""
+    return os.fsencode(session_of(journal).name)
 
 
 def session_of(journal: Path) -> Path:

@@ -29,6 +29,7 @@ from sessioncompress.core.model import JsonPath, Kind, Origin, OurKey
 from sessioncompress.core.references import DIGITS, is_of_first_stores
 from sessioncompress.errors import NOT_CHANGED, FileFailed
 from sessioncompress.store import disk
+from sessioncompress.store.layout import named_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import signature
 from sessioncompress.store.originals import Place
@@ -474,7 +475,7 @@ def sealed(records: Iterable[bytes], run: RunRecord, journal: Path, size: int) -
 
     `size` is the journal's committed length in bytes. This user signs the run: others may put a journal in its place.
     """
-    seal, before = sha256(), sha256()
+    seal, before = sha256(), sha256(named_in(journal))
     if size:
         with disk.closing(open_file(journal)) as fd, disk.reader(fd, 0, size) as file:
             for piece in iter(lambda: file.read(disk.BUFFER), b""):
