@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from contextlib import nullcontext
@@ -91,28 +92,59 @@ def test_what_this_user_committed_of_another_session_is_no_leave(tmp_path: Path)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_a_stranger_s_store_takes_no_text_away(tmp_path: Path, hidden: bool) -> None:
-    """It names a prompt of the user's, which no run touched, as what a run made of another; or as its own original."""
+@pytest.mark.parametrize(
+    "words", ["what she wrote herself", "\u5de5\u5177\u3092\u898b\u3066", f"https://example.org/{'a' * 64}"]
+)
+def test_a_stranger_s_store_takes_no_text_away(tmp_path: Path, hidden: bool, words: str) -> None:
+    """It names a line of the user's, which no run touched, as what a run made of another; or as its own original."""
     _, path = repository(tmp_path)
     with user_of(tmp_path / "state"):
         run(*COMPRESS, "--commit-originals", path)
     theirs, records = plain_in(path), journal_of(path)
     originals = theirs.originals.read_bytes()
     run("forget", "--yes", path)
-    path.write_bytes(HEAD)
+    edits = [each for each in records if each["type"] == "edit"]
+    line = next(each for each in LINES if sha256(each).hexdigest() == edits[0]["was"]["sha256"])
+    entry = json.loads(line)
+    entry["message"]["content"] = [{"type": "text", "text": words}]
+    hers = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    path.write_bytes(HEAD.replace(line, hers))
     if hidden:
         run(*COMPRESS, path)
-    prompt = next(line for line in LINES if b'"role":"user"' in line)
-    edits = [each for each in records if each["type"] == "edit"]
-    edits[0]["isSha256"] = sha256(prompt).hexdigest()
+    edits[0]["isSha256"] = sha256(hers).hexdigest()
     edits[1]["isSha256"] = edits[1]["was"]["sha256"]
     theirs.folder.mkdir(exist_ok=True)
     theirs.journal.write_bytes(sealed(records))
     theirs.originals.write_bytes(originals)
     for options in (["--dry-run"], ["--from-markers"], []):
         done = invoke("restore", *options, path)
-        assert prompt in path.read_bytes()
+        assert hers in path.read_bytes()
         assert hidden or done.exit_code == 5
+
+
+def test_what_this_user_committed_counts_for_no_fork(tmp_path: Path) -> None:
+    """A branch puts that store beside a fork, which shares its lines: a signature has the session's name."""
+    mine, other = repository(tmp_path)
+    run(*COMPRESS, "--commit-originals", other)
+    path = mine.folder / "t.jsonl"
+    path.write_bytes(other.read_bytes() + MORE)
+    copied(plain_in(other), plain_in(path))
+    mine.git("add", "--force", "--all")
+    mine.commit()
+    assert "--commit-originals" in invoke(*COMPRESS, path).stderr
+    assert "1 store was made elsewhere" in invoke("restore", path).stderr
+
+
+def test_what_does_not_read_back_is_kept_again(tmp_path: Path) -> None:
+    """A journal, or a branch, says that an earlier run kept it."""
+    _, path = repository(tmp_path)
+    run(*COMPRESS, path)
+    run("restore", path)
+    originals = store_in(path).originals
+    originals.write_bytes(bytes(originals.stat().st_size))
+    run(*COMPRESS, path)
+    run("restore", path)
+    assert path.read_bytes() == HEAD
 
 
 def test_a_field_behind_a_signature_is_not_signed(tmp_path: Path) -> None:
