@@ -168,6 +168,9 @@ class Format(ABC):
     of_tasks: frozenset[str] = frozenset()
     """Tools whose newest mirror in each task stays, because a fork may start right after it."""
 
+    thanks: str = ""
+    """What a checkpoint writes beside its summary, as the agent does."""
+
     bare: Mapping[JsonPath, Any] = MappingProxyType({})
     """The values, by path, that replace an entry that is entirely a mirror; one path is the mirror's own."""
 

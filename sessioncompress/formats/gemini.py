@@ -342,6 +342,7 @@ class Gemini(base.Format):
     tools = frozenset({*GeminiReader.purposes, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
     titles = (("summary",), ("$set", "summary"))
+    thanks = THANKS
     ended = ENDED
     splits_turns = False
 

@@ -10,10 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.core import VERSION, text
+from sessioncompress.core.jsonl import pieces_of
+from sessioncompress.core.marker import HEAD
+from sessioncompress.core.model import Role
 from sessioncompress.core.text import counted, joined, not_there, strangers
-from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.operations.checkpoints import Before, has_unknown_summary, left_by, refuse_if_compacted
-from sessioncompress.operations.show import original_of
+from sessioncompress.operations.show import original_of, said_in
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
@@ -254,6 +257,7 @@ class _Exactly(Restoring):
             known = others.known(before.pieces()) if runs is None else {}
             done = self.stats(Status.UNCHANGED, none)
         else:
+            self._refuse_if_less(before, swaps)
             with self.rewriting() as sink:
                 for line in self._lines(before, swaps, others):
                     sink.write(line)
@@ -278,13 +282,30 @@ class _Exactly(Restoring):
         is_back = _put_back(self.session, journal) if known else ""
         return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' restores everything" if is_back else ""))
 
-    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores) -> Iterator[bytes]:
+    def _refuse_if_less(self, before: Before, swaps: Mapping[int, LineRecord]) -> None:
+        """Raise Damaged where a store of others would take out a text that no run wrote."""
+        if self.journal.is_ours:
+            return
+        form = reading.format_of(self.session, self.form)
+        stays = {hash(form.thanks)}
+        for line in self._lines(before, swaps, None):
+            stays.update(map(hash, said_in(line)))
+        reader = form.reader()
+        for number, raw, whole in pieces_of(self.session.reader, self.session.size):
+            lost = whole and any(hash(each) not in stays for each in said_in(raw) if HEAD not in each)
+            if lost and reading.read_line(raw, reader).role is not Role.CHECKPOINT:
+                what = f"others made it, and by what it says a text would go that no run wrote, in line {number + 1:,}"
+                remedy = f"Move it away, with {self.store.originals.name}."
+                raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
+
+    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores | None) -> Iterator[bytes]:
         """Yield the lines of the restored session."""
         with OriginalsReader(self.store.originals) as reader:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
                 line = original_of(raw, record, reader, self.journal, self.store.journal) if record else raw
-                others.note(line)
+                if others is not None:
+                    others.note(line)
                 yield line
 
     def _undoes(self, runs: frozenset[int] | None, found: RewrittenLines, *, is_exact: bool) -> Sequence[str] | None:

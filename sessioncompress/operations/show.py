@@ -68,8 +68,8 @@ def _refuse_others(
     raw: bytes, record: LineRecord, original: bytes, originals: OriginalsReader, journal: Journal, where: Path
 ) -> None:
     """Raise Damaged where a rewritten line says what its original lacks, or a marker in it names that."""
-    said = sorted(_said(parse_any(original)))
-    for each in _said(parse_any(raw)):
+    said = sorted(said_in(original))
+    for each in said_in(raw):
         # An id that was cut begins as it did.
         at = bisect_left(said, each)
         if at == len(said) or not said[at].startswith(each):
@@ -90,12 +90,12 @@ def _refuse_others(
         recorded(entry, block, where)
 
 
-def _said(entry: Entry | None) -> Iterator[str]:
-    """Yield the texts and keys in an entry that no run writes but with a marker.
+def said_in(raw: bytes) -> Iterator[str]:
+    """Yield the texts and keys in a line that no run writes but with a marker.
 
     They are those of 64 characters and more, of several words, and not only of ASCII.
     """
-    waiting: list[Any] = [entry]
+    waiting: list[Any] = [parse_any(raw)]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):

@@ -224,3 +224,23 @@ def test_a_packed_session_whose_other_store_stayed_is_not_gone(tmp_path: Path) -
     run("pack", path)
     assert other.journal.exists()
     assert "is gone" not in invoke("verify", path.parent).output
+
+
+@pytest.mark.parametrize("options", [(), ("--last", "--yes"), ("--dry-run",)])
+def test_a_stranger_s_checkpoint_takes_no_text_away(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """It names a prompt of the user's as a line of a summary, which a restore takes out."""
+    config = tmp_path / "small.json"
+    config.write_bytes(SMALL)
+    _, path = repository(tmp_path, ORIGINAL)
+    with user_of(tmp_path / "state"):
+        run("compact", "--commit-originals", "--config", config, "--keep-tokens", "500", path)
+    records = journal_of(path)
+    prompt = next(line for line in LINES if b'"role":"user"' in line)
+    for record in records:
+        if record["type"] == "checkpoint":
+            record["lines"] = [sha256(prompt).hexdigest()]
+    plain_in(path).journal.write_bytes(sealed(records))
+    path.write_bytes(ORIGINAL)
+    done = invoke("restore", *options, path)
+    assert path.read_bytes() == ORIGINAL
+    assert "a text would go that no run wrote" in done.stderr

@@ -345,6 +345,16 @@ MUTANTS = (
             "if False:",
         ),
     ),
+    *_in("operations/restore.py", "tests/attacks/test_whose_store.py")(
+        (
+            "a stranger's checkpoint takes a text away",
+            "if self.journal.is_ours:\n            return",
+            "if True:\n            return",
+        ),
+    ),
+    *_in("pipeline/rewrite.py", "tests/attacks/test_whose_store.py")(
+        ("a place is believed that is not read back", "self._kept.line(place, was.hex())", "pass"),
+    ),
     *_in("store/journal.py", "tests/attacks/test_whose_store.py")(
         ("a stranger's runs count as the user's", "is_ours=is_signed(seen, raw)", "is_ours=True"),
     ),
