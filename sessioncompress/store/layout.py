@@ -439,7 +439,7 @@ def originals_of(journal: Path) -> Path:
 
 def named_in(journal: Path) -> bytes:
     """Return the name of a journal's session, which each run's signature holds: beside another it is nobody's."""
-    return os.fsencode(session_of(journal).name)
+    return os.fsencode(originals_of(journal).name.removesuffix(ORIGINALS).removesuffix(_ZST))
 
 
 def session_of(journal: Path) -> Path:
