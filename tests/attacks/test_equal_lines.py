@@ -202,7 +202,7 @@ def test_an_agent_writes_its_file_anew_with_more_or_fewer_of_them(tmp_path: Path
 
 
 def test_put_back_and_rewritten_once_more(tmp_path: Path) -> None:
-    """Each time all of them get their records, and none its original once more."""
+    """All of them have their records, some those of the run that was taken back; and none its original once more."""
     path, was = tmp_path / "session.jsonl", chat(*"aaaabbbbccdd")
     now = compressed(path, was)
     store = store_in(path)
@@ -214,7 +214,7 @@ def test_put_back_and_rewritten_once_more(tmp_path: Path) -> None:
         assert compressed(path, was) == now
         assert verify_session(path).lines_not_there == 0
         assert store.originals.read_bytes() == originals
-        assert store.journal.read_bytes().count(b'{"type":"edit"') == times * records
+        assert records < store.journal.read_bytes().count(b'{"type":"edit"') <= times * records
 
 
 def test_a_result_that_stands_in_two_lines_is_named_at_its_place_in_each(tmp_path: Path) -> None:

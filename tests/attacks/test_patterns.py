@@ -301,6 +301,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "core.splice._SPACE": (" ", "\n\t", " a"),
     "core.splice._STRING": ('"a', '"\\"', '"\\', '\\"'),
     "core.splice._TO_BRACKET": ('"', '"a', '\\"', '"\\', "[", "[]"),
+    "cli.tables._QUOTED": ("'", "'a", "a' ", "' "),
     "cli.pre_commit._ADDED": ("add ", "add\n", "\n"),
     "cli.pre_commit._PATCH": ("patch1-", "patch1", "1", "-1"),
     "formats.claude_checkpoint._COMMAND": ("/compact", "/compact ", "/a", "a", "\n", " "),
