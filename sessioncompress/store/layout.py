@@ -439,7 +439,9 @@ def originals_of(journal: Path) -> Path:
 
 def named_in(journal: Path) -> bytes:
     """Return the name of a journal's session, which each run's signature holds: beside another it is nobody's."""
-    return os.fsencode(originals_of(journal).name.removesuffix(ORIGINALS).removesuffix(_ZST))
+    name = originals_of(journal).name.removesuffix(ORIGINALS).removesuffix(_ZST)
+    # Moved into a backup folder or out of it, it stays this user's; see _home().
+    return os.fsencode(name[13:] if name[12:13] == "-" and not name[:12].strip("0123456789abcdef") else name)
 
 
 def session_of(journal: Path) -> Path:
