@@ -234,7 +234,7 @@ def pre_commit(
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
     stores = {found.path: store_at(found.path, policy) for found, policy in policies.items()}
     committed = [found.path for found, policy in policies.items() if policy.commit_originals]
-    # A run may have added to one that git has: what this commit needs of it must not stay behind.
+    # A run may have added originals to a store in git, and this commit needs them.
     shown = (each for each in stores.values() if holds(each) and not (each.is_hidden or each.folder.is_symlink()))
     seen = git.known(each.journal for each in shown)
     stores = {path: each for path, each in stores.items() if path in committed or each.journal in seen}

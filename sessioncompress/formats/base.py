@@ -169,7 +169,7 @@ class Format(ABC):
     """Tools whose newest mirror in each task stays, because a fork may start right after it."""
 
     thanks: str = ""
-    """What a checkpoint writes beside its summary, as the agent does."""
+    """The text that the agent answers its own summary with, and so a checkpoint writes after ours."""
 
     bare: Mapping[JsonPath, Any] = MappingProxyType({})
     """The values, by path, that replace an entry that is entirely a mirror; one path is the mirror's own."""

@@ -281,7 +281,7 @@ def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, i
 
 
 class Swept(NamedTuple):
-    """How many sessions an agent deletes within a week, said as a sentence, and the command or setting against it."""
+    """How many sessions an agent will delete within a week, a sentence that says so, and what prevents it."""
 
     sessions: int
     said: str

@@ -295,20 +295,19 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
 
     A marker in a rewritten line refers to a value of that original, or stood in it before.
     """
-    if not journal.is_ours:
-        with closing(OriginalsReader(store.originals)) as originals:
-            for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
-                if number in rewritten and rewritten[number].place is not None:
-                    original_of(raw, rewritten[number], originals, journal, store.journal)
     stands: dict[int | None, int] = {}
     named = defaultdict[int | None, set[str]](set)
-    for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
-        if number in rewritten:
-            digest, here = bytes.fromhex(rewritten[number].sha256), identity(parse_any(raw))
-            if stands.setdefault(journal.original(digest), here) != here:
-                raise of_another(store.journal)
-            if PREFIX_BYTES in raw:
-                named[journal.original(digest)].update(references(raw.decode(errors="replace")))
+    with closing(OriginalsReader(store.originals)) as originals:
+        for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
+            if number in rewritten:
+                record = rewritten[number]
+                if not journal.is_ours and record.place is not None:
+                    original_of(raw, record, originals, journal, store.journal)
+                digest, here = bytes.fromhex(record.sha256), identity(parse_any(raw))
+                if stands.setdefault(journal.original(digest), here) != here:
+                    raise of_another(store.journal)
+                if PREFIX_BYTES in raw:
+                    named[journal.original(digest)].update(references(raw.decode(errors="replace")))
     kept = journal.kept
     if not kept:
         return 0

@@ -152,6 +152,8 @@ class Journal:
         self.size = 0
         self.store_size = 0
         self.broken = 0
+        self.is_ours = True
+        """True if this user signed all runs on this machine, so nobody else can have planted them."""
         self._checkpoints: dict[tuple[str, ...], CheckpointRecord] = {}
         """The newest record of each, by its lines."""
         self._dropped: list[Dropped] = []
@@ -363,11 +365,6 @@ class Journal:
         return self.size + self.store_size - max((self._sizes[each] for each in self.standing.numbers), default=0)
 
     @property
-    def is_ours(self) -> bool:
-        """True if all its runs are this user's, on this machine: nobody else can have planted what they say."""
-        return all(run.is_ours for run in self.runs)
-
-    @property
     def session_id(self) -> str:
         """The session's id in its newest run; empty where no run noted one."""
         return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
@@ -450,6 +447,7 @@ class Journal:
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
         self.standing.add(len(self.runs), run)
         self.runs.append(run)
+        self.is_ours = self.is_ours and run.is_ours
         self._ends.append(self.counts)
         self.store_size = run.store_size
         self._sizes.append(self.size + self.store_size)

@@ -438,7 +438,7 @@ def originals_of(journal: Path) -> Path:
 
 
 def named_in(journal: Path) -> bytes:
-    """Return the name of a journal's session, which each run's signature holds: beside another it is nobody's."""
+    """Return the name of a journal's session. Signatures cover it, so they do not hold for another session."""
     name = originals_of(journal).name.removesuffix(ORIGINALS).removesuffix(_ZST)
     # Moved into a backup folder or out of it, it stays this user's; see _home().
     return os.fsencode(name[13:] if name[12:13] == "-" and not name[:12].strip("0123456789abcdef") else name)
