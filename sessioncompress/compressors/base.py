@@ -157,6 +157,8 @@ class View(Struct, dict=True, eq=False):
         """What previews show of the results of a run beside their ends, by line and place; see compressors.names."""
         self.loosened: frozenset[int] | None = None
         """What compressors.thinking found, for others that ask for it again."""
+        self._called: tuple[int, Mapping[str, Call]] = (-1, {})
+        """The calls of the line that was asked about last, by their names: a message may hold thousands."""
 
     @cached_property
     def standing(self) -> tuple[Standing, ...]:
@@ -189,7 +191,11 @@ class View(Struct, dict=True, eq=False):
         found = self.asked[number]
         if found is not None:
             return found[1]
-        return next((call for call in self.lines[number].calls if name and call.name == name), None)
+        if not name:
+            return None
+        if self._called[0] != number:
+            self._called = (number, {call.name: call for call in reversed(self.lines[number].calls)})
+        return self._called[1].get(name)
 
     @cached_property
     def answers(self) -> Mapping[int, Sequence[int]]:

@@ -362,7 +362,9 @@ def test_time_grows_as_the_session_does(
 
     lived(_MB // 50)  # what is imported or compiled once
     quarter, whole = lived(_MB // 4), lived(_MB)
-    if _slow(quarter, whole):  # whatever else the machine did meanwhile
+    for _ in range(3):  # whatever else the machine did meanwhile
+        if not _slow(quarter, whole):
+            break
         quarter, whole = (list(map(min, took, lived(size))) for took, size in ((quarter, _MB // 4), (whole, _MB)))
     assert not _slow(quarter, whole)
 
