@@ -27,7 +27,9 @@ _BESIDE = 32
 
 def edits_of(document: Document, checkpoint: Checkpoint) -> Sequence[Edit]:
     """Find the edits that write a checkpoint into a document, in their order. Raises CannotSplice."""
-    return sorted([*_messages(document, checkpoint), *cuts_of(document.raw, document.outer, checkpoint.outer)])
+    around = cuts_of(document.raw, document.outer, checkpoint.outer)
+    laid_out = ((start, end, _around(document, start, new)) for start, end, new in around)
+    return sorted([*_messages(document, checkpoint), *laid_out])
 
 
 class Undo(NamedTuple):
@@ -36,15 +38,20 @@ class Undo(NamedTuple):
     size: int
     edits: Sequence[tuple[int, bytes, bytes]]
     """Where each begins, what was made there, and what stood there before."""
+    around: Sequence[int]
+    """Which of them are no messages: the agent keeps such values, as counts, up to date."""
 
     def encode(self) -> bytes:
         """Write it as one line."""
         edits = [(start, made.decode("latin-1"), was.decode("latin-1")) for start, made, was in self.edits]
-        return orjson.dumps({"size": self.size, "edits": edits}, option=orjson.OPT_APPEND_NEWLINE)
+        written = {"size": self.size, "edits": edits, "around": self.around}
+        return orjson.dumps(written, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def undoing(raw: bytes, edits: Sequence[Edit]) -> Undo:
+def undoing(document: Document, edits: Sequence[Edit]) -> Undo:
     """Say what undoes these edits of a document. A value that is no message is known by the bytes beside it."""
+    raw, (first_message, last_message) = document.raw, (document.spans[0][0], document.spans[-1][1])
+    around = [number for number, (start, end, _) in enumerate(edits) if end < first_message or start > last_message]
     found: list[tuple[int, bytes, bytes]] = []
     moved = 0
     whole = edited(raw, edits)
@@ -61,28 +68,32 @@ def undoing(raw: bytes, edits: Sequence[Edit]) -> Undo:
                 last = min(last + _BESIDE, most)
         found.append((first + moved, raw[first:start] + new + raw[end:last], raw[first:last]))
         moved += len(new) - (end - start)
-    return Undo(len(raw) + moved, found)
+    return Undo(len(raw) + moved, found, around)
 
 
 def undo_of(encoded: bytes) -> Undo:
     """Read what encode() wrote. Raises ValueError, KeyError or TypeError where it is none."""
     read = orjson.loads(encoded)
     edits = [(int(start), made.encode("latin-1"), was.encode("latin-1")) for start, made, was in read["edits"]]
-    return Undo(int(read["size"]), edits)
+    # Those of earlier runs name none.
+    return Undo(int(read["size"]), edits, [int(each) for each in read.get("around", ())])
 
 
 def undone(raw: bytes, undo: Undo) -> bytes | None:
     """Take a checkpoint out of a document, in which other messages may have changed since; None where it was changed.
 
-    What was made is looked for where it stood, counted from either end, or where it stands only once.
+    What was made is looked for where it stood, counted from either end, or where it stands only once. Around the
+    messages a value that the agent has set since stays.
     """
     found: list[Edit] = []
-    for start, made, was in undo.edits:
+    for number, (start, made, was) in enumerate(undo.edits):
         places = [start, len(raw) - undo.size + start]
         if len(made) >= _PLAINLY and raw.count(made) == 1:
             places.append(raw.find(made))
         place = next((each for each in places if each >= 0 and raw[each : each + len(made)] == made), None)
         if place is None:
+            if number in undo.around:
+                continue
             return None
         found.append((place, place + len(made), was))
     return edited(raw, sorted(found))
@@ -111,14 +122,35 @@ def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
 
 def _laid_out(document: Document, message: bytes) -> bytes:
     """Lay a message out as the first one is: whoever writes the document again then writes the same bytes."""
+    step, outside = _layout(document)
+    return _in_lines(message, step, outside) if step else message
+
+
+def _around(document: Document, place: int, new: bytes) -> bytes:
+    """Lay out what is put around the messages, a value or members behind others, as the messages are."""
+    step, _ = _layout(document)
+    if not step or new[:1] not in (b"{", b"[", b","):
+        return new
+    line = document.raw[document.raw.rfind(b"\n", 0, place) + 1 : place]
+    outside = line[: len(line) - len(line.lstrip(b" "))]
+    if new[:1] != b",":
+        return _in_lines(new, step, outside)
+    members = _in_lines(b"{%b}" % new[1:], step, outside[step:])
+    return b"," + members[1 : members.rfind(b"\n")]
+
+
+def _layout(document: Document) -> tuple[int, bytes]:
+    """Find by how many spaces each level of a document is indented, 0 for none, and the indent of its messages."""
     raw, (start, end) = document.raw, document.spans[0]
     inside = _INDENT.match(raw, start, end)
-    begin = raw.rfind(b"\n", 0, start) + 1
-    outside = raw[begin:start]
+    outside = raw[raw.rfind(b"\n", 0, start) + 1 : start]
     if inside is None or outside.strip(b" ") or not inside[1].startswith(outside):
-        return message
-    step = len(inside[1]) - len(outside)
-    written = json.dumps(orjson.loads(message), ensure_ascii=False, indent=step or None)
+        return 0, b""
+    return len(inside[1]) - len(outside), outside
+
+
+def _in_lines(value: bytes, step: int, outside: bytes) -> bytes:
+    written = json.dumps(orjson.loads(value), ensure_ascii=False, indent=step)
     return written.encode().replace(b"\n", b"\n" + outside)
 
 

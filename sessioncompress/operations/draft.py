@@ -385,7 +385,7 @@ class DocumentDraft(Draft):
     def keep(self) -> tuple[str, Place] | None:
         """Keep what the edits take out."""
         assert self.sink is not None
-        kept = undoing(self._document.raw, self._edits).encode()
+        kept = undoing(self._document, self._edits).encode()
         return sha256(kept).hexdigest(), self.sink.keep(kept)
 
     def _stream(self, lines: int) -> Iterator[Piece]:

@@ -470,6 +470,11 @@ MUTANTS = (
             "if len(made) >= _PLAINLY and raw.count(made) == 1:",
             "if len(made) >= _PLAINLY:",
         ),
+        (
+            "a value that its agent keeps up to date holds a checkpoint",
+            "if number in undo.around:",
+            "if False:",
+        ),
         ("a document's end moves what was made", "places = [start, len(raw) - undo.size + start]", "places = [start]"),
     ),
     *_in("checkpoints/cut.py", "tests/unit/checkpoints/test_cut.py")(
@@ -586,7 +591,7 @@ MUTANTS = (
         ),
         ("a read that failed is the newest copy", " and not self.lines.facts[number].failed", ""),
         ("a read of nothing is the newest copy", "size > SMALLEST_LIMIT and ", ""),
-        ("a result in the line of its call has none", "if name and call.name == name", "if not name"),
+        ("a result in the line of its call has none", "return self._called[1].get(name)", "return None"),
     ),
     *_in("compressors/results.py", "tests/unit/pipeline/test_previews.py")(
         ("names go before failures", "with_failures != without:", "not with_failures:"),
