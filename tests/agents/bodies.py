@@ -181,7 +181,8 @@ def _parsed(text: Any) -> Any:
 def _chat(message: Any) -> Message:
     role = message["role"]
     content = message.get("content")
-    inner = tuple(_chat_part(b) for b in _blocks(content)) if content is not None else ()
+    # Beside a call some write an empty content, and some none.
+    inner = tuple(_chat_part(b) for b in _blocks(content)) if content else ()
     if role == "tool":
         return Message(role, (Part(Kind.RESULT, inner, message.get("tool_call_id", "")),), message)
     thinking = message.get("reasoning_content") or message.get("reasoning")

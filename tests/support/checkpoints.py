@@ -84,6 +84,6 @@ def _with_lines(data: bytes, made: Checkpoint) -> bytes:
     for addition in made.added:
         added[addition.before] = added.get(addition.before, b"") + addition.line
     for line in split(data):
-        found += filter(None, [added.get(number), line])
+        found += filter(None, [added.get(number), made.changed.get(number, line)])
         number += len(units(line)) if line.startswith(b'{"$set":{"messages":[') else 1
     return b"".join([*found, *filter(None, [added.get(number)])])

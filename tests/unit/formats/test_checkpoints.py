@@ -39,6 +39,7 @@ def test_what_is_old_is_dead_or_gone_and_what_is_kept_is_live(name: str) -> None
     made = checkpointed(data)
     before, after, lines = units(data), units(made.after), survey_of(data).lines
     now = [after[number] for number in live(made.after)]
+    before = [made.checkpoint.changed.get(number, raw) for number, raw in enumerate(before)]
     kept = [before[number] for number in made.cut.kept if number not in made.checkpoint.removed]
     assert [raw for raw in now if raw in kept] == kept
     assert {before[number] for number in made.cut.old if lines[number].role is not Role.OTHER}.isdisjoint(now)
