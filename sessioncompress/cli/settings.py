@@ -83,7 +83,7 @@ def _begin(file: Path, settings: list[Setting]) -> None:
 def hook(action: str, agent: str | None, compact: bool, preset: str | None, yes: bool) -> None:
     """Let an agent compress each session when it ends. The agent then also refuses to write markers into files.
 
-    The agent is claude-code, codex, gemini, opencode or pi; status without an agent is that of all.
+    The agent is claude-code, codex, gemini, opencode, pi or qwen; status without an agent is that of all.
     """
     from sessioncompress.hooks import install
     from sessioncompress.hooks.base import COMPRESSED, Ending, log_file

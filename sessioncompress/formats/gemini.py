@@ -65,7 +65,7 @@ class GeminiReader(base.Reader):
     }
     file_keys = _FILE_KEYS
     part_keys = ()
-    linking = ("type", "id", "timestamp", _BACK)
+    linking: Sequence[str] = ("type", "id", "timestamp", _BACK)
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class GeminiReader(base.Reader):
         results = [(index, part) for index, part in parts if "functionResponse" in part] if kind == "user" else []
         if results:
             return self._results(raw, name, results, entry.get("content"))
-        blocks = [block for index, part in parts for block in _picture(("content", index), part, _SEVERAL)]
+        blocks = [block for index, part in parts for block in picture(("content", index), part)]
         if kind != "user":
             return line_of(raw, Role.OTHER, blocks, name)
         blocks += values.marked_images(("content",), entry.get("content"))
@@ -151,7 +151,7 @@ class GeminiReader(base.Reader):
             blocks += _response(("content", index), part, call)
         one = calls[0] if len(calls) == 1 else _SEVERAL
         for index, part in parts:
-            blocks += _picture(("content", index), part, one)
+            blocks += picture(("content", index), part, one)
         blocks += values.marked_images(("content",), content, one.tool, one.name)
         io = 0 if self._given.issuperset(names) else _sent([part for _, part in results])
         several = () if one.name else names
@@ -201,7 +201,7 @@ class GeminiReader(base.Reader):
             # After a resume each of several calls holds the results of all.
             answers = values.text(values.fields(part.get("functionResponse")).get("id"))
             blocks += _response(place, part, self.asked.get(answers, call) if answers else call)
-            blocks += _picture(place, part, call)
+            blocks += picture(place, part, call)
         blocks += values.marked_images((*path, "result"), result, call.tool, call.name)
         blocks += values.whole(Kind.MIRROR, (*path, "resultDisplay"), made.get("resultDisplay"), call.tool, call.name)
         return size + _sent(result)
@@ -234,7 +234,7 @@ def _response(path: JsonPath, part: Mapping[str, Any], call: Call) -> list[Block
     return blocks
 
 
-def _picture(path: JsonPath, part: Mapping[str, Any], call: Call) -> list[Block]:
+def picture(path: JsonPath, part: Mapping[str, Any], call: Call = _SEVERAL) -> list[Block]:
     """Make the block of a part that holds an image or the like, none of any other part; what is signed stays."""
     kept = not _data(part) or "thoughtSignature" in part
     return [] if kept else values.whole(Kind.IMAGE, path, part, call.tool, call.name)
@@ -341,7 +341,7 @@ class Gemini(base.Format):
     reader = GeminiReader
     tools = frozenset({*GeminiReader.purposes, *_TOOLS.split()})
     answer_marks = (b'"gemini"', b'"error"')
-    titles = (("summary",), ("$set", "summary"))
+    titles: Sequence[JsonPath] = (("summary",), ("$set", "summary"))
     thanks = THANKS
     ended = ENDED
     splits_turns = False

@@ -178,6 +178,16 @@ TABLE = (
         sweep=(".gemini/settings.json", "general", "sessionRetention", "maxAge"),
     ),
     _Row(
+        "qwen",
+        ("qwen-code",),
+        "qwen.Qwen",
+        ("parentUuid", None),
+        _Said("Qwen Code", "0.24.4"),
+        keys=(b'"uuid"', b'"parentUuid"', b'"sessionId"', b'"message":{"role":"user","parts"'),
+        compactions=(b'"subtype":"chat_compression"',),
+        folders=(("QWEN_RUNTIME_DIR", "", "projects/*/chats"), ("QWEN_HOME", "~/.qwen", "projects/*/chats")),
+    ),
+    _Row(
         "opencode",
         (),
         "opencode.OpenCode",

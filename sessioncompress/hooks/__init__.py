@@ -8,5 +8,6 @@ AGENTS = {
     "gemini": "settings.Gemini",
     "opencode": "extension.OpenCode",
     "pi": "extension.Pi",
+    "qwen": "settings.Qwen",
 }
 """The agents as formats/table.py names them, and the classes of their hooks."""

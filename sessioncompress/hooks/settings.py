@@ -298,3 +298,17 @@ class Gemini(Settings):
         disabled = said.get("disabled")
         named = isinstance(disabled, list) and any(isinstance(each, str) and command_in(each) for each in disabled)
         return "hooksConfig.disabled in it lists them" if named else ""
+
+
+class Qwen(Gemini):
+    """Qwen Code: Gemini CLI's settings with Claude Code's events."""
+
+    title = "Qwen Code"
+    guarded = Settings.guarded
+    writing = "^(edit|notebook_edit|run_shell_command|write_file|mcp__.*)$"
+    seconds = (10, 10)
+    elsewhere, usual = "QWEN_HOME", "~/.qwen"
+    below = "settings.json"
+
+    def switched_off(self, text: str) -> str:
+        return "disableAllHooks in it is true" if self.document(text).get("disableAllHooks") is True else ""

@@ -28,6 +28,7 @@ FOLDERS = {
     "gemini": "GEMINI_CLI_HOME",
     "opencode": "XDG_CONFIG_HOME",
     "pi": "PI_CODING_AGENT_DIR",
+    "qwen": "QWEN_HOME",
 }
 """What names each agent's folder."""
 
@@ -115,7 +116,7 @@ def test_pi_in_and_out(extension: Path, home: Path) -> None:
     assert not (home / ".pi").exists()
 
 
-ENDED = dict.fromkeys(("claude-code", "codex", "gemini"), "sessioncompress.hooks ended --compact || true") | {
+ENDED = dict.fromkeys(("claude-code", "codex", "gemini", "qwen"), "sessioncompress.hooks ended --compact || true") | {
     "pi": 'const ENDED = ["ended", "--compact"];'
 }
 """What the hooks of each agent hold that also compact."""
