@@ -188,6 +188,16 @@ TABLE = (
         folders=(("QWEN_RUNTIME_DIR", "", "projects/*/chats"), ("QWEN_HOME", "~/.qwen", "projects/*/chats")),
     ),
     _Row(
+        "copilot",
+        ("copilot-cli", "github-copilot"),
+        "copilot.Copilot",
+        ("type", "session.start"),
+        _Said("GitHub Copilot CLI", "1.0.102", "JSON lines: `events.jsonl`"),
+        keys=(b'"type":"session.start"', b'"sessionId"', b'"copilotVersion"'),
+        compactions=(b'"type":"session.compaction_complete"',),
+        folders=(("COPILOT_HOME", "~/.copilot", "session-state/*"),),
+    ),
+    _Row(
         "opencode",
         (),
         "opencode.OpenCode",

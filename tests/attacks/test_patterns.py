@@ -124,6 +124,12 @@ _WORST: dict[str, tuple[str, ...]] = {
         *("Exit Code: ", "Exit Code: 1\n", "\nExit Code: -12345", "Exit Code: 123456", "Exit Code: 1\nSignal:", "\n"),
         *("Exit Code: 1\n\n\n", "Exit Code: 1" + "\n" * 9),
     ),
+    "formats.copilot.Copilot.ended": (
+        "<shellId: ",
+        "<shellId: 0 completed with exit code 1",
+        "<shellId: 0" + "x" * 40,
+        "\n",
+    ),
     "formats.claude.ClaudeCode.ended": ("Exit code ", "Exit code 1\n", "Exit code 1234"),
     "formats.pi.OpenClawReader.not_asked": (
         "System: [",
