@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -114,33 +115,38 @@ def commands_shown(text: str) -> Iterator[str]:
 
 
 class Place:
-    """A home with sessions of an agent, and a working folder with what the pages speak of."""
+    """A home with sessions of an agent, and a working folder with what the pages speak of; or a copy of one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, copied: Place | None = None) -> None:
         self.home = folder
         self.work = folder / "work"
         self.environment = {name: value for name, value in os.environ.items() if name not in HOMES}
-        bin_folder = folder / "bin"
-        bin_folder.mkdir()
-        own = bin_folder / "sessioncompress"
-        own.write_text(f'#!/bin/sh\nexec {sys.executable} -m sessioncompress "$@"\n')
-        own.chmod(0o755)
-        tool = self.work / "TOOL" / "bin"
-        tool.mkdir(parents=True)
-        (tool / own.name).symlink_to(own)
-        (self.work / "fixtures").symlink_to(FIXTURES)
-        for name in ("sessions/a.jsonl", ".GITCLAW/state/sessions/1.jsonl", "session.jsonl"):
-            self._put(self.work / name, "pi-anthropic.jsonl")
-        self._put(folder / "archive" / "2026-03-02.jsonl", "claude-code.jsonl")
-        self._put(folder / ".pi/agent/sessions/--work--/2026-03-02_first.jsonl", "pi-anthropic.jsonl")
         self.environment |= {
             "HOME": str(folder),
-            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_STATE_HOME": str(folder / "state"),
             "GIT_CONFIG_GLOBAL": os.devnull,
         }
+        if copied:
+            shutil.copytree(copied.home, folder, symlinks=True, dirs_exist_ok=True)
+        else:
+            self._make()
+
+    def _make(self) -> None:
+        own = self.home / "bin" / "sessioncompress"
+        own.parent.mkdir()
+        own.write_text(f'#!/bin/sh\nexec {sys.executable} -m sessioncompress "$@"\n')
+        own.chmod(0o755)
+        tool = self.work / "TOOL" / "bin"
+        tool.mkdir(parents=True)
+        (tool / own.name).symlink_to(Path("../../../bin", own.name))
+        (self.work / "fixtures").symlink_to(FIXTURES)
+        for name in ("sessions/a.jsonl", ".GITCLAW/state/sessions/1.jsonl", "session.jsonl"):
+            self._put(self.work / name, "pi-anthropic.jsonl")
+        self._put(self.home / "archive" / "2026-03-02.jsonl", "claude-code.jsonl")
+        self._put(self.home / ".pi/agent/sessions/--work--/2026-03-02_first.jsonl", "pi-anthropic.jsonl")
         self.run("git init --quiet .")
 
     def _put(self, path: Path, name: str) -> None:

@@ -40,12 +40,18 @@ def guided() -> list[tuple[str, int, Code]]:
     return [(name, number, each) for name in here for number, each in enumerate(code(page(name)))]
 
 
-@pytest.mark.parametrize(("name", "number", "given"), guided(), ids=[f"{Path(n).stem}-{i}" for n, i, _ in guided()])
-def test_a_guide_can_be_followed(name: str, number: int, given: Code, tmp_path: Path) -> None:
-    """Each block by itself, since nobody needs all of a guide; what is made of a fixture is as it is shown."""
-    place = Place(tmp_path)
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Make the place of somebody who reads a how-to guide, once for all of them."""
+    place = Place(tmp_path_factory.mktemp("before"))
     run(place, Code(BEFORE))
-    printed = run(place, given)
+    return place
+
+
+@pytest.mark.parametrize(("name", "number", "given"), guided(), ids=[f"{Path(n).stem}-{i}" for n, i, _ in guided()])
+def test_a_guide_can_be_followed(name: str, number: int, given: Code, before: Place, tmp_path: Path) -> None:
+    """Each block by itself, since nobody needs all of a guide; what is made of a fixture is as it is shown."""
+    printed = run(Place(tmp_path, before), given)
     if given.output is not None and all(" fixtures/" in line for line in given.lines):
         assert given.output.strip() == printed.strip()
 
