@@ -394,6 +394,7 @@ def test_a_name_that_is_no_utf8_is_logged(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "log").read_bytes())["path"].endswith("a\\udcff.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["omp", "eunice"])
 def test_every_real_session_can_be_judged(rule: str) -> None:
     """None fails; most name their model, and a failure of the newest answer is never taken for its usage."""

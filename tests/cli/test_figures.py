@@ -155,8 +155,8 @@ def numbers(source: Source, documents: dict[tuple[str, ...], Any]) -> Numbers:
     return {each["path"]: source.of(each) for each in sessions if each.get("status") not in NOT_OPENED}
 
 
-def test_of_one_session_every_command_prints_the_same(state: State) -> None:
-    """Wherever a number is printed."""
+def test_every_command_prints_the_same(state: State) -> None:
+    """Wherever a number of one session is printed, and then one of a folder."""
     documents: dict[tuple[str, ...], Any] = {}
     wrong = []
     for name, sources in SAME.items():
@@ -169,15 +169,15 @@ def test_of_one_session_every_command_prints_the_same(state: State) -> None:
                 if first[path] != other[path]
             ]
     assert not wrong, "\n".join([state.name, *wrong])
+    of_a_folder(state, documents[STATS], documents[LIST])
 
 
-def test_of_a_folder_every_command_prints_the_same(state: State) -> None:
+def of_a_folder(state: State, now: Any, listed: Any) -> None:
     """On the page of `report`, in the list, in the history, and in the last lines of a run and of a rehearsal."""
     was, stats = (
-        {each["path"]: each for each in made["files"] if Path(each["path"]).exists()}
-        for made in (state.before, document(*STATS))
+        {each["path"]: each for each in made["files"] if Path(each["path"]).exists()} for made in (state.before, now)
     )
-    listed, runs = document("sessions", "--savings")["totals"], document("history")["runs"]
+    listed, runs = listed["totals"], document("history")["runs"]
     size, original = (sum(each["size"] for each in found.values()) for found in (stats, was))
     tokens, before = (sum(each["would"]["tokensBefore"] for each in found.values()) for found in (stats, was))
     in_place = [each for of in runs for each in of["sessions"] if each["state"] == "in place" and each["path"] in stats]

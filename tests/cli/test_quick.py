@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +16,7 @@ from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession, dice
-from tests.support.runs import MTIME, turn, write
-
-_USUAL = "import sys; from sessioncompress.cli.main import main; main(sys.argv[1:], prog_name='sessioncompress')"
-_QUICK = "import sys; from sessioncompress.__main__ import nothing_due; sys.exit(not nothing_due(sys.argv[1:]))"
+from tests.support.runs import MTIME, run, turn, write
 
 
 def large(folder: Path, name: str = "session.jsonl") -> Path:
@@ -40,7 +36,7 @@ def _small(folder: Path) -> list[str]:
 
 def _done(folder: Path) -> list[str]:
     path = large(folder)
-    subprocess.run([sys.executable, "-m", "sessioncompress", "compress", path], check=True, stdout=subprocess.DEVNULL)
+    run("compress", path)
     return ["session.jsonl"]
 
 
@@ -117,7 +113,7 @@ ANSWERED: dict[str, Callable[[Path], list[str]]] = {
 
 
 def test_the_users_configuration_counts_as_for_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Over the preset, under the file near the session; where it is ignored the command line says so."""
     arguments = ["compress", str(large(tmp_path))]
@@ -126,29 +122,26 @@ def test_the_users_configuration_counts_as_for_the_command_line(
     file = tmp_path / "sessioncompress" / "config.json"
     file.write_text(json.dumps({"session": {"sizeThresholdKB": 10_000}}))
     file.chmod(0o600)
-    both = [
-        subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
-        for program in (_QUICK, _USUAL)
-    ]
-    assert both[0].stdout == both[1].stdout
-    assert "under the threshold of 10,000 KB" in both[0].stdout
+    assert nothing_due(arguments)
+    said = capsys.readouterr().out
+    assert said == run(*arguments).stdout
+    assert "under the threshold of 10,000 KB" in said
     file.chmod(0o622)
     assert not nothing_due(arguments)
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_the_answer_is_that_of_the_command_line(tmp_path: Path, name: str) -> None:
+def test_the_answer_is_that_of_the_command_line(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The same text on the same stream, and the same exit code."""
     arguments = ["compress", *ANSWERED[name](tmp_path)]
-    both = [
-        subprocess.run([sys.executable, "-c", program, *arguments], cwd=tmp_path, capture_output=True, check=False)
-        for program in (_QUICK, _USUAL)
-    ]
-    assert [(each.returncode, each.stdout, each.stderr) for each in both] == [
-        (0, both[1].stdout, b""),
-        (0, both[0].stdout, b""),
-    ]
-    assert (b"total: " in both[0].stdout) == (len(arguments) > 2)
+    monkeypatch.chdir(tmp_path)
+    assert nothing_due(arguments)
+    said = capsys.readouterr()
+    usual = run(*arguments)
+    assert said == (usual.stdout, usual.stderr) == (usual.stdout, "")
+    assert ("total: " in said.out) == (len(arguments) > 2)
 
 
 def _grown(folder: Path) -> list[str]:
@@ -231,7 +224,7 @@ def test_what_is_forced_or_named_otherwise_is_due(tmp_path: Path) -> None:
 def test_a_session_that_was_restored_is_due(tmp_path: Path) -> None:
     """The newest run is no run of this command then."""
     path = tmp_path / _done(tmp_path)[0]
-    subprocess.run([sys.executable, "-m", "sessioncompress", "restore", path], check=True, stdout=subprocess.DEVNULL)
+    run("restore", path)
     assert triage.not_due(path, BALANCED, force=False) is None
 
 

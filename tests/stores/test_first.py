@@ -26,24 +26,23 @@ from tests.support.runs import GREEDY
 ARCHIVE = Path(__file__).with_name("first.tar.xz")
 
 
-def _index() -> list[dict[str, Any]]:
+def _files() -> dict[str, bytes]:
     with tarfile.open(ARCHIVE) as archive:
-        found = archive.extractfile("index.json")
-        assert found is not None
-        return list(json.loads(found.read()))
+        files = ((member.name, archive.extractfile(member)) for member in archive)
+        return {name: file.read() for name, file in files if file}
 
 
-INDEX = _index()
+FILES = _files()
+INDEX: list[dict[str, Any]] = json.loads(FILES["index.json"])
 EACH = pytest.mark.parametrize("one", INDEX, ids=[f"{one['agent']}, {one['life']}" for one in INDEX])
 
 
 def taken_out(one: dict[str, Any], folder: Path) -> Path:
     """Return a session with its store, in a folder of its own."""
-    with tarfile.open(ARCHIVE) as archive:
-        for member in archive.getmembers():
-            if member.name.startswith(f"{one['name']}/") and (file := archive.extractfile(member)) is not None:
-                (folder / member.name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / member.name).write_bytes(file.read())
+    for name, content in FILES.items():
+        if name.startswith(f"{one['name']}/"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
     return folder / str(one["name"]) / "session.jsonl"
 
 
