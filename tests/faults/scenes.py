@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
+import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec.structs import replace
@@ -169,6 +174,7 @@ def _dropped(name: str) -> Callable[[Path, Size], Path]:
     return made
 
 
+_RANDOM = re.compile(r"(?<=\.(?:late|temp)-).*")
 _LEFT = ("pi", "codex")
 """Those whose old lines are played to leave, and to come back."""
 
@@ -222,11 +228,38 @@ def each_size(sizes: Sequence[Size]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("scene", "size"), plays, ids=names)
 
 
+State = tuple[tuple[object, ...], ...]
+"""Of each file in a folder its names, its mode and what it holds; numbers of inodes and random names are what has them."""
+
+
+def state_of(folder: Path) -> State:
+    """Return all of a folder that a run may go by."""
+    named: dict[int, list[Path]] = {}
+    for path in folder.rglob("*"):
+        named.setdefault(path.lstat().st_ino, []).append(path)
+    files = {inode: _file(folder, paths) for inode, paths in named.items()}
+    drafts = {path.name.rpartition("-")[2]: path.lstat().st_ino for path in folder.rglob("*.temp-*")}
+    late = []
+    for link in folder.rglob("*.late-*"):
+        # But for the seal, which is the name's own.
+        inode, since, drained, base, successor, draft, prefix, _ = link.name.partition(".late-")[2].split("-")
+        inodes = (int(inode), int(successor), drafts.get(draft, 0))
+        late.append((*(files.get(each) for each in inodes), since, drained, base, prefix))
+    return *sorted(files.values()), *sorted(late, key=repr)
+
+
+def _file(folder: Path, paths: Sequence[Path]) -> tuple[object, ...]:
+    names = tuple(sorted(_RANDOM.sub("", str(path.relative_to(folder))) for path in paths))
+    mode = paths[0].lstat().st_mode
+    return names, mode, sha256(paths[0].read_bytes()).digest() if stat.S_ISREG(mode) else b""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A scene at one size, ready to be played: what the session is before and after, and what it was at first.
 
-    `states` are the calls before which a kill finds the disk as no earlier one would: it undoes no fsync.
+    `states` are the calls before which a kill finds the disk as no earlier one would: it undoes no fsync. `begun` is
+    the time at which all its runs run, so that what they leave differs by nothing but the fault.
     """
 
     scene: Scene
@@ -236,6 +269,14 @@ class Stage:
     original: bytes
     calls: int
     states: int
+    begun: float
+    checked: set[State] = field(default_factory=set)
+
+    @contextmanager
+    def clock(self) -> Iterator[None]:
+        """Let a block, and what is forked in it, run at the time of this stage."""
+        with mock.patch.object(time, "time", return_value=self.begun):
+            yield
 
     @contextmanager
     def played(self, at: Path) -> Iterator[Path]:
@@ -253,12 +294,13 @@ def stage(scene: Scene, size: Size, folder: Path) -> Stage:
     old = path.read_bytes()
     # The first run that writes makes it, and would count calls that no later one has.
     make_key()
-    once = Stage(scene, template, b"", b"", b"", 0, 0)
+    once = Stage(scene, template, b"", b"", b"", 0, 0, time.time())
     with once.played(folder / "once") as at, disk() as seam:
         scene.act(at)
         new = at.read_bytes()
     original = scene.original or _original(path, size)
-    return Stage(scene, template, old, new, original, len(seam.calls), sum(map(_is_new_state, ["", *seam.calls[:-1]])))
+    states = sum(map(_is_new_state, ["", *seam.calls[:-1]]))
+    return Stage(scene, template, old, new, original, len(seam.calls), states, once.begun)
 
 
 def _original(path: Path, size: Size) -> bytes:
@@ -299,10 +341,19 @@ def killed(stage: Stage, path: Path, number: int) -> bool:
     """Run the scene's command in a child and kill it in one state; return whether it lived until then."""
 
     def work() -> None:
-        with disk(_kill_at_state(number)):
+        with stage.clock(), disk(_kill_at_state(number)):
             stage.scene.act(path)
 
     return in_a_child(work) == signal.SIGKILL
+
+
+def check(stage: Stage, path: Path) -> None:
+    """Check what a fault left, and that the next run goes on from there: once, however many faults leave that."""
+    state = state_of(path.parent)
+    if state not in stage.checked:
+        check_old_or_new(stage, path)
+        check_it_goes_on(stage, path)
+        stage.checked.add(state)
 
 
 def check_old_or_new(stage: Stage, path: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
+from itertools import product
 from pathlib import Path
-
-import pytest
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, SessionCompressError, Unsupported
 from tests.faults.effort import effort
@@ -14,8 +13,7 @@ from tests.faults.scenes import (
     Scene,
     Size,
     Stage,
-    check_it_goes_on,
-    check_old_or_new,
+    check,
     each_size,
     frames_of,
     stage,
@@ -25,20 +23,17 @@ from tests.unit.store.tools import disk, everything, failing_at
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
-@pytest.mark.parametrize("ever_after", [False, True], ids=["once", "from then on"])
-@pytest.mark.parametrize("turn", range(effort(1, 2, len(ERRNOS))))
 @each_size(effort(SIZES[:1], SIZES[::2], SIZES))
-def test_an_error_at_any_call(tmp_path: Path, scene: Scene, size: Size, turn: int, ever_after: bool) -> None:
+def test_an_error_at_any_call(tmp_path: Path, scene: Scene, size: Size) -> None:
     """The session is old or new, what is said of it is true, and a later run puts everything right."""
     with frames_of(size):
         play = stage(scene, size, tmp_path)
-        for number in range(play.calls):
-            with play.played(tmp_path / str(number)) as path:
+        for turn, number, ever_after in product(range(effort(1, 1, len(ERRNOS))), range(play.calls), (False, True)):
+            with play.played(tmp_path / "played") as path:
                 # One after the other: nothing that is done goes by which of them it is.
-                code = ERRNOS[(number + turn) % len(ERRNOS)]
+                code = ERRNOS[(number + turn + 2 * ever_after) % len(ERRNOS)]
                 _fail(play, path, number, code, ever_after=ever_after)
-                check_old_or_new(play, path)
-                check_it_goes_on(play, path)
+                check(play, path)
 
 
 def _fail(play: Stage, path: Path, number: int, code: int, *, ever_after: bool) -> None:
@@ -55,7 +50,7 @@ def _fail(play: Stage, path: Path, number: int, code: int, *, ever_after: bool) 
 
 
 def _run(play: Stage, path: Path, number: int, code: int, *, ever_after: bool) -> SessionCompressError | None:
-    with disk(failing_at(number, code, ever_after=ever_after)):
+    with play.clock(), disk(failing_at(number, code, ever_after=ever_after)):
         try:
             play.scene.act(path)
         except (FileFailed, Unsupported) as error:

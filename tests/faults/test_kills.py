@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-
-import pytest
 
 from tests.faults.effort import effort
 from tests.faults.scenes import (
     SIZES,
     Scene,
     Size,
-    check_it_goes_on,
-    check_old_or_new,
+    State,
+    check,
     each_size,
     frames_of,
     killed,
     stage,
+    state_of,
 )
-
-PARTS = 4
-"""The pairs are many: in parts they can be tried side by side."""
 
 
 @each_size(effort(SIZES[:1], SIZES, SIZES))
@@ -32,27 +30,28 @@ def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> Non
         for number in range(play.states):
             with play.played(tmp_path / str(number)) as path:
                 assert killed(play, path, number)
-                check_old_or_new(play, path)
-                check_it_goes_on(play, path)
+                check(play, path)
 
 
 @each_size(effort(SIZES[:1], SIZES[:1], SIZES))
-@pytest.mark.parametrize("part", range(PARTS))
-def test_a_kill_before_any_call_of_the_run_after_a_kill(tmp_path: Path, scene: Scene, size: Size, part: int) -> None:
-    """Two kills in a row, each pair of calls: the first run that lives finishes."""
+def test_a_kill_before_any_call_of_the_run_after_a_kill(tmp_path: Path, scene: Scene, size: Size) -> None:
+    """Two kills in a row, each pair that differs: the first run that lives finishes."""
     points = 0
+    firsts: set[State] = set()
     with frames_of(size):
         play = stage(scene, size, tmp_path)
-        firsts = range(part, play.states, PARTS)
-        for number in firsts:
-            again = 0
-            lived = False
-            while not lived:
-                with play.played(tmp_path / f"{number}-{again}") as path:
-                    assert killed(play, path, number)
-                    lived = not killed(play, path, again)
-                    check_old_or_new(play, path)
-                    check_it_goes_on(play, path)
-                again += 1
-                points += 1
+        for number in range(play.states):
+            with play.played(tmp_path / "once") as first:
+                assert killed(play, first, number)
+                if (state := state_of(first.parent)) in firsts:
+                    continue
+                firsts.add(state)
+                next_run = replace(play, folder=first.parent, begun=play.begun + 1)
+                for again in count():
+                    with next_run.played(tmp_path / "twice") as path:
+                        lived = not killed(next_run, path, again)
+                        check(next_run, path)
+                    points += 1
+                    if lived:
+                        break
     assert points > len(firsts) * 3

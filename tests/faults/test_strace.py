@@ -17,7 +17,7 @@ import pytest
 
 from sessioncompress.cli.main import main
 from tests.faults.effort import effort
-from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check_it_goes_on, check_old_or_new, each_size, stage
+from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check, check_it_goes_on, each_size, stage
 from tests.faults.tools import need
 from tests.support.runs import invoke
 
@@ -50,7 +50,8 @@ def traced(play: Stage, path: Path, *injected: str) -> int:
     child = os.fork()
     if child == 0:
         os.close(begin)
-        _run_once_told(began, [*play.scene.command, str(path)])
+        with play.clock():
+            _run_once_told(began, [*play.scene.command, str(path)])
     line = [need("strace"), "-f", "-p", str(child), "-o", str(path.parent.with_suffix(".trace"))]
     line += ["-e", f"trace=openat,{_CHANGING}", *(part for each in injected for part in ("-e", f"inject={each}"))]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as strace:
@@ -113,8 +114,7 @@ def test_a_kill_at_any_system_call(tmp_path: Path, scene: Scene, size: Size) -> 
             ended = traced(play, path, f"{point.name}:signal=SIGKILL:when={point.when}")
             # A folder that changed within the clock's tick is listed once more: the last opens may not come.
             assert ended == -signal.SIGKILL or (ended, point.name) == (0, "openat")
-            check_old_or_new(play, path)
-            check_it_goes_on(play, path)
+            check(play, path)
 
 
 @_scenes
@@ -129,8 +129,7 @@ def test_an_error_at_any_system_call(tmp_path: Path, scene: Scene) -> None:
             ended = traced(play, path, f"{point.name}:error={code}:when={point.when}")
             assert ended in (0, 3)
             assert ended == 3 or path.read_bytes() == play.new
-            check_old_or_new(play, path)
-            check_it_goes_on(play, path)
+            check(play, path)
 
 
 @pytest.mark.parametrize(
@@ -145,5 +144,4 @@ def test_a_disk_that_lies_about_what_it_wrote(tmp_path: Path, scene: Scene) -> N
         with play.played(tmp_path / f"{point.name}-{point.when}") as path:
             assert traced(play, path, f"{point.name}:retval=40:when={point.when}") in (3, 5)
             assert path.read_bytes() == play.old
-            check_old_or_new(play, path)
-            check_it_goes_on(play, path)
+            check(play, path)

@@ -132,12 +132,20 @@ def late_link(session: Path, content: bytes, *, carried: int, successor: int | N
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copy a folder as it would be had all of it happened there: late links are named for the copies."""
-    shutil.copytree(source, target)
-    for link in target.rglob("*.late-*"):
+    """Copy a folder as it would be had all of it happened there: two names of a file are, late links name the copies."""
+    copies: dict[int, Path] = {}
+
+    def copy(one: str, other: str) -> None:
+        first = copies.setdefault(path_inode(Path(one)), Path(other))
+        os.link(first, other) if first != Path(other) else shutil.copy2(one, other)
+
+    shutil.copytree(source, target, copy_function=copy)
+    inodes = {inode: path_inode(path) for inode, path in copies.items()}
+    for link in list(target.rglob("*.late-*")):
         name, _, fields = link.name.partition(".late-")
-        late_link(link.parent.parent / name, link.read_bytes(), carried=int(fields.split("-")[2]))
-        link.unlink()
+        inode, since, drained, base, successor, draft, prefix, _ = fields.split("-")
+        known = (inodes[int(inode)], int(since), int(drained), int(base), inodes.get(int(successor), 0))
+        link.rename(LateLink(*known, draft, prefix).path(link.parent.parent / name))
 
 
 def path_inode(path: Path) -> int:
