@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ SLOW_FOLDERS = ("agents", "attacks", "faults")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{4,}")
 """What stands in the name of an object that has none of its own."""
 _LEFT_OUT = pytest.StashKey[int]()
+FLUSH = os.fsync
+"""Reaches the disk, which tests that cut the power need."""
 
 _MADE: list[tempfile.TemporaryDirectory[str]] = []
 
@@ -58,12 +61,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"{number} tests of the slow tier left out: pytest --all")
 
 
-def pytest_configure() -> None:
+def _flush(fd: Any) -> None:
+    """Fail as fsync does, and wait for no disk: no test that cuts no power can tell."""
+    os.fstat(fd)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Put the folder where commands that tests start find it too, and the key of late links in it."""
+    if not config.getoption("benchmark_only", default=False):
+        os.fsync = _flush
     # Commands that tests start inherit what nohup ignores, and a shell in its background.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    # Commands that tests start are hundreds, and would compile the package each; git ignores what is compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     made = tempfile.TemporaryDirectory(prefix="sessioncompress-state-")
     _MADE.append(made)
     os.environ["XDG_STATE_HOME"] = made.name
@@ -78,7 +91,18 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure() -> None:
     """Remove it."""
+    os.fsync = FLUSH
     _MADE.pop().cleanup()
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a flush reach the disk."""
+    # Imported here: it takes the call that it finds in `os`.
+    from sessioncompress.store import disk
+
+    if sys.platform != "darwin":
+        monkeypatch.setattr(disk.System, "fsync", staticmethod(FLUSH))
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from tests.faults.scenes import (
 from tests.faults.tools import command, run
 from tests.unit.store.tools import copy_folder, disk, everything, in_a_child
 
+pytestmark = pytest.mark.usefixtures("flushed")
 _LARGE = Size("larger than the disk", 40, 300)
 _MIB = 1 << 20
 

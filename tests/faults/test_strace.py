@@ -21,6 +21,7 @@ from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check, check_
 from tests.faults.tools import need
 from tests.support.runs import invoke
 
+pytestmark = pytest.mark.usefixtures("flushed")
 _CHANGING = (
     "write,pwrite64,fsync,ftruncate,link,linkat,rename,renameat,renameat2,unlink,unlinkat,fchmod,fchown,utimensat,"
     "mkdir,mkdirat,rmdir"
