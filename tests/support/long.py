@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -39,10 +39,12 @@ SMALL = replace(
 TURNS = 8
 
 
+@cache
 def _logs(turn: int) -> str:
     return texts.log_lines(random.Random(turn), 60)
 
 
+@cache
 def pi(turns: int = TURNS) -> bytes:
     """Return a session of pi."""
     made = PiSession()
@@ -55,6 +57,7 @@ def pi(turns: int = TURNS) -> bytes:
     return made.bytes()
 
 
+@cache
 def claude(turns: int = TURNS) -> bytes:
     """Return a session of Claude Code."""
     made = ClaudeSession()
@@ -66,6 +69,7 @@ def claude(turns: int = TURNS) -> bytes:
     return made.bytes()
 
 
+@cache
 def codex(turns: int = TURNS, kind: type[Rollout] = Rollout) -> bytes:
     """Return a rollout of Codex CLI."""
     made = kind()
@@ -77,6 +81,7 @@ def codex(turns: int = TURNS, kind: type[Rollout] = Rollout) -> bytes:
     return made.bytes()
 
 
+@cache
 def gemini(turns: int = TURNS) -> bytes:
     """Return a session of Gemini CLI."""
     made = GeminiRecords()
@@ -85,6 +90,7 @@ def gemini(turns: int = TURNS) -> bytes:
     return made.bytes()
 
 
+@cache
 def gemini_document(turns: int = TURNS) -> bytes:
     """Return an older session of Gemini CLI."""
     made = GeminiDocument()
@@ -101,6 +107,7 @@ def _gemini_turn(made: GeminiDocument, turn: int) -> None:
     made.answer(f"Gauge {turn} failed at noon.")
 
 
+@cache
 def opencode(turns: int = TURNS) -> bytes:
     """Return what OpenCode exports."""
     made = OpenCodeExport()
@@ -113,6 +120,7 @@ def opencode(turns: int = TURNS) -> bytes:
     return made.bytes()
 
 
+@cache
 def chat(turns: int = TURNS) -> bytes:
     """Return a chat in OpenAI's form, in one document."""
     made = ChatSession()
@@ -125,6 +133,7 @@ def chat(turns: int = TURNS) -> bytes:
     return made.document()
 
 
+@cache
 def gencode(turns: int = TURNS) -> bytes:
     """Return a session of gencode."""
     made = GenCodeSession()
