@@ -158,9 +158,13 @@ def test_no_name_may_change(name: str) -> None:
 def test_odd_types_in_every_field(form: str) -> None:
     """Whatever stands there, something is read of it, and nothing raises."""
     made = format_named(form)
+    seen: set[JsonPath] = set()
     for entry in kinds(form):
-        for path in paths_in(entry):
-            for odd in ODD if path else ():
+        for number, path in enumerate(paths_in(entry)):
+            # In a place that another kind has too they take turns.
+            odds = ODD if keys(path) not in seen else ODD[number % 4 :: 4]
+            seen.add(keys(path))
+            for odd in odds if path else ():
                 changed = json.loads(json.dumps(entry))
                 values.at(changed, path[:-1])[path[-1]] = odd
                 raw = json.dumps(changed).encode() + b"\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -89,20 +90,24 @@ class Home(NamedTuple):
         """Put a rollout into the index, as Codex does when it has read it."""
         places = ordinals(path)
         begun: tuple[str, int] = ("", 0)
+        turns, items = [], []
         for line in path.read_bytes().splitlines():
             entry = json.loads(line)
             number, kind = entry["ordinal"], entry["payload"].get("type")
             if kind == "task_started":
                 begun = (entry["payload"]["turn_id"], number)
             if kind == "task_complete":
-                row = (name_of(path), *begun, "completed", places[begun[1]], number, places[number + 1])
-                self.rows("INSERT INTO thread_turns VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+                turns.append((name_of(path), *begun, "completed", places[begun[1]], number, places[number + 1]))
             if kind == "item_completed":
                 item = entry["payload"]["item"]
-                shown = (name_of(path), begun[0], item["id"], number, json.dumps(item))
-                self.rows("INSERT INTO thread_items VALUES (?, ?, ?, ?, ?)", *shown)
-        number, size = max(places), max(places.values())
-        self.rows("INSERT INTO thread_history_projection_state VALUES (?, ?, ?)", name_of(path), size, number)
+                items.append((name_of(path), begun[0], item["id"], number, json.dumps(item)))
+        state = (name_of(path), max(places.values()), max(places))
+        database = sqlite3.connect(self.database)
+        with database:
+            database.executemany("INSERT INTO thread_turns VALUES (?, ?, ?, ?, ?, ?, ?)", turns)
+            database.executemany("INSERT INTO thread_items VALUES (?, ?, ?, ?, ?)", items)
+            database.execute("INSERT INTO thread_history_projection_state VALUES (?, ?, ?)", state)
+        database.close()
 
     def bytes(self) -> dict[str, bytes]:
         """Return all that there is."""
@@ -137,9 +142,14 @@ def header(path: Path) -> dict[str, Any]:
         return payload
 
 
+@cache
+def _lines() -> tuple[bytes, ...]:
+    return tuple(paginated().lines())
+
+
 def forked(base: Path, end: int, seed: int) -> Path:
     """Write a rollout of a few turns that goes on from another one, before the line with that number."""
-    made = paginated().lines()
+    made = _lines()
     turns = [number for number, line in enumerate(made) if b'"task_started"' in line]
     name = str(UUID(int=seed, version=4))
     place = {"thread_id": name_of(base), "end_ordinal_exclusive": end, "end_byte_offset": ordinals(base)[end]}
@@ -159,7 +169,7 @@ def home_in(folder: Path) -> Home:
     """Write a home."""
     sessions = folder / "sessions" / "2026" / "03" / "02"
     sessions.mkdir(parents=True)
-    lines = paginated().lines()
+    lines = _lines()
     parent = sessions / f"rollout-2026-03-02T09-00-00-{json.loads(lines[0])['payload']['id']}.jsonl"
     parent.write_bytes(b"".join(lines))
     turns = [number for number, line in enumerate(lines) if b'"task_started"' in line]

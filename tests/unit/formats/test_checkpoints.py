@@ -54,7 +54,8 @@ def test_one_is_live_and_another_takes_its_place(name: str) -> None:
     made = checkpointed(data)
     assert checkpointed(data).after == made.after
     for after in (made.after, checkpointed(made.after).after):
-        assert [survey_of(after).lines[number].role for number in live(after)].count(Role.CHECKPOINT) == 1
+        lines = survey_of(after).lines
+        assert [lines[number].role for number in live(after)].count(Role.CHECKPOINT) == 1
 
 
 @pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "gemini.json", "opencode.json", "gencode.json", "chat.json"])
