@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -1794,7 +1795,7 @@ def long_session(steps: int) -> bytes:
     session = PiSession()
     for number in range(steps):
         session.user(f"Part {number}.")
-        text = "\n".join(f"{number * at * 2_654_435_761 % 4_294_967_296:x} of {at}" for at in range(20_000))
+        text = random.Random(number).randbytes(140_000).hex("\n", 7)
         session.step("bash", {"command": f"part {number}"}, text)
     return session.bytes()
 

@@ -47,6 +47,9 @@ STATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "compacted": (COMPRESS, ("compact", "--agent", "pi")),
 }
 
+SLOW = {"restored", "compressed again", "packed", "unpacked"}
+"""Those of which others are part."""
+
 Numbers = Mapping[str, Any]
 """A number of each session, by its path."""
 
@@ -132,7 +135,7 @@ class State(NamedTuple):
     before: Any
 
 
-@pytest.fixture(params=STATES)
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in STATES])
 def state(request: pytest.FixtureRequest, here: Path) -> State:
     """Do to the sessions of a home what makes a state."""
     for name, (of, age) in HOME.items():
