@@ -25,6 +25,7 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.layout import store_in
 from tests.bench.generate import generate
+from tests.faults.checks import outline
 from tests.support import rollout, texts
 from tests.support.build import PiSession
 from tests.support.runs import (
@@ -118,16 +119,6 @@ def parts(message: dict[str, Any]) -> list[Any]:
         {key: value for key, value in each.items() if key != "textSignature"} if isinstance(each, dict) else each
         for each in found
     ]
-
-
-def outline(value: Any, key: str = "") -> Any:
-    """Return arguments with their keys and types; paths and short texts as they are."""
-    if isinstance(value, dict):
-        return {name: outline(child, name) for name, child in value.items()}
-    if isinstance(value, list):
-        return [outline(child) for child in value]
-    long = isinstance(value, str) and (len(value) > 200 or marker.occurs_in(value))
-    return str if long and key != "path" else value
 
 
 @pytest.mark.parametrize("preset", POLICIES)
