@@ -74,7 +74,7 @@ class Measured(Struct, frozen=True):
 
 
 def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: str | None = None) -> Measured:
-    """Measure a session for a report; `project` is used where its header names none. Raises SessionCompressError."""
+    """Measure a session for a report; its header names its `project` if that is empty. Raises SessionCompressError."""
     with open_session(path, writing=False) as session:
         store = store_of(session.path, policy)
         found = inspect_open(session, store, policy, form)
@@ -91,7 +91,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         return Measured(
             path=str(session.path),
             agent=known.form.name,
-            project=_name(short(known.form.named(head).project or project)),
+            project=_name(short(project or known.form.named(head).project)),
             model=_name(known.newest.model),
             month=_month(changed),
             size=stats.size,

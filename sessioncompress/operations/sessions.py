@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -45,15 +47,17 @@ class Selection(Struct, frozen=True):
 
 
 class Project(NamedTuple):
-    """A project that is selected: a folder, its links resolved, with its digest; and as typed, if none is there."""
+    """A project that is selected: a folder, its links resolved, with its digest; a glob of names, if none is there."""
 
     folder: Path
     digest: str
-    typed: Path | None
+    names: str
 
     def has(self, project: str) -> bool:
         """Tell whether what a session names as its project is this one, or below it, or is printed so."""
-        if project == self.digest or (self.typed and Path(printed(project)) == self.typed):
+        name = printed(project)
+        printed_as = (str(Path(name)), PureWindowsPath(name).name) if self.names else ()
+        if project == self.digest or any(fnmatchcase(each, self.names) for each in printed_as):
             return True
         is_path = "\0" not in project and Path(project).is_absolute()
         return is_path and Path(os.path.realpath(project)).is_relative_to(self.folder)
@@ -65,8 +69,10 @@ def project_of(selection: Selection) -> Project | None:
         return None
     # A list shows `~`, which a shell leaves alone where it is quoted.
     folder = Path(os.path.realpath(os.path.expanduser(selection.project)))  # noqa: PTH111 - raises nothing
-    typed = None if is_folder(folder) else selection.project
-    return Project(folder, sha256(os.fsencode(folder)).hexdigest(), typed)
+    # It shows the last folder alone where there is no room for more, and "..." for what it leaves out.
+    name = "" if is_folder(folder) else os.path.expanduser(selection.project)  # noqa: PTH111 - as above
+    names = glob.escape(name).replace("...", "*") if name.strip("./") else ""
+    return Project(folder, sha256(os.fsencode(folder)).hexdigest(), names)
 
 
 _TITLE, _TAIL = 200, 1 << 16
@@ -173,7 +179,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
             name, title = form.named(head), title_in(opened, form, head)
     if selection.agent not in (None, form.name):
         return None
-    named = name.project or str(keeper or "")
+    named = _folder_of(name.project, form, found.path) or str(keeper or "")
     if project and keeper != project.folder and not project.has(named):
         return None
     return Session(
@@ -186,6 +192,18 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
         modified=status.st_mtime,
         title=title,
     )
+
+
+def _folder_of(project: str, form: Format, session: Path) -> str:
+    """Find the folder of a project that is named by its digest, if it is one its agent knows, or the working folder."""
+    if short(project) == project:
+        return project
+    with suppress(FileNotFoundError):
+        here = Path.cwd()
+        for folder in chain(form.projects(session), map(str, (here, *here.parents))):
+            if sha256(folder.encode(errors="replace")).hexdigest() == project:
+                return folder
+    return project
 
 
 class ListedSession(Struct, frozen=True, rename="camel"):

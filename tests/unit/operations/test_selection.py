@@ -78,11 +78,13 @@ KEPT: list[tuple[str, str, bytes]] = [
 def test_where_agents_keep_them(home: Path, agent: str, place: str, raw: bytes) -> None:
     """Each is found once, as its agent's, with what is to be known of it."""
     path = put(home / place, raw)
+    # Gemini notes no more than its digest in the session.
+    put(path.parents[1] / ".project_root", b"/tmp")
     (one,) = sessions(ALL)
     assert isinstance(one, Session)
     assert (one.path, one.agent, one.size, one.modified) == (path, agent, len(raw), path.stat().st_mtime)
     assert one.id
-    assert one.project == (hashlib.sha256(b"/tmp").hexdigest() if agent == "gemini" else "/tmp")
+    assert one.project == "/tmp"
 
 
 MOVED: list[tuple[str, str]] = [
@@ -197,6 +199,25 @@ def test_a_project_as_it_is_printed(home: Path, project: str, shown: str) -> Non
         put(home / f".pi/agent/sessions/x/{name}.jsonl", pi(begun))
     assert list(found(Selection(project=Path(shown)))) == ["a.jsonl"]
     assert not found(Selection(project=Path(shown[:-1] or "x")))
+
+
+@pytest.mark.parametrize("named", ["quay-tides", "qua...des", "/w/...-tides"])
+def test_a_project_as_a_narrow_list_prints_it(home: Path, named: str) -> None:
+    """By its last folder, and with what was cut out."""
+    for name, begun in (("a", "/w/quay-tides"), ("b", "/w/quay-tides-2"), ("c", "/w/quay")):
+        put(home / f".pi/agent/sessions/x/{name}.jsonl", pi(begun))
+    assert list(found(Selection(project=Path(named)))) == ["a.jsonl"]
+
+
+def test_a_project_known_by_its_digest(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is the folder that the agent's own list has, and none of its other ones; or the working folder."""
+    monkeypatch.chdir("/")
+    put(home / ".gemini/tmp/x/chats/session-a.json", GeminiDocument().user("hello").bytes())
+    for listed, project in (("/quay", hashlib.sha256(b"/tmp").hexdigest()), ("/tmp", "/tmp")):
+        put(home / ".gemini/projects.json", f'{{"projects": {{"{listed}": "x"}}}}'.encode())
+        (one,) = sessions(ALL)
+        assert isinstance(one, Session)
+        assert one.project == project
 
 
 def test_a_project_in_the_home(home: Path) -> None:
