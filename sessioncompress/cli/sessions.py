@@ -164,6 +164,8 @@ class Sessions(SessionCommand[ListedSession]):
         here = ((each.agent, each.path, each.modified) for each in done.results if not each.packed)
         self.swept = lists.swept(here, self.chosen.project)
         return done
+            # Of a title or an id the error names the paths.
+            options.EXISTING_OR_PACKED.convert(others[0], click.Argument(["title"]), click.get_current_context())
 
     def file(self, stats: ListedSession) -> dict[str, Any]:
         return super().file(stats) | {"modified": written_time(stats.modified)}

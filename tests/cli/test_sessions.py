@@ -297,7 +297,7 @@ def test_an_id_or_a_title_is_told_from_a_path(agents: Path) -> None:
     """Commands take paths: the error has that of the session which is meant."""
     meant = next(each for each in document("sessions")["sessions"] if each["path"].endswith("large.jsonl"))
     for named in (meant["id"][:-2], meant["title"][4:30].upper()):
-        for command in ("stats", "restore"):
+        for command in ("stats", "restore", "sessions"):
             result = run(command, named)
             assert result.exit_code == 2
             assert f"'{named}' is not a path. Sessions with that id or title: {meant['path']}. " in result.stderr
@@ -318,6 +318,7 @@ def test_a_run_does_not_read_titles_again(agents: Path, monkeypatch: pytest.Monk
 
 def test_paths_are_for_another_command(agents: Path) -> None:
     """Which one, the error says."""
+    (agents / "a folder").mkdir()
     result = run("sessions", agents / "a folder")
     assert result.exit_code == 2
     assert f"takes no PATHS; for others: sessioncompress stats '{agents}/a folder'\n" in result.stderr
