@@ -67,19 +67,22 @@ def tell_of_undo(
 def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
     """Print the command that brings back sessions from some archives, and how many others it would bring back.
 
-    It names the packed folders in place of many archives: of each project there is one.
+    It names the packed folders in place of many archives, of which each project has one, and `--all` for many folders.
     """
     from sessioncompress.cli.tables import echo_wrapped
-    from sessioncompress.operations.packed import Packed, packed_in
+    from sessioncompress.operations.packed import Packed, packed_anywhere, packed_in
     from sessioncompress.store.layout import FOLDER
 
     names = sorted(set(archives))
     is_remote = names[0].startswith(OBJECT_STORES)
     if len(names) > MOST_TYPED and not is_remote:
-        names = sorted({str(above.parent) for name in names for above in Path(name).parents if above.name == FOLDER})
+        with_all = {str(each.pack.archive) for each in packed_anywhere() if isinstance(each, Packed)}
+        folders = {str(above.parent) for name in names for above in Path(name).parents if above.name == FOLDER}
+        names = ["--all"] if len(folders) > MOST_TYPED and with_all.issuperset(names) else sorted(folders)
     # Never broken: it is there to be copied.
     click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
-    held = () if is_remote else (each for each in packed_in(map(Path, names)) if isinstance(each, Packed))
+    among = () if is_remote else packed_anywhere() if names == ["--all"] else packed_in(map(Path, names))
+    held = (each for each in among if isinstance(each, Packed))
     if (others := sum(each.pack.holds(each.entry) for each in held) - sessions) > 0:
         echo_wrapped(
             f"which also brings back {counted(others, 'other session', 'other sessions')} packed earlier", err=True

@@ -338,8 +338,11 @@ class History(SessionCommand[_Runs]):
             left_out = ["ended"] * (is_seen() and width() < _WIDE) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
-        each_of = (each for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED)
-        output.tell_of_packed(self.chosen, {each.path for each in each_of})
+        is_some = self.chosen.is_one or self.chosen.urls
+        packed = {
+            each.path for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED
+        }
+        output.tell_of_packed(self.chosen, packed if is_some else None)
 
 
 history = History.command("history session.jsonl")
@@ -361,7 +364,9 @@ def _row(run: RunStats) -> list[str]:
     from sessioncompress.operations.sessions import title_of
 
     paths = [each.path for each in run.sessions]
-    titles = [title_of(Path(path)) or path.rpartition("/")[2] for path in paths[:5]]
-    said = titles[0] if len(paths) == 1 else "; ".join(cut(title, 40, at_end=True) for title in titles)
+    # Of many, some may be packed.
+    said = next(filter(None, map(title_of, map(Path, paths[:5]))), paths[0].rpartition("/")[2])
+    if more := len(paths) - 1:
+        said = f"{cut(said, 40, at_end=True)} and {counted(more, 'other session', 'other sessions')}"
     path = with_tilde(paths[0]) if is_seen() else paths[0]
     return list(map(printable, (run.run, did, number, *sums, run.state, ago, said, path)))

@@ -210,4 +210,4 @@ def test_runs_fit(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
         assert max(map(len, lines)) <= columns
     else:
         cells = ["compress", "2", "4 KB", "3 KB", "in place", "2026-03-02T10:00:08Z"]
-        assert lines[2].split("\t")[1:] == [*cells, "; ".join(["a" * 37 + "..."] * 2)]
+        assert lines[2].split("\t")[1:] == [*cells, "a" * 37 + "... and 1 other session"]
