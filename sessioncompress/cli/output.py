@@ -89,13 +89,13 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         )
 
 
-def tell_of_sweeps(swept: Iterable[Swept]) -> None:
+def tell_of_sweeps(swept: Swept) -> None:
     """Tell what agents will delete of sessions, and what packs that before."""
     from sessioncompress.cli.tables import echo_wrapped
 
-    for each in swept:
-        echo_wrapped(each.said, err=True)
-        click.echo(f"  {each.command}", err=True)
+    if swept.sessions:
+        echo_wrapped(swept.said, err=True)
+        click.echo(f"  {swept.command}", err=True)
 
 
 def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None:

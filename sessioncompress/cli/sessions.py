@@ -180,7 +180,7 @@ class Sessions(SessionCommand[ListedSession]):
             "couldSaveEstimate": sum(each.estimate for each in listed),
             "packed": sum(each.packed for each in listed),
             "packedSize": sum(each.packed_size for each in listed),
-            "deletedSoon": sum(each.sessions for each in self.swept),
+            "deletedSoon": self.swept.sessions,
         }
         return {"sessions": super().document(done)["files"], "totals": totals}
 
@@ -211,7 +211,7 @@ class Overview(Sessions):
         saves, size = (sum(getattr(each, name) for each in old) for name in ("estimate", "size"))
         if triage.promised(saves, size):
             ready = (each for each in old if each.estimate and each.modified < day_ago - 20 * options.AGE["d"])
-            if any(lists.is_packable(each.path, each.agent) for each in ready):
+            if not self.swept.sessions and any(lists.is_packable(each.path, each.agent) for each in ready):
                 click.echo("Done with those unchanged for 21 days? Pack them first, typically into 10 to 20 %:")
                 click.echo("  sessioncompress pack --all --older-than 21d")
             click.echo(f"To save ~{kb(saves)} in sessions unchanged for a day (asks first, can be undone):")

@@ -80,7 +80,7 @@ def page(
     at: str,
     command: str,
     forget: str,
-    swept: Sequence[Swept] = (),
+    swept: Swept,
     failed: int,
 ) -> str:
     """Make the page's text. `of` says which sessions these are, `at` when they were measured.

@@ -299,30 +299,39 @@ def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, i
 
 
 class Swept(NamedTuple):
-    """How many sessions an agent will delete within a week, a sentence that says so, and what prevents it."""
+    """How many sessions agents will delete within a week, a sentence that says so, and one command that prevents it."""
 
-    sessions: int
-    said: str
-    command: str
+    sessions: int = 0
+    said: str = ""
+    command: str = ""
 
 
-def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = None) -> list[Swept]:
+def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = None) -> Swept:
     """Count what agents will delete of sessions, of a `project` if so: of each its agent, its path, its last change."""
-    sessions, found = list(sessions), []
+    sessions, will, keys = list(sessions), list[str](), list[str]()
+    packable: dict[str, tuple[int, int]] = {}
+    number = 0
     for agent, called, key, days in table.sweeps():
         kept = max(int(days) - 7, 1)
         roots = [os.path.realpath(root) for root in table.agent_roots(agent)]
         old = [path for of, path, changed in sessions if of == agent and changed < time.time() - kept * 24 * 3600]
-        old = [path for path in old if any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots)]
-        if old:
-            will = f"{called} will delete {counted(len(old), 'session', 'sessions')} within a week"
-            only = f" --project {quote(str(project))}" if project else ""
-            pack = f"sessioncompress pack --agent {agent}{only} --older-than {kept}d"
-            some = sum(is_packable(path, agent) for path in old)
-            keep = f"To keep {'' if some == len(old) else f'{some:,} of '}them in an archive:"
-            keep = keep if some else "'pack' refuses them, since parts of them lie elsewhere. To keep them, set:"
-            found.append(Swept(len(old), f"{will} ({key}: {days:g} days). {keep}", pack if some else f"{key}: 365"))
-    return found
+        if old := [path for path in old if any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots)]:
+            sweeps = (
+                f"{len(old):,}" if will else f"will delete {counted(len(old), 'session', 'sessions')} within a week"
+            )
+            will.append(f"{called} {sweeps} ({key}: {days:g} days)")
+            keys.append(f"{key}: 365")
+            number += len(old)
+            if some := sum(is_packable(path, agent) for path in old):
+                packable[agent] = kept, some
+    if not packable:
+        how = "'pack' refuses them, since parts of them lie elsewhere. To keep them, set:"
+        return Swept(number, f"{', '.join(will)}. {how}", ", ".join(keys))
+    ages, counts = zip(*packable.values(), strict=True)
+    which = f" --agent {next(iter(packable))}" if len(packable) == 1 else "" if project else " --all"
+    which += f" --project {quote(str(project))}" if project else ""
+    keep = f"To keep {'' if sum(counts) == number else f'{sum(counts):,} of '}them in an archive:"
+    return Swept(number, f"{', '.join(will)}. {keep}", f"sessioncompress pack{which} --older-than {min(ages)}d")
 
 
 def is_packable(path: str, agent: str) -> bool:

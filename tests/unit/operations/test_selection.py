@@ -333,21 +333,21 @@ def test_a_title(tmp_path: Path, case: str) -> None:
     assert title_of(tmp_path / "s.jsonl") == title
 
 
-SWEEPS: dict[str, tuple[str, str, list[int]]] = {
-    "no settings": (".claude/settings.json", "", [2]),
-    "torn": (".claude/settings.json", '{"cleanupPeriodDays": 9', [2]),
-    "nothing": (".claude/settings.json", '{"cleanupPeriodDays": 0}', [2]),
-    "a long time": (".claude/settings.json", '{"cleanupPeriodDays": 365}', []),
-    "a short time": (".claude/settings.json", '{"cleanupPeriodDays": 3}', [3]),
-    "another agent's": (".gemini/settings.json", '{"general": {"sessionRetention": {"maxAge": "1w"}}}', [2, 3]),
-    "switched off": (".gemini/settings.json", '{"general": {"sessionRetention": {"enabled": false}}}', [2]),
+SWEEPS: dict[str, tuple[str, str, int]] = {
+    "no settings": (".claude/settings.json", "", 2),
+    "torn": (".claude/settings.json", '{"cleanupPeriodDays": 9', 2),
+    "nothing": (".claude/settings.json", '{"cleanupPeriodDays": 0}', 2),
+    "a long time": (".claude/settings.json", '{"cleanupPeriodDays": 365}', 0),
+    "a short time": (".claude/settings.json", '{"cleanupPeriodDays": 3}', 3),
+    "another agent's": (".gemini/settings.json", '{"general": {"sessionRetention": {"maxAge": "1w"}}}', 5),
+    "switched off": (".gemini/settings.json", '{"general": {"sessionRetention": {"enabled": false}}}', 2),
 }
 
 
 @pytest.mark.parametrize("case", SWEEPS)
 def test_what_its_agent_will_delete(home: Path, case: str) -> None:
     """By the age that its settings say, and only where the agent looks."""
-    name, text, numbers = SWEEPS[case]
+    name, text, number = SWEEPS[case]
     put(home / name, text.encode())
     ages = {"claude-code": (2, 24, 40), "gemini": (2, 22, 10), "pi": (99,)}
     folders = {"claude-code": ".claude/projects/x", "gemini": ".gemini/tmp/x/chats", "pi": ".pi/agent/sessions/x"}
@@ -357,7 +357,10 @@ def test_what_its_agent_will_delete(home: Path, case: str) -> None:
         for days in each
     ]
     found = swept([*made, ("claude-code", str(home / "copies/s.jsonl"), 0)])
-    assert [each.sessions for each in found] == numbers
+    assert found.sessions == number
     if case == "a short time":
-        assert found[0].said.startswith("Claude Code will delete 3 sessions within a week (cleanupPeriodDays: 3 days).")
-        assert found[0].command == "sessioncompress pack --agent claude-code --older-than 1d"
+        assert found.said.startswith("Claude Code will delete 3 sessions within a week (cleanupPeriodDays: 3 days).")
+        assert found.command == "sessioncompress pack --agent claude-code --older-than 1d"
+    if case == "another agent's":
+        assert found.command == "sessioncompress pack --all --older-than 1d"
+        assert ", Gemini CLI 3 (general.sessionRetention.maxAge: 7 days). To keep them in " in found.said
