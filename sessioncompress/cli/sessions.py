@@ -103,16 +103,15 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         click.echo(f"to compress only the first: sessioncompress compress {word}", err=True)
 
 
-def total(listed: Sequence[ListedSession]) -> str:
-    """Format what all sessions come to."""
+def total(listed: Sequence[ListedSession], due: Sequence[ListedSession] | None = None) -> str:
+    """Format what all sessions come to, and what a run over those that are `due`, by default all, could save."""
     here = [each for each in listed if not each.packed]
     head = f"total: {counted(len(here), 'session', 'sessions')}"
     if not listed:
         return head
-    now, saves = (sum(getattr(each, name) for each in listed) for name in ("packed_size", "estimate"))
-    size = sum(each.size for each in here)
+    size, now = sum(each.size for each in here), sum(each.packed_size for each in listed)
     about = "~" if any(each.could_save is None for each in listed) else ""
-    saves = triage.promised(saves, size) if about else saves
+    saves = _saves(here if due is None else due) if about else sum(each.estimate for each in here)
     could = f"; a run could save {about}{kb(saves, size)}, stores included" if saves or not about else ""
     agents = counted(len({each.agent for each in here}), "agent", "agents")
     done, packed = sum(each.compressed for each in here), len(listed) - len(here)
@@ -128,6 +127,10 @@ class Sessions(SessionCommand[ListedSession]):
         click.option(
             "--sort",
             type=click.Choice(list(_SORTS)),
+def _saves(listed: Sequence[ListedSession]) -> int:
+    return triage.promised(sum(each.estimate for each in listed), sum(each.size for each in listed))
+
+
             default="saves",
             help="What to list first; by default what could save most.",
         ),
@@ -205,11 +208,13 @@ class Overview(Sessions):
         if not done.results:
             click.echo(click.get_current_context().find_root().get_help())
             return
-        echo_wrapped(output.with_others(total(done.results).removeprefix("total: "), done.others))
-        day_ago = time.time() - options.AGE["d"]
-        old = [each for each in done.results if not each.packed and each.modified < day_ago]
-        saves, size = (sum(getattr(each, name) for each in old) for name in ("estimate", "size"))
-        if triage.promised(saves, size):
+        day_ago, here = time.time() - options.AGE["d"], [each for each in done.results if not each.packed]
+        old, young = ([each for each in here if (each.modified < day_ago) is of] for of in (True, False))
+        head = total(done.results, old).removeprefix("total: ")
+        echo_wrapped(output.with_others(head, done.others))
+        if later := _saves(young):
+            echo_wrapped(f"Sessions younger than a day could save ~{kb(later)} later.")
+        if saves := _saves(old):
             ready = (each for each in old if each.estimate and each.modified < day_ago - 20 * options.AGE["d"])
             if not self.swept.sessions and any(lists.is_packable(each.path, each.agent) for each in ready):
                 click.echo("Done with those unchanged for 21 days? Pack them first, typically into 10 to 20 %:")
