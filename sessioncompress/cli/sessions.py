@@ -50,6 +50,12 @@ COLUMNS = (
 _WIDE = 120
 """Columns of a terminal that has room for projects beside titles."""
 _SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
+_FIRST = {
+    "saves": "with the most to save",
+    "size": "that is largest",
+    "age": "unchanged for longest",
+    "project": "of the first project",
+}
     "saves": lambda each: (-each.estimate, -each.size),
     "size": lambda each: (-each.size,),
     "age": lambda each: (each.modified,),
@@ -95,12 +101,13 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         cells.reverse()
     echo_table(COLUMNS, cells, left_out=left_out)
     if is_upside_down:
-        click.echo("in reverse order: the first session is at the bottom", err=True)
+    which = f"the session {_FIRST[sort]}"
+        click.echo(f"{which} is at the bottom", err=True)
     if is_seen() and rows and rows[0].estimate:
         # Never broken: it is there to be copied. A shell knows the home where that is not quoted.
         path = with_tilde(rows[0].path)
         word = f"~/{quote(path[2:])}" if path.startswith("~/") else quote(path)
-        click.echo(f"to compress only the first: sessioncompress compress {word}", err=True)
+        click.echo(f"to compress only {which}:\n  sessioncompress compress {word}", err=True)
 
 
 def total(listed: Sequence[ListedSession], due: Sequence[ListedSession] | None = None) -> str:

@@ -57,7 +57,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str, line
 def test_it_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is longer, numbers and ages are whole, and what does not fit is cut."""
     shown = click.unstyle(printed(monkeypatch, columns).output).splitlines()
-    copied = f"to compress only the first: sessioncompress compress {PATH.replace('/home/someone', '~')}"
+    copied = f"  sessioncompress compress {PATH.replace('/home/someone', '~')}"
     assert copied in shown
     assert max(len(line) for line in shown if line != copied) <= columns
     assert re.search(r"  0 min +219\.0 MB +~99\.0 MB +(the\.\.\.h-a-name: )?Add a webhook\.( |$)", shown[1])
@@ -98,7 +98,7 @@ def test_what_is_done_is_told(monkeypatch: pytest.MonkeyPatch, more: dict[str, A
     monkeypatch.setattr(sys.modules[__name__], "LISTED", [replace(LISTED[0], could_save=0, estimate=0, **more)])
     shown = click.unstyle(printed(monkeypatch, 80).output)
     assert re.search(rf"219.0 MB +{says}  Add", shown)
-    assert "only the first" not in shown
+    assert "only" not in shown
 
 
 def test_the_heading_comes_again_where_it_left_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_list_longer_than_the_screen_ends_with_what_comes_first(monkeypatch: p
     assert [line.split()[0] for line in first[:4]] == ["agent", "pi", "claude-code", "agent"]
     assert [line.split()[0] for line in other[:3]] == ["agent", "claude-code", "pi"]
     (note,) = set(first) - set(other) - {first[0]}
-    assert note == "in reverse order: the first session is at the bottom"
+    assert note == "the session with the most to save is at the bottom"
 
 
 def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
