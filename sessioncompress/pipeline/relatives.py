@@ -264,10 +264,10 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     again, here = "'sessioncompress restore --from-markers", f"{session.path.parent}/"
     named = quote(str(session.path))
     files = f"{store.journal} and {store.originals.name}".removeprefix(here)
-    why = "its originals were not committed or copied with it, or it was renamed without them, or they were deleted"
+    why = ""
     ways = []
     if relatives:
-        why = "it is a fork, copy or continuation of another session, or was renamed"
+        why = ": it is a fork, copy or continuation of another session, or was renamed"
         known = f"{len(strangers) - len(unknown):,}" if unknown else "all"
         places = " and of ".join(str(each.session).removeprefix(here) for each in relatives)
         ways.append(f"The originals of {known} are in the store of {places}: {again} {named}' puts them back.")
@@ -275,23 +275,19 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
             ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
     for pack, entry in packed_kin(session, form) if nameless < len(unknown) else ():
         place = pack.place(entry)
-        why = "the session that it is a fork, copy or continuation of is packed"
+        why = ": the session that it is a fork, copy or continuation of is packed"
         back = f"'sessioncompress unpack {quote(str(place))}' brings it back with its originals"
         ways.append(f"Move this one away; {back}." if place == session.path else f"{back}; then run this again.")
     if nameless < len(unknown):
-        who = "another session has the others" if relatives else "the session it was, or is a copy of, still has them"
-        ways.append(
-            f"If {who}, {again} --originals OTHER PATH' puts them back; OTHER is the path of that session. If its two "
-            f"files are elsewhere, put them here as {files}, or name their folder with --backup-dir. What 'forget' "
-            "deleted is gone."
-        )
+        the = "the other originals" if relatives else "the originals"
+        ways.append(f"Ask the author for {the} ({files}), or use another session's: {again} --originals OTHER PATH'.")
     if nameless:
         ways.append(
             f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "
             "false). Only a copy of the session can bring back what they stand for."
         )
     raise Refused(
-        f"it has {counted(len(strangers), 'marker', 'markers')}, but its store is missing: {why}",
+        f"it has {counted(len(strangers), 'marker', 'markers')}, but its store is missing{why}",
         where=session.path,
         state=NOT_CHANGED,
         remedy=" ".join(ways),
