@@ -357,10 +357,11 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
 
 def show_originals(path: Path, policy: Policy) -> None:
     """Let git see a store that is to be committed, even if no run is due. Raises FileFailed, Refused."""
-    from sessioncompress.store.folder import show_to_git
+    from sessioncompress.store.folder import hides_from_git, show_to_git
     from sessioncompress.store.layout import holds, store_at
 
     if holds(files := store_at(path, policy)):
+        is_news = files.is_hidden or hides_from_git(files)
         if files.is_hidden:
             from sessioncompress.pipeline import reading
             from sessioncompress.store.recover import brought_home
@@ -368,3 +369,5 @@ def show_originals(path: Path, policy: Policy) -> None:
             with reading.opened(path, writing=True) as session:
                 files = brought_home(session, policy)
         show_to_git(files)
+        if is_news:
+            click.echo(printable(f"{path}: git sees its store from now on: {files.folder}"), err=True)
