@@ -23,6 +23,7 @@ from sessioncompress.cli.tables import (
     width,
     with_tilde,
 )
+from sessioncompress.core.model import Kind
 from sessioncompress.core.text import age, counted, kb, printable, quote, utf8, written_time
 from sessioncompress.errors import SessionGone
 from sessioncompress.operations import sessions as lists
@@ -325,8 +326,7 @@ def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
         ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -each[1].size))
         for (agent, kind, tool), share in ordered:
             sizes = (kb(size) if size else "-" for size in (share.size, share.protected, share.old, share.dead))
-            # JSON has the word of the code.
-            shown = "screen copy" if kind == "mirror" else kind
+            shown = Kind.MIRROR.shown if kind == Kind.MIRROR else kind
             rows.append([agent, shown, printable(tool) or "-", f"{share.blocks:,}", *sizes])
         rows.append(["", "the rest", "-", "-", kb(rest), "-", "-", "-"])
         # All are of one agent where none is named.

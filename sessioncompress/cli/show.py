@@ -54,7 +54,7 @@ def show(
     if others:
         for each in found:
             record = each.record
-            where = f"{record.kind.value} {record.tool}, {record.bytes:,} bytes, line {record.line + 1}"
+            where = f"{record.kind.shown} {record.tool}, {record.bytes:,} bytes, line {record.line + 1}"
             click.echo(printable(f"{record.digest}  {where}  {each.journal}"), err=True)
         raise UsageError(f"{ref} matches {len(found)} originals", remedy="Give more digits, or name the session.")
     content = first.content if lines is None else _lines(first.content, lines)
@@ -205,7 +205,7 @@ def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterat
         time = f", {written_time(message.time / 1000)}" if message.time else ""
         yield f"{turn}, line {message.line:,}, {message.role}{time}"
         for loss in message.losses:
-            row = rows.setdefault((loss.block.kind.value, printable(loss.block.tool)), [0, 0, 0])
+            row = rows.setdefault((loss.block.kind.shown, printable(loss.block.tool)), [0, 0, 0])
             row[:] = map(add, row, (1, loss.block.bytes, _size(loss)))
             yield f"  {_heading(loss, named)}"
             yield from _beside(loss, width) if width >= _BESIDE else _above(loss, width)
@@ -227,7 +227,7 @@ def _heading(loss: Loss, named: str) -> str:
     tool = f" of {block.tool}" if block.tool else ""
     now = "removed" if loss.now is None else amount(_size(loss))
     way = f"sessioncompress show {block.ref}{named}" if loss.original is not None else "no original was kept"
-    return printable(f"{block.kind.value}{tool}: {amount(block.bytes)} -> {now}, {way}")
+    return printable(f"{block.kind.shown}{tool}: {amount(block.bytes)} -> {now}, {way}")
 
 
 def _size(loss: Loss) -> int:
@@ -281,6 +281,6 @@ def _table(rows: _Rows) -> Iterator[str]:
     ordered = sorted(rows.items(), key=lambda item: (item[1][2] - item[1][1], item[0]))
     total = [sum(row[column] for row in rows.values()) for column in range(3)]
     width = max(4, *(len(tool) for _, tool in rows))
-    yield f"{'kind':<10} {'tool':<{width}} {'values':>9} {'bytes':>13} {'bytes now':>13}"
+    yield f"{'kind':<11} {'tool':<{width}} {'values':>9} {'bytes':>13} {'bytes now':>13}"
     for (kind, tool), (values, before, after) in (*ordered, (("total", ""), total)):
-        yield f"{kind:<10} {tool:<{width}} {values:>9,} {before:>13,} {after:>13,}"
+        yield f"{kind:<11} {tool:<{width}} {values:>9,} {before:>13,} {after:>13,}"

@@ -101,6 +101,11 @@ class Kind(StrEnum):
     MIRROR = "mirror"
     ATTACHMENT = "attachment"
 
+    @property
+    def shown(self) -> str:
+        """Its word on screens."""
+        return "screen copy" if self is Kind.MIRROR else self.value
+
 
 class Standing(StrEnum):
     """Where a line stands: whole, free to be previewed, or never seen by a model again."""
