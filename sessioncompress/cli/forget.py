@@ -14,6 +14,7 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
+from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused
 from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of
@@ -81,7 +82,7 @@ class Forget(SessionCommand[ForgetStats]):
         self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
         done = self.each(found)
         asked = {each.path: each for each in done.results if self.ended[each.path] == KEPT and not each.kept}
-        if not asked:
+        if not asked or done.exit_code == process.EXIT_CODE:
             return done
         if not _agreed(list(asked.values()), one=self.chosen.is_one):
             if self.chosen.is_one:
@@ -132,7 +133,8 @@ class Forget(SessionCommand[ForgetStats]):
         others = {word: became.count(word) for word in (KEPT, NO_STORE)}
         deleted = [stats.bytes_deleted for stats in done.results if self.ended[stats.path] == DELETED]
         verb = "would delete" if self.chosen.dry_run else DELETED
-        return [output.total(len(deleted), f": {verb} {kb(sum(deleted))}", {**others, **done.others})]
+        what = f": {verb} {kb(sum(deleted))}, and their runs from the history"
+        return [output.total(len(deleted), what, {**others, **done.others})]
 
     def hints(self, done: Done[ForgetStats]) -> None:
         if kept := sum(stats.links_kept for stats in done.results):
@@ -169,24 +171,14 @@ def _agreed(asked: Sequence[ForgetStats], *, one: bool) -> bool:
 
 
 def _unknown(stats: ForgetStats) -> str:
-    if not stats.markers:
-        return ""
-    return (
-        f"; but it has {_standing(stats)} that no journal here knew. If their originals are elsewhere, "
-        f"run again with --backup-dir and their folder, or without --backup-dir; {_VERIFY}"
-    )
-
-
-def _standing(stats: ForgetStats) -> str:
-    return counted(stats.markers, "marker", "markers")
+    has = counted(stats.markers, "marker", "markers")
+    what = f"; but it has {has} that no journal here knew. If they lie elsewhere, run again with --backup-dir"
+    return f"{what} and their folder, or without --backup-dir; {_VERIFY}" if stats.markers else ""
 
 
 def _without_a_store(stats: ForgetStats) -> str:
     if stats.links_kept:
         return f"kept {links_kept(stats.links_kept)}"
-    if stats.markers:
-        return (
-            f"nothing was deleted: there is no store here, but {_standing(stats)}. Name the folder of the originals "
-            f"with --backup-dir; {_VERIFY}"
-        )
-    return "it has no store"
+    has = counted(stats.markers, "marker", "markers")
+    what = f"nothing was deleted: there is no store here, but {has}. Name the folder of the originals with --backup-dir"
+    return f"{what}; {_VERIFY}" if stats.markers else "it has no store"

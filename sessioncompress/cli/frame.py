@@ -241,9 +241,8 @@ class SessionCommand(Generic[S]):
 
             return partial(work_on, one.remote, partial(_on_copy, work, each), writes=writes)
 
-        if not self.parallel:
-            return self.collected(batch.each(found, lambda one: done() if callable(done := prepare(one)) else done))
-        run = batch.Archive(found, prepare, chosen.jobs, chosen.engine, quiet=chosen.quiet)
+        jobs = chosen.jobs if self.parallel else 1
+        run = batch.Archive(found, prepare, jobs, chosen.engine, quiet=chosen.quiet)
         done = self.collected(run)
         if run.left is None:
             return done

@@ -315,7 +315,6 @@ class History(SessionCommand[_Runs]):
     """
 
     stores = urls = packed = True
-    parallel = False
     flags = (options.JSON, options.VERBOSE)
     takes = (options.CONFIG, options.THEIR_FOLDER)
     hands = ()

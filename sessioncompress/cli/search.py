@@ -84,7 +84,6 @@ class Search(SessionCommand[SearchStats]):
     """Search what was said in sessions, packed ones too."""
 
     urls = packed = True
-    parallel = False
     first = (click.argument("text"),)
     flags = (options.JSON,)
     hands = ("text",)

@@ -111,7 +111,6 @@ class Diff(SessionCommand[_Lost]):
     """Show what sessions lost, beside their originals. Change nothing."""
 
     stores = True
-    parallel = False
     flags = (click.option("--stat", is_flag=True, help="Print only a table by kind and tool."),)
     takes = (options.CONFIG, options.THEIR_FOLDER, options.FORMAT)
     keeps = ("stat",)

@@ -669,7 +669,7 @@ TOTALS = {
     r"1 passed over \(not sessions, or links\)",
     "restore": rf"total: 2 sessions restored: {SIZES} -> 502 KB, \d+ lines; 1 refused; "
     r"1 passed over \(not sessions, or links\)",
-    "forget": rf"total: 2 sessions: deleted {SIZES}; 1 refused; 1 passed over \(not sessions, or links\)",
+    "forget": rf"total: 2 sessions: deleted {SIZES}, and their runs from the history; 1 refused; 1 passed over \(not sessions, or links\)",
 }
 
 

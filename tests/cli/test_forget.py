@@ -46,7 +46,9 @@ def test_several_are_asked_for_once(folder: Path) -> None:
         assert is_kept(folder) == [True, True]
     result = run("forget", ".", answer="y\n")
     assert result.stdout.count(": deleted ") == 1
-    assert re.search(r"\ntotal: 2 sessions: deleted \d+ KB; 1 without a store\n$", result.stdout)
+    assert re.search(
+        r"\ntotal: 2 sessions: deleted \d+ KB, and their runs from the history; 1 without a store\n$", result.stdout
+    )
     assert is_kept(folder) == [False, False]
 
 
