@@ -151,7 +151,9 @@ def _headline(found: Overview, prices: tuple[Price, ...]) -> str:
     elif saved < 0:
         parts.append(f"the stores take {kb(-saved)} more than was saved so far")
     parts.append(
-        f"a run would free {kb(frees, size)} ({share(frees, disk.now)})" if frees > 0 else "a run would free nothing"
+        f"a run would free {kb(frees, size)} ({share(frees, disk.now)}), counted exactly"
+        if frees > 0
+        else "a run would free nothing"
     )
     if prices:
         so_far, more = (money(found.sessions, name, prices).dollars for name in ("saved_tokens", "frees_tokens"))

@@ -79,7 +79,7 @@ def test_a_page_tells_what_stats_tells(session: Path, here: Path) -> None:
     would = stats["would"]
     frees = would["originalSize"] - would["compressedSize"] - would["storeSize"]
     head = f"report.html: 1 session of 1 agent, {kb(stats['size'])}"
-    assert said == f"{head}; a run would free {kb(frees)} ({share(frees, stats['size'])})\n"
+    assert said == f"{head}; a run would free {kb(frees)} ({share(frees, stats['size'])}), counted exactly\n"
     text = page(here)
     assert "nothing yet" in text
     assert stat.S_IMODE((here / "report.html").stat().st_mode) == 0o600
