@@ -1,6 +1,7 @@
 """Rewrite coding-agent sessions in place into smaller ones that the agent resumes, with every original kept.
 
-Names are imported when they are first used: a run with nothing to do pays for nothing else.
+compress_session() makes a session smaller, restore_session() undoes that, verify_session() checks every original,
+show() reads one, compact_session() sums up the old part. A Policy says what may go; errors are SessionCompressError.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name's module when the name is first asked for."""
+    """Import a public name's module when it is first asked for: a run with nothing to do pays for nothing else."""
     for home, names in _HOMES.items():
         if name in names:
             value: object = getattr(import_module(f"{__name__}.{home}"), name)
