@@ -50,13 +50,13 @@ COLUMNS = (
 )
 _WIDE = 120
 """Columns of a terminal that has room for projects beside titles."""
-_SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
 _FIRST = {
     "saves": "with the most to save",
     "size": "that is largest",
     "age": "unchanged for longest",
     "project": "of the first project",
 }
+_SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
     "saves": lambda each: (-each.estimate, -each.size),
     "size": lambda each: (-each.size,),
     "age": lambda each: (each.modified,),
@@ -101,8 +101,8 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         # Else what comes first is the first to leave the screen.
         cells.reverse()
     echo_table(COLUMNS, cells, left_out=left_out)
-    if is_upside_down:
     which = f"the session {_FIRST[sort]}"
+    if is_upside_down:
         click.echo(f"{which} is at the bottom", err=True)
     if is_seen() and rows and rows[0].estimate:
         # Never broken: it is there to be copied. A shell knows the home where that is not quoted.
@@ -127,6 +127,10 @@ def total(listed: Sequence[ListedSession], due: Sequence[ListedSession] | None =
     return f"{head} of {agents}, {kb(size)}; {done:,} compressed already{could}{beside}"
 
 
+def _saves(listed: Sequence[ListedSession]) -> int:
+    return triage.promised(sum(each.estimate for each in listed), sum(each.size for each in listed))
+
+
 class Sessions(SessionCommand[ListedSession]):
     """List sessions and what could be saved; change nothing."""
 
@@ -135,10 +139,6 @@ class Sessions(SessionCommand[ListedSession]):
         click.option(
             "--sort",
             type=click.Choice(list(_SORTS)),
-def _saves(listed: Sequence[ListedSession]) -> int:
-    return triage.promised(sum(each.estimate for each in listed), sum(each.size for each in listed))
-
-
             default="saves",
             help="What to list first; by default what could save most.",
         ),
@@ -164,6 +164,8 @@ def _saves(listed: Sequence[ListedSession]) -> int:
 
     def refuse(self) -> None:
         if others := click.get_current_context().args:
+            # Of a title or an id the error names the paths.
+            options.EXISTING_OR_PACKED.convert(others[0], click.Argument(["title"]), click.get_current_context())
             what = "sessions lists those in the agents' folders, and takes no PATHS; for others"
             raise click.UsageError(f"{what}: sessioncompress stats {quote(others[0])}")
 
@@ -175,8 +177,6 @@ def _saves(listed: Sequence[ListedSession]) -> int:
         here = ((each.agent, each.path, each.modified) for each in done.results if not each.packed)
         self.swept = lists.swept(here, self.chosen.project)
         return done
-            # Of a title or an id the error names the paths.
-            options.EXISTING_OR_PACKED.convert(others[0], click.Argument(["title"]), click.get_current_context())
 
     def file(self, stats: ListedSession) -> dict[str, Any]:
         return super().file(stats) | {"modified": written_time(stats.modified)}
@@ -333,6 +333,8 @@ def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
         first = 0 if any(agent for agent, _, _ in shares) else 1
         left_out = ["blocks"] if first == 0 and is_seen() and width() < _WIDE else []
         echo_table(columns[first:], [row[first:] for row in rows], left_out=left_out)
+        if is_seen():
+            echo_wrapped("protected: stays; old: a run may replace it; compacted: the agent's summary replaced it")
     elif others:
         click.echo("  no blocks of 256 bytes or more")
     for text in others:
