@@ -72,6 +72,7 @@ def shown(command: str, width: int, folder: Path) -> str:
     server = ["tmux", "-L", f"sessioncompress-{os.getpid()}-{time.monotonic_ns()}", "-f", os.devnull]
     bin_folder = Path(sys.executable).parent
     given = {"HOME": str(folder), "PATH": f"{bin_folder}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "TERM": "screen"}
+    given |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     settings = shlex.join(f"{name}={value}" for name, value in given.items())
     script = f"cd; env -i {settings} sh -c {shlex.quote(command)} 2>&1; echo; echo '{_DONE}'; sleep 60"
     subprocess.run([*server, "new-session", "-d", "-x", str(width), "-y", str(_LINES), script], cwd=folder, check=True)  # noqa: S603
