@@ -337,11 +337,9 @@ class History(SessionCommand[_Runs]):
             left_out = ["ended"] * (is_seen() and width() < _WIDE) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
+        left = (each for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED)
         is_some = self.chosen.is_one or self.chosen.urls
-        packed = {
-            each.path for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED
-        }
-        output.tell_of_packed(self.chosen, packed if is_some else None)
+        output.tell_of_packed(self.chosen, {each.path for each in left} if is_some else None)
 
 
 history = History.command("history session.jsonl")

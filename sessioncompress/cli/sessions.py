@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Any
@@ -50,18 +51,13 @@ COLUMNS = (
 )
 _WIDE = 120
 """Columns of a terminal that has room for projects beside titles."""
-_FIRST = {
-    "saves": "with the most to save",
-    "size": "that is largest",
-    "age": "unchanged for longest",
-    "project": "of the first project",
+_SORTS: dict[str, tuple[str, Callable[[ListedSession], tuple[object, ...]]]] = {
+    "saves": ("with the most to save", lambda each: (-each.estimate, -each.size)),
+    "size": ("that is largest", lambda each: (-each.size,)),
+    "age": ("unchanged for longest", lambda each: (each.modified,)),
+    "project": ("of the first project", lambda each: (each.project, -each.estimate)),
 }
-_SORTS: dict[str, Callable[[ListedSession], tuple[object, ...]]] = {
-    "saves": lambda each: (-each.estimate, -each.size),
-    "size": lambda each: (-each.size,),
-    "age": lambda each: (each.modified,),
-    "project": lambda each: (each.project, -each.estimate),
-}
+"""By name which session comes first, and the order."""
 
 
 def row(session: ListedSession) -> list[str]:
@@ -82,7 +78,8 @@ def row(session: ListedSession) -> list[str]:
 
 def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: bool = False) -> None:
     """Print the table of sessions; in a terminal what fits, with paths and ids only if `verbose`."""
-    rows = sorted(listed, key=_SORTS[sort])
+    first, order = _SORTS[sort]
+    rows = sorted(listed, key=order)
     cells = [row(each) for each in rows]
     left_out = set() if verbose else {"id"}
     if is_seen():
@@ -101,14 +98,13 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         # Else what comes first is the first to leave the screen.
         cells.reverse()
     echo_table(COLUMNS, cells, left_out=left_out)
-    which = f"the session {_FIRST[sort]}"
     if is_upside_down:
-        click.echo(f"{which} is at the bottom", err=True)
+        click.echo(f"the session {first} is at the bottom", err=True)
     if is_seen() and rows and rows[0].estimate:
         # Never broken: it is there to be copied. A shell knows the home where that is not quoted.
         path = with_tilde(rows[0].path)
         word = f"~/{quote(path[2:])}" if path.startswith("~/") else quote(path)
-        click.echo(f"to compress only {which}:\n  sessioncompress compress {word}", err=True)
+        click.echo(f"to compress only the session {first}:\n  sessioncompress compress {word}", err=True)
 
 
 def total(listed: Sequence[ListedSession], due: Sequence[ListedSession] | None = None) -> str:
@@ -254,11 +250,11 @@ class Stats(SessionCommand[SessionStats]):
         return here + self.each_packed()
 
     def document(self, done: Done[SessionStats]) -> dict[str, Any]:
-        made = wording.sessions_document(_named(done.results), _named(self.reached))
+        made = wording.sessions_document(done.results, self.reached)
         return made | {"files": made["files"] + [each for each in done.files if isinstance(each, dict)]}
 
     def end(self, done: Done[SessionStats]) -> None:
-        for each in _named(done.results) if self.chosen.verbose or self.chosen.is_one else ():
+        for each in done.results if self.chosen.verbose or self.chosen.is_one else ():
             _echo(wording.inspected(each), {("", one.kind, one.tool): one for one in each.shares}, each.other_bytes)
             if not self.chosen.is_one:
                 click.echo()
@@ -273,14 +269,10 @@ class Stats(SessionCommand[SessionStats]):
 stats = Stats.command("stats session.jsonl")
 
 
-def _named(results: Sequence[SessionStats]) -> list[SessionStats]:
-    return [replace(each, would=replace(each.would, path=each.path)) for each in results]
-
-
 _Shares = Mapping[tuple[str, str, str], Share]
 """Shares by agent, empty where it goes without saying, kind and tool."""
 
-_SHOWN = 0.99
+_MOST_SHOWN = 20
 _OTHERS = "others"
 
 
@@ -300,18 +292,14 @@ def _added(all_stats: Sequence[SessionStats]) -> _Shares:
 
 
 def _largest(shares: _Shares) -> _Shares:
-    """Keep the shares that nearly all bytes are in, and the others as one."""
-    left = (1 - _SHOWN) * sum(each.size for each in shares.values())
-    small: list[tuple[str, str, str]] = []
-    for key in sorted(shares, key=lambda each: shares[each].size):
-        left -= shares[key].size
-        if left < 0:
-            break
-        small.append(key)
-    if len(small) <= 1:
+    """Keep the largest shares, and the others as one."""
+    ordered = sorted(shares, key=lambda each: -shares[each].size)
+    if len(small := ordered[_MOST_SHOWN:]) <= 1:
         return shares
-    kept = {key: share for key, share in shares.items() if key not in small}
-    return {**kept, (_OTHERS, "", f"{len(small):,} kinds and tools"): _sum(shares[key] for key in small)}
+    others = _sum(shares[key] for key in small)
+    return {key: shares[key] for key in ordered[:_MOST_SHOWN]} | {
+        (_OTHERS, "", f"{len(small):,} kinds and tools"): others
+    }
 
 
 def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
@@ -334,7 +322,7 @@ def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
         left_out = ["blocks"] if first == 0 and is_seen() and width() < _WIDE else []
         echo_table(columns[first:], [row[first:] for row in rows], left_out=left_out)
         if is_seen():
-            echo_wrapped("protected: stays; old: a run may replace it; compacted: the agent's summary replaced it")
+            echo_wrapped("protected: stays; old: may be replaced; compacted: in the agent's own summary")
     elif others:
         click.echo("  no blocks of 256 bytes or more")
     for text in others:
@@ -390,12 +378,9 @@ class Budget(SessionCommand[BudgetStats]):
         return super().file(stats) | {"utilisation": round(stats.utilisation, 4)}
 
     def total(self, done: Done[BudgetStats]) -> list[str]:
-        # Imported here: the other commands do without.
-        from sessioncompress.pipeline.budget import Action
-
-        decided = [stats.decision for stats in done.results]
-        actions = [f"{decided.count(action):,} {action}" for action in Action if action in decided]
-        return [output.total(len(decided), f": {', '.join(actions)}", done.others)]
+        decided = Counter(stats.decision for stats in done.results)
+        actions = [f"{number:,} {action}" for action, number in sorted(decided.items(), reverse=True)]
+        return [output.total(len(done.results), f": {', '.join(actions)}", done.others)]
 
     def codes(self, done: Done[BudgetStats]) -> list[int]:
         return [int(stats.decision != "none") for stats in done.results]

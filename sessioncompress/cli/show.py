@@ -20,7 +20,7 @@ from msgspec import Struct
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import typed
 from sessioncompress.cli.frame import Done, SessionCommand
-from sessioncompress.cli.tables import is_seen
+from sessioncompress.cli.tables import cut, is_seen
 from sessioncompress.core.marker import amount
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import counted, kb, printable, written_time
@@ -94,7 +94,6 @@ _FIRST_LINES = 12
 """So many lines of a text are shown."""
 _BESIDE = 120
 """Columns from which on the two texts stand beside each other."""
-_CUT = "..."
 
 
 _Rows = dict[tuple[str, str], list[int]]
@@ -239,22 +238,14 @@ def _beside(loss: Loss, width: int) -> Iterator[str]:
 
     each = (width - 5) // 2
     for was, now in zip_longest(*_sides(loss), fillvalue=""):
-        yield f"  {set_cell_size(_fitting(was, each), each)} | {_fitting(now, each)}".rstrip()
-
-
-def _fitting(line: str, width: int) -> str:
-    """Cut a line that is wider than its columns, and show that it was cut."""
-    from rich.cells import cell_len, set_cell_size
-
-    return line if cell_len(line) <= width else set_cell_size(line, width - len(_CUT)) + _CUT
+        yield f"  {set_cell_size(cut(was, each, at_end=True), each)} | {cut(now, each, at_end=True)}".rstrip()
 
 
 def _above(loss: Loss, width: int) -> Iterator[str]:
     """Put the first lines of the original above what stands there now, as other programs show a difference."""
     for sign, lines in zip("-+", _sides(loss), strict=True):
         for each in lines:
-            line = f"  {sign} {each}"
-            yield _fitting(line, width)
+            yield cut(f"  {sign} {each}", width, at_end=True)
 
 
 def _sides(loss: Loss) -> tuple[list[str], list[str]]:

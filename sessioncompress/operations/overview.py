@@ -15,7 +15,7 @@ from msgspec import Struct
 from sessioncompress.compressors import KINDS
 from sessioncompress.core import jsonl
 from sessioncompress.core.lines import Survey, tokens_of
-from sessioncompress.core.model import Kind, Line
+from sessioncompress.core.model import Kind
 from sessioncompress.core.text import printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.packed import PackedSize
@@ -32,7 +32,6 @@ _LONGEST_NAME = 120
 """Characters of a name that are kept: a stranger's session may hold longer ones."""
 _MOST_TOOLS = 100
 """The tools of one session that are told apart."""
-OTHERS = "others"
 
 
 class Use(Struct, frozen=True):
@@ -157,26 +156,19 @@ def _is_text(kind: Kind) -> bool:
     return KINDS[kind].read and kind is not Kind.IMAGE
 
 
-def _share_read(line: Line) -> float:
-    """Estimate how much of a line's blocks is read: sizes are those of JSON text, and some agents write results twice.
-
-    Nor is all thinking sent again.
-    """
-    return min(line.reads / max(sum(block.size for block in line.blocks if _is_text(block.kind)), 1), 1)
-
-
 def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]:
     """Sum up a session's blocks by kind and tool, and what stands around them."""
     read: defaultdict[tuple[str, str], float] = defaultdict(float)
     for number in live:
         line = found.view.lines[number]
-        share = _share_read(line)
+        # Sizes are those of JSON text, some agents write results twice, and not all thinking is sent again.
+        share = min(line.reads / max(sum(block.size for block in line.blocks if _is_text(block.kind)), 1), 1)
         for block in line.blocks:
             if not block.marked and _is_text(block.kind):
                 read[block.kind.value, block.tool] += block.size * share
     sums: dict[tuple[str, str], Use] = {}
     for place, row in enumerate(found.stats.shares):
-        key = (row.kind, _name(row.tool) if place < _MOST_TOOLS else OTHERS)
+        key = (row.kind, _name(row.tool) if place < _MOST_TOOLS else "others")
         known = sums.get(key, Use(*key))
         tokens = round(read[row.kind, row.tool] * each)
         sums[key] = Use(*key, known.size + row.size, known.protected + row.protected, known.tokens + tokens)
@@ -249,14 +241,8 @@ def overview(measured: Iterable[Measured]) -> Overview:
 
 def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
     """Sum up packed sessions by project, the largest first."""
-    by_project: dict[str, list[PackedSize]] = {}
-    for each in packed:
-        by_project.setdefault(printed(each.project) if each.project else "unknown", []).append(each)
-    rows = [
-        Row(name, len(of), sum(each.before for each in of), 0, round(sum(each.now for each in of)))
-        for name, of in by_project.items()
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.size, row.name)))
+    named = ((printed(each.project) if each.project else "unknown", each) for each in packed)
+    return _largest(Row(name, 1, each.before, 0, round(each.now)) for name, each in named)
 
 
 def summed(name: str, rows: Iterable[Row]) -> Row:

@@ -522,14 +522,9 @@ def _with_shares(found: Iterable[Packed]) -> Iterator[tuple[Packed, float]]:
 
 
 def projects_instead(selection: Selection) -> list[str]:
-    """List the projects that there are, those last worked in first; none where any session is of the selected one."""
-    same, others = Selection(selection.agent, selection.project), Selection(selection.agent)
-    if any(isinstance(each, Session) for each in sessions(same)) or any(
-        isinstance(each, Packed) for each in selected((), same)
-    ):
-        return []
+    """List the projects in which an agent's sessions are, those last worked in first."""
     last: dict[str, float] = {}
-    for each in sessions(others):
+    for each in sessions(Selection(selection.agent)):
         if isinstance(each, Session):
             last[printed(each.project)] = max(each.modified, last.get(printed(each.project), 0))
     return sorted(last, key=lambda each: -last[each])

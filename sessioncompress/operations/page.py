@@ -7,13 +7,14 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
-from unicodedata import east_asian_width
 
 import jinja2
 import pygal  # type: ignore[import-untyped]
 from markupsafe import Markup
 from pygal.style import Style  # type: ignore[import-untyped]
+from rich.cells import cell_len, set_cell_size
 
+from sessioncompress.compressors import KINDS
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import KB, counted, kb, printable, unit
 from sessioncompress.errors import Refused, failing
@@ -27,14 +28,7 @@ BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report"
 _MILLION = 1_000_000
 _MOST_ROWS, _MOST_BARS, _MOST_LARGEST, _MOST_MONTHS = 12, 8, 15, 24
 _LONGEST_LABEL = 18
-_KINDS = {
-    "argument": "tool arguments",
-    "result": "tool results",
-    "thinking": "thinking",
-    "image": "images",
-    "mirror": "screen copies",
-    "attachment": "attachments",
-}
+_KINDS = {kind.value: of.several for kind, of in KINDS.items()}
 
 
 class Price(NamedTuple):
@@ -96,7 +90,7 @@ def page(
     return BEGINNING + template.render(
         found=found,
         disk=found.disk,
-        total={name: found.total(name) for name in Measured.__struct_fields__ if name in _SUMMED},
+        total={name: found.total(name) for name in _SUMMED},
         agents=len(found.agents),
         projects=len([row for row in found.projects if row.name != "unknown"]),
         unused=[each.store for each in found.sessions if 0 < each.store == each.unused],
@@ -254,20 +248,12 @@ def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
 
 def _label(name: str) -> str:
     """Shorten a name for a plot: of a path as many of its last parts as fit."""
-    if _width(name) <= _LONGEST_LABEL:
+    if cell_len(name) <= _LONGEST_LABEL:
         return name
     end = name[-_LONGEST_LABEL:]
-    if "/" in end and name.startswith("/") and _width(end) <= _LONGEST_LABEL:
+    if "/" in end and name.startswith("/") and cell_len(end) <= _LONGEST_LABEL:
         return end.partition("/")[2]
-    cut = name[: _LONGEST_LABEL - 1]
-    while _width(cut) >= _LONGEST_LABEL:
-        cut = cut[:-1]
-    return f"{cut}\u2026"
-
-
-def _width(name: str) -> int:
-    """Measure a name in letters of one width: plots have such a font, and East Asian letters take two of them."""
-    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in name)
+    return set_cell_size(name, _LONGEST_LABEL - 1).rstrip() + "\u2026"
 
 
 def _accessible(root: Any, key: str, title: str, said: str) -> Any:

@@ -301,16 +301,15 @@ def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, i
 class Swept(NamedTuple):
     """How many sessions agents will delete within a week, a sentence that says so, and one command that prevents it."""
 
-    sessions: int = 0
-    said: str = ""
-    command: str = ""
+    sessions: int
+    said: str
+    command: str
 
 
 def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = None) -> Swept:
     """Count what agents will delete of sessions, of a `project` if so: of each its agent, its path, its last change."""
     sessions, will, keys = list(sessions), list[str](), list[str]()
-    packable: dict[str, tuple[int, int]] = {}
-    number = 0
+    going: list[tuple[str, int, bool]] = []
     for agent, called, key, days in table.sweeps():
         kept = max(int(days) - 7, 1)
         roots = [os.path.realpath(root) for root in table.agent_roots(agent)]
@@ -321,17 +320,16 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
             )
             will.append(f"{called} {sweeps} ({key}: {days:g} days)")
             keys.append(f"{key}: 365")
-            number += len(old)
-            if some := sum(is_packable(path, agent) for path in old):
-                packable[agent] = kept, some
-    if not packable:
+            going += [(agent, kept, is_packable(path, agent)) for path in old]
+    if not (some := [each for each in going if each[2]]):
         how = "'pack' refuses them, since parts of them lie elsewhere. To keep them, set:"
-        return Swept(number, f"{', '.join(will)}. {how}", ", ".join(keys))
-    ages, counts = zip(*packable.values(), strict=True)
-    which = f" --agent {next(iter(packable))}" if len(packable) == 1 else "" if project else " --all"
+        return Swept(len(going), f"{', '.join(will)}. {how}", ", ".join(keys))
+    is_of_one = len({agent for agent, _, _ in some}) == 1
+    which = f" --agent {some[0][0]}" if is_of_one else "" if project else " --all"
     which += f" --project {quote(str(project))}" if project else ""
-    keep = f"To keep {'' if sum(counts) == number else f'{sum(counts):,} of '}them in an archive:"
-    return Swept(number, f"{', '.join(will)}. {keep}", f"sessioncompress pack{which} --older-than {min(ages)}d")
+    keep = f"To keep {'' if some == going else f'{len(some):,} of '}them in an archive:"
+    pack = f"sessioncompress pack{which} --older-than {min(kept for _, kept, _ in some)}d"
+    return Swept(len(going), f"{', '.join(will)}. {keep}", pack)
 
 
 def is_packable(path: str, agent: str) -> bool:

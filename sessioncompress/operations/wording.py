@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.model import Kind
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 _NOT_IN_JSON = frozenset({"others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"})
 _NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokens_recorded")
 _NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
-_NOT_SUMMED_KEYS = frozenset({"path", "format", "status", "reason", "run", "tokensRecorded"})
 
 
 def status_of(error: SessionCompressError) -> Status:
@@ -193,8 +194,7 @@ def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
 
 def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) -> dict[str, Any]:
     """Build the `--json` document of `compress`."""
-    totals = _totals(all_stats)
-    return {"dryRun": dry_run, "files": [_file(stats) for stats in all_stats], "totals": totals}
+    return {"dryRun": dry_run, "files": [_file(stats) for stats in all_stats], "totals": _totals(all_stats)}
 
 
 def _file(stats: CompressionStats) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _file(stats: CompressionStats) -> dict[str, Any]:
 
 
 def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
-    return {key: value for key, value in _file(total(all_stats)).items() if key not in _NOT_SUMMED_KEYS}
+    return {key: value for key, value in _file(total(all_stats)).items() if key not in {*_NOT_SUMMED, "tokensRecorded"}}
 
 
 def inspected(stats: SessionStats) -> list[str]:
@@ -214,18 +214,13 @@ def inspected(stats: SessionStats) -> list[str]:
     would = stats.would
     if not would.is_smaller:
         return [f"{printable(stats.path)}: {head}", f"a run would leave it alone: {would.reason}"]
-    size = would.original_size
+    size, by = would.original_size, smaller(would.original_size, would.compressed_size)
     return [
         f"{printable(stats.path)}: {head}",
-        f"after a run: {kb(size)} -> {kb(would.compressed_size, size)} ({in_short(would)})",
+        f"after a run: {kb(size)} -> {kb(would.compressed_size, size)} ({by}; store {kb(would.store_size, size)})",
         f"  replaced: {replaced(would)}",
         f"  {tokens(would)}; {_uncached(would)}",
     ]
-
-
-def in_short(stats: CompressionStats) -> str:
-    """Format by how much a run makes a session smaller, and the store that it leaves."""
-    return f"{smaller(stats.original_size, stats.compressed_size)}; store {kb(stats.store_size, stats.original_size)}"
 
 
 def inspected_total(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> list[str]:
@@ -242,7 +237,8 @@ def inspected_total(all_stats: Sequence[SessionStats], reached: Sequence[Session
 
 def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> dict[str, Any]:
     """Build the `--json` document of `stats`; a run does not reach those that are packed."""
-    files = [to_json(stats) | {"would": _file(stats.would)} for stats in all_stats]
+    # A dry run names the session by its real path.
+    files = [to_json(each) | {"would": _file(replace(each.would, path=each.path))} for each in all_stats]
     totals = {key: sum(each[key] for each in files) for key in ("size", "storeSize", "lines", "turns")}
     would = _totals([stats.would for stats in reached])
     return {"files": files, "totals": {**totals, "would": would}}
