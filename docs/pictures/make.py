@@ -63,6 +63,8 @@ def home() -> Iterator[Path]:
             shutil.copyfile(FIXTURES / fixture, path)
             then = time.time() - days * 24 * 3600
             os.utime(path, (then, then))
+        # Its session has no more than the digest.
+        (Path(folder) / ".gemini/tmp/tidewatch/.project_root").write_text("/tmp")  # noqa: S108 - as the fixtures say
         yield Path(folder)
 
 
