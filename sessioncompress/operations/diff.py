@@ -17,9 +17,9 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.values import fields, part_text
 from sessioncompress.operations.checkpoints import refuse_if_compacted
-from sessioncompress.operations.show import original_of, recorded
+from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading, relatives
-from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals

@@ -21,11 +21,12 @@ from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.relatives import (
     State,
     Stranger,
+    left_to_others,
     may_know,
     referring,
     state_of,
     strangers_of,
-    unknown_to,
+    unnamed_in,
 )
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, git, moves, packing, recover
@@ -274,7 +275,7 @@ def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> F
             reading.refuse_unless_session(session)
         # Where the journal cannot be read, nothing tells whose the markers are. Options choose only what has a store.
         strangers = strangers_of(session, journals.Journal()) if journal and only == ANY else []
-        unknown = unknown_to(strangers, journal) if journal else []
+        unknown = unnamed_in(journal, strangers) if journal else []
         return replace(done, markers=len(unknown))
 
 
@@ -462,8 +463,7 @@ def _marked_in_packs(
 
     def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:
         with open_session(copy, writing=False) as session:
-            own = journals.load(store_in(copy).journal)
-            return place.name, unknown_to(strangers_of(session, own), own)
+            return place.name, left_to_others(session, store_in(copy))
 
     among = [each for each in _packed(folder, states) if each.entry.title == title]
     return [outcome.result for outcome in each_packed(among, left) if outcome.result is not None]

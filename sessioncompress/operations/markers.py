@@ -20,11 +20,12 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, joined, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.checkpoints import before_all
-from sessioncompress.operations.show import of_another, original_of, recorded
+from sessioncompress.operations.show import of_another, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.relatives import Relative, refuse_if_marked, relatives_of, strangers_of, unknown_to
+from sessioncompress.pipeline.rewrite import recorded
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import damage
 from sessioncompress.store import journal as journals
@@ -295,7 +296,7 @@ def by_markers(
     if is_own := bool(journal.runs) and first.store == store:
         since = _since(session, store, journal, form_name)
     ours = since.rewritten
-    marked = unknown_to(strangers_of(session, journal, form_name), journal) if first is own else []
+    marked = unknown_to(strangers_of(session, journal, form_name), own) if first is own else []
     asked = [first, *(_in_other_stores(own, policy) if first is own else ())]
     family, failed = list[Relative](), list[errors.Damaged]()
     has_family = first is own
@@ -317,7 +318,7 @@ def by_markers(
                 failed.append(error)
                 asked = [each for each in asked if Path(error.where or "") not in each.store]
                 continue
-            left = unknown_to(marked, *(each.journal for each in asked))
+            left = unknown_to(marked, *asked)
             if not is_own and marked and len(left) == len(marked) and not failed:
                 refuse_if_marked(session, store, policy, form_name)
             failed += back.failed(own)

@@ -326,9 +326,10 @@ class _Exactly(Restoring):
         if not since.is_marked:
             return ""
         standing = relatives.strangers_of(session, journal, self.form)
-        marked = relatives.unknown_to(standing, journal)
+        own = relatives.Relative(session.path, self.store, journal)
+        marked = relatives.unknown_to(standing, own)
         family = relatives.relatives_of(session, self.policy, self.form) if marked else []
-        left = relatives.unknown_to(marked, *(each.journal for each in family))
+        left = relatives.unknown_to(marked, *family)
         # Those in changed lines are named with them.
         number = 0 if since.changed else sum(each.key in journal for each in standing)
         copies = text.staying(number, "that the agent copied")

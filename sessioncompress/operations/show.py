@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sessioncompress import errors
-from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import holds, parse_any
 from sessioncompress.core.marker import PREFIX, references
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
-from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import listed, quote
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Entry
@@ -25,7 +23,7 @@ from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.relatives import packed_kin, relatives_of
-from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.pipeline.rewrite import recorded
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_git, put_back
@@ -144,23 +142,6 @@ def begin_alike(raw: bytes, original: bytes) -> bool:
     """Compare what stands before the first object, an id or a time. It saves parsing most lines."""
     start = raw.find(b"{", 1)
     return start >= _LONG_ENOUGH and raw[:start] == original[:start]
-
-
-def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
-    """Find a block's value in its original. Raises Damaged if its type, size or digest is not the recorded one."""
-    # A value that is nested too deep to be written is a TypeError.
-    with suppress(CannotSplice, TypeError):
-        value = value_at(original or {}, block.path)
-        if isinstance(value, KINDS[block.kind].original):
-            content = content_of(value, block.kind)
-            if len(content) == block.bytes and block.digest in digests_of(content):
-                return value
-    raise errors.Damaged(
-        f"the original of reference {block.ref} does not match the journal",
-        where=journal,
-        state=errors.NOT_CHANGED,
-        remedy="Put the journal and the originals back from a backup.",
-    )
 
 
 class Shown(NamedTuple):

@@ -19,9 +19,10 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompres
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.checkpoints import Before, before_all, left_by, refuse_if_compacted, with_removed
-from sessioncompress.operations.show import identity, of_another, original_of, recorded
+from sessioncompress.operations.show import identity, of_another, original_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
+from sessioncompress.pipeline.rewrite import recorded
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, late_links, recover
 from sessioncompress.store import journal as journals
@@ -219,16 +220,17 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         journal = journals.load(store.journal)
         left_over = recover.check(session, store, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
-        strangers = relatives.unknown_to(relatives.strangers_of(session, journal, form), journal)
+        own = relatives.Relative(session.path, store, journal)
+        strangers = relatives.unknown_to(relatives.strangers_of(session, journal, form), own)
         family = relatives.relatives_of(session, policy, form) if strangers else []
-        unknown = relatives.unknown_to(strangers, *(each.journal for each in family))
+        for relative in family:
+            _read_originals(relative, strangers)
+        unknown = relatives.unknown_to(strangers, *family)
         if unknown and not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
         others = OtherStores(session.path, store, backups_of(session.path, policy))
         elsewhere = others.known(pieces_of(session.reader, session.size))
         refuse_if_compacted(session, store, journal, form, text.elsewhere(elsewhere))
-        for relative in family:
-            _read_originals(relative, strangers)
         before_all(session, journal, store.originals).refuse_if_stuck()
         since = since_runs(session, journal, store.originals, form)
         checked = _originals(session, store, journal, since.rewritten)

@@ -6,13 +6,14 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cache, lru_cache
+from contextlib import closing, suppress
+from functools import cache, lru_cache, partial
 from hashlib import sha256
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from sessioncompress.core.jsonl import parse, pieces_of
+from sessioncompress.core.jsonl import parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
@@ -22,13 +23,14 @@ from sessioncompress.formats import table
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import handed
-from sessioncompress.pipeline.rewrite import value_at
+from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, backups_of, last_line, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.pack import Entry
 from sessioncompress.store.packing import Pack, readable_packs
 from sessioncompress.store.records import RunRecord, decode
@@ -238,18 +240,45 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
     return found
 
 
-def unknown_to(strangers: Sequence[Stranger], *known_by: Journal) -> list[Stranger]:
-    """Keep those of the texts that no journal knows, by what they name or by what they are."""
-    for journal in known_by if strangers else ():
-        known = {digest[:FEWEST_DIGITS] for _, digest in journal.references}
-        rest = (each for each in strangers if each.key not in journal)
-        strangers = [each for each in rest if each.reference[:FEWEST_DIGITS] not in known]
+def unknown_to(strangers: Sequence[Stranger], *known_by: Relative) -> list[Stranger]:
+    """Keep those of the texts whose originals no store has.
+
+    What others wrote may tell of originals that it does not have: those of its originals that count read back.
+    """
+    for each in known_by if strangers else ():
+        with closing(OriginalsReader(each.store.originals)) as originals:
+            strangers = unnamed_in(each.journal, strangers, cache(partial(_is_kept, each, originals)))
     return list(strangers)
+
+
+def _is_kept(relative: Relative, originals: OriginalsReader, row: int) -> bool:
+    line, block = relative.journal.block(row)
+    if line.place is None or relative.journal.is_ours:
+        return line.place is not None
+    with suppress(SessionCompressError):
+        recorded(parse_any(originals.line(line.place, line.sha256)), block, relative.store.journal)
+        return True
+    return False
+
+
+def unnamed_in(
+    journal: Journal, strangers: Sequence[Stranger], counts: Callable[[int], bool] = lambda _: True
+) -> list[Stranger]:
+    """Keep those of the texts of which a journal has no record that counts, by what they name or by what they are."""
+    rows, wanted = defaultdict[str, list[int]](list), {each.reference[:FEWEST_DIGITS] for each in strangers}
+    for row, (_, digest) in enumerate(journal.references if strangers else ()):
+        if digest[:FEWEST_DIGITS] in wanted:
+            rows[digest[:FEWEST_DIGITS]].append(row)
+    # A stranger's journal may have any number of records of one text.
+    found = (
+        islice(chain(journal.replaced(each.key), rows[each.reference[:FEWEST_DIGITS]]), _MOST) for each in strangers
+    )
+    return [each for each, of in zip(strangers, found, strict=True) if not any(map(counts, of))]
 
 
 def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
     """Tell whether a journal, None if it cannot be read, may know one of the texts."""
-    return bool(strangers) and (journal is None or len(unknown_to(strangers, journal)) < len(strangers))
+    return bool(strangers) and (journal is None or len(unnamed_in(journal, strangers)) < len(strangers))
 
 
 def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> None:
@@ -257,8 +286,10 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     strangers = strangers_of(session, Journal(), form)
     if not strangers:
         return
-    relatives = [each for each in relatives_of(session, policy, form) if may_know(each.journal, strangers)]
-    unknown = unknown_to(strangers, *(each.journal for each in relatives))
+    relatives = [
+        each for each in relatives_of(session, policy, form) if len(unknown_to(strangers, each)) < len(strangers)
+    ]
+    unknown = unknown_to(strangers, *relatives)
     nameless = sum(not each.reference for each in unknown)
     # The error begins with the whole path: the rest names what lies beside the session without it.
     again, here = "'sessioncompress restore --from-markers", f"{session.path.parent}/"
@@ -302,21 +333,33 @@ def referring(session: Path, ids: Collection[str], store: Store, journal: Journa
     relatives = cache(lambda name: _named_by(name, session, policy))
     found = []
     for path in kin_of(session, ids):
-        left = _nameable(path, store_at(path, policy).journal)
+        own = store_at(path, policy)
+        left = _left_at(path, own.originals, own.journal)
         # Relatives are looked for only where they count.
         for relative in relatives(name_of(path)) if may_know(journal, left) else ():
             if relative != path and (other := store_at(relative, policy)) != store:
                 with suppress(SessionCompressError):
-                    left = unknown_to(left, _journal(other.journal))
+                    left = unknown_to(left, Relative(relative, other, _journal(other.journal)))
         if may_know(journal, left):
             found.append(path.name)
     return found
 
 
 @_once(1 << 10)
-def _nameable(path: Path, journal: Path) -> list[Stranger]:
-    """Find the texts of a session with a marker that names what its own journal does not know."""
+def _left_at(path: Path, originals: Path, journal: Path) -> list[Stranger]:
     with suppress(SessionCompressError), open_session(path, writing=False) as session:
-        own = journals.load(journal)
-        return [each for each in unknown_to(strangers_of(session, own), own) if each.reference]
+        return left_to_others(session, Store(journal.parent, originals, journal, path.parent))
     return []
+
+
+def left_to_others(session: OpenSession, store: Store) -> list[Stranger]:
+    """Find the texts of a session with a marker that names an original which its own store does not have.
+
+    What others wrote, and what cannot be read, is not believed to know a line, either.
+    """
+    journal = Journal()
+    with suppress(SessionCompressError):
+        journal = journals.load(store.journal)
+    own = Relative(session.path, store, journal)
+    found = strangers_of(session, journal if journal.is_ours else Journal())
+    return [each for each in unknown_to(found, own) if each.reference]

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_64_intdigest
@@ -31,7 +32,7 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.references import References, content_of, digest_of, digests_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
-from sessioncompress.errors import InUse, Unreadable
+from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Unreadable
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.plan import Plan, broken, record_of
@@ -177,6 +178,23 @@ def value_at(entry: Entry, path: JsonPath) -> Any:
     except (KeyError, IndexError, TypeError) as error:
         raise CannotSplice("a value to replace is not there") from error
     return value
+
+
+def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
+    """Find a block's value in its original. Raises Damaged if its type, size or digest is not the recorded one."""
+    # A value that is nested too deep to be written is a TypeError.
+    with suppress(CannotSplice, TypeError):
+        value = value_at(original or {}, block.path)
+        if isinstance(value, KINDS[block.kind].original):
+            content = content_of(value, block.kind)
+            if len(content) == block.bytes and block.digest in digests_of(content):
+                return value
+    raise Damaged(
+        f"the original of reference {block.ref} does not match the journal",
+        where=journal,
+        state=NOT_CHANGED,
+        remedy="Put the journal and the originals back from a backup.",
+    )
 
 
 @lru_cache(maxsize=2)

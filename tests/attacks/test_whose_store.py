@@ -244,3 +244,31 @@ def test_a_stranger_s_checkpoint_takes_no_text_away(tmp_path: Path, options: tup
     done = invoke("restore", *options, path)
     assert path.read_bytes() == ORIGINAL
     assert "a text would go that no run wrote" in done.stderr
+
+
+@pytest.mark.parametrize("claims", ["references", "lines", "nothing"])
+def test_a_stranger_s_journal_beside_a_fork_lets_no_original_go(tmp_path: Path, claims: str) -> None:
+    """It tells of originals that it does not have, or cannot be read."""
+    _, path = repository(tmp_path, ORIGINAL)
+    run(*COMPRESS, path)
+    fork = path.with_name("t.jsonl")
+    shortened = split(path.read_bytes())
+    header = {**json.loads(shortened[0]), "id": "fork", "parentSession": str(path)}
+    fork.write_bytes(b"".join([json.dumps(header).encode() + b"\n", *shortened[1:]]))
+    theirs = plain_in(fork).journal
+    records = [each for each in journal_of(path) if each["type"] in ("edit", "block", "run")]
+    for record in records:
+        record.get("was", {}).pop("frame", None)
+        record["storeSize"] = 0
+        if record["type"] == "edit" and claims != "lines":
+            record["isSha256"] = "0" * 64
+    del records[-1]["originalsSha256"], records[-1]["sessionId"]
+    theirs.write_bytes(sealed(records[claims == "nothing" :]))
+    run("restore", path)
+    for how, where in (("--unneeded", path), ("--gone", path.parent)):
+        if how == "--gone":
+            path.unlink()
+        assert "kept" in invoke("forget", how, "--yes", where).output
+        assert hidden_in(path, folder_name()).originals.exists()
+    told = "28 markers with originals in a relative's store" in invoke("verify", fork).output
+    assert told is (claims == "references")
