@@ -108,11 +108,13 @@ def hides_from_git(store: Store) -> bool:
         return lines is not None and not shown <= set(lines) and _is_for_us(store.folder)
 
 
-def is_only_ignored(store: Store) -> bool:
-    """Tell whether git ignores a store, and has it in no commit that it can still find: a checkout may overwrite it."""
-    if not in_work_tree(store.folder) or not hides_from_git(store):
-        return False
-    return not known(each for each in (store.originals, store.journal) if os.path.lexists(each))
+def may_move(store: Store) -> bool:
+    """Tell whether git ignores a store, and has it in no commit that it can still find; or no work tree is seen."""
+    if not in_work_tree(store.folder):
+        return True
+    return hides_from_git(store) and not known(
+        each for each in (store.originals, store.journal) if os.path.lexists(each)
+    )
 
 
 def refuse_linked_folder(folder: Path) -> None:

@@ -18,7 +18,6 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
-from sessioncompress.store.git import in_work_tree
 from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
 from sessioncompress.store.layout import (
     FOLDER,
@@ -171,8 +170,8 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
 def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) -> Store:
     """Bring a session's store to where it is due, and return it there: see Store. Where not `writing`, it stays.
 
-    A store in a work tree that git only ignores goes into this user's folder, where no checkout overwrites it, whoever
-    made it.
+    A store that git only ignores, or of which no git is seen, goes into this user's folder, whoever made it: there no
+    checkout overwrites it, also of a repository that comes later or is elsewhere.
     One that is to be committed now is copied to where git sees it: other branches may need the one that stays. One that
     a branch brought and of which nothing stands in the session is none: our own is begun. What a killed move left goes.
     Raises as recover() does; Refused where another store is there already, or where only others let git see the one
@@ -183,9 +182,9 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
     due = store
     if policy.commit_originals:
         due = plain
-    elif store != own and holds(store) and in_work_tree(store.folder):
+    elif store != own and holds(store):
         folder.refuse_linked(store.journal)
-        if folder.is_only_ignored(store):
+        if folder.may_move(store):
             due = own
         elif not (ours := writers(store.journal, session.path)):
             return own
@@ -201,7 +200,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
     if not writing:
         return store
     if due == store or not holds(store):
-        if store == own and begins(plain, own) and folder.is_only_ignored(plain):
+        if store == own and begins(plain, own) and folder.may_move(plain):
             with failing(session.path):
                 _remove(plain)
             folder.tidy_after(plain)

@@ -898,19 +898,26 @@ def test_no_store_that_a_branch_brought_takes_new_originals(
     assert path.read_bytes() == ORIGINAL
 
 
-def test_outside_git_no_store_passes_into_our_folder(tmp_path: Path) -> None:
-    """An archive may have brought it: `show` and `restore` go on to say that."""
+@pytest.mark.parametrize("options", [("--commit-originals",), ()])
+def test_outside_git_a_store_made_elsewhere_comes_home(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """An archive brought it, and a checkout may: of a repository made later, or whose folder is elsewhere."""
     with user_of(tmp_path / "state of a stranger"):
         path = tmp_path / "unpacked" / "s.jsonl"
         path.parent.mkdir()
         path.write_bytes(HEAD)
-        run(*COMPRESS, "--commit-originals", path)
+        run(*COMPRESS, *options, path)
+        theirs = store_in(path)
     grows(path, MORE)
+    kept = [(each, each.read_bytes()) for each in (theirs.originals, theirs.journal)]
     run(*COMPRESS, path)
-    assert [each.is_ours for each in stores_of(path)] == [False]
+    assert [each.is_ours for each in stores_of(path)] == [True]
+    theirs.folder.mkdir(exist_ok=True)
+    for file, data in kept:
+        file.write_bytes(data)
     ref = REFERENCE.findall(path.read_bytes())[0].decode()
     for command in (("show", ref, path), ("restore", path)):
         assert "made elsewhere, or by an earlier version" in invoke(*command).stderr
+    assert path.read_bytes() == ORIGINAL
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "loop"])
