@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.text import counted, printable, utf8
+from sessioncompress.errors import SessionCompressError
 from sessioncompress.pipeline import reading
+from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import journal as journals
+from sessioncompress.store.layout import store_at
 from sessioncompress.store.lock import open_session
 
 _SHOWN = 160
@@ -36,16 +41,21 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 class SearchStats(Struct, frozen=True, rename="camel"):
-    """Where a text was found in one session. `cut`: more places exist. `shortened`: some text was replaced."""
+    """Where a text was found in one session.
+
+    `cut`: more places exist. `shortened`: some text was replaced. `made_elsewhere`: there are hits, and not all runs of
+    the session's store are this user's, on this machine.
+    """
 
     path: str
     packed: bool
     hits: tuple[Hit, ...]
     cut: bool = False
     shortened: bool = False
+    made_elsewhere: bool = False
 
 
-def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStats:
+def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: bool = False) -> SearchStats:
     """Find a text, in letters of either case, in what was said in a session. Raises SessionCompressError."""
     folded = text.casefold()
     plain = folded.encode() if folded.isascii() and folded.isprintable() and not set(folded) & set(_ESCAPED) else b""
@@ -65,7 +75,12 @@ def search_session(path: Path, text: str, *, packed: bool = False) -> SearchStat
                     hits += (Hit(turn or None, said.say.value, line) for line in _lines(said, folded))
             if len(hits) > _MOST:
                 break
-    return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened)
+    elsewhere = False
+    if hits:
+        # A store that cannot be read keeps nobody from searching.
+        with suppress(SessionCompressError):
+            elsewhere = not journals.load(store_at(path, policy).journal).is_ours
+    return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened, elsewhere)
 
 
 def _lines(said: Said, folded: str) -> Iterator[str]:
@@ -91,7 +106,7 @@ class Search(SessionCommand[SearchStats]):
 
     @staticmethod
     def work(each: Each, text: str) -> SearchStats:
-        return search_session(each.path, text, packed=each.packed)
+        return search_session(each.path, text, each.policy, packed=each.packed)
 
     def refuse(self) -> None:
         if not self.given.text:
@@ -126,6 +141,10 @@ class Search(SessionCommand[SearchStats]):
         if shortened := sum(each.shortened for each in done.results):
             head += f" ({shortened:,} with markers: what these stand for is not searched)"
         echo_wrapped(output.with_others(head, done.others))
+
+    def hints(self, done: Done[SearchStats]) -> None:
+        if not self.silent:
+            output.tell_of_made_elsewhere(each.made_elsewhere for each in done.results)
 
 
 search = Search.command("search 'rate limit' ~/.claude/projects")

@@ -211,8 +211,8 @@ def test_in_a_work_tree_another_machine_s_store_comes_home(tmp_path: Path) -> No
     assert not theirs.folder.exists()
     mine.commit()
     assert mine.tracked() == {"s.jsonl"}
-    for command in ("verify", "diff", "restore"):
-        assert "1 store was made elsewhere" in invoke(command, path).stderr
+    for command in (("verify",), ("diff",), ("search", "Skarvik"), ("restore",)):
+        assert "1 store was made elsewhere" in invoke(*command, path).stderr
     assert path.read_bytes() == ORIGINAL
 
 
