@@ -16,7 +16,7 @@ from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, file_line, is_seen, width, with_tilde
 from sessioncompress.core import process
-from sessioncompress.core.text import age, counted, kb, printable, quote, said_time
+from sessioncompress.core.text import age, counted, kb, printable, quote, restoring, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, UsageError
 from sessioncompress.operations.batch import Outcome
 from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs, together
@@ -25,6 +25,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
+from sessioncompress.store.layout import backups_of
 
 if TYPE_CHECKING:
     from sessioncompress.operations.restore import RestoreStats
@@ -227,7 +228,7 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
     for path in sorted(paths):
         with suppress(SessionCompressError):
             if found := put_back_since(Path(path), policies.of(Path(path))):
-                way = f"'sessioncompress restore {quote(path)}' restores everything"
+                way = f"{restoring(backups_of(Path(path), policies.of(Path(path))), quote(path))} restores everything"
                 echo_wrapped(printable(f"{path}: {found}; {way}"), err=True)
 
 

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
+from pathlib import Path
 from shlex import quote as shell_word
 from typing import Any
 
@@ -31,6 +32,12 @@ def quote(text: str) -> str:
     plain = set(range(0x20, 0x7F)) - set(b"'\\")
     raw = text.encode("utf-8", "surrogateescape")
     return "$'" + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in raw) + "'"
+
+
+def restoring(backups: Path | None, *words: str) -> str:
+    """Write a command that restores, in quotes, for a user who may have a folder of backups."""
+    where = [] if backups is None else ["--backup-dir", quote(str(backups))]
+    return f"'{' '.join(['sessioncompress restore', *where, *words])}'"
 
 
 def printable_json(text: str) -> str:

@@ -17,7 +17,7 @@ from sessioncompress.core.jsonl import parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
-from sessioncompress.core.text import counted, quote
+from sessioncompress.core.text import counted, quote, restoring
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Name
@@ -292,8 +292,9 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     unknown = unknown_to(strangers, *relatives)
     nameless = sum(not each.reference for each in unknown)
     # The error begins with the whole path: the rest names what lies beside the session without it.
-    again, here = "'sessioncompress restore --from-markers", f"{session.path.parent}/"
-    named = quote(str(session.path))
+    here, backups = f"{session.path.parent}/", backups_of(session.path, policy)
+    again = restoring(backups, "--from-markers", quote(str(session.path)))
+    from_other = restoring(backups, "--from-markers --originals OTHER PATH")
     files = f"{store.journal} and {store.originals.name}".removeprefix(here)
     why = ""
     ways = []
@@ -301,7 +302,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         why = ": it is a fork, copy or continuation of another session, or was renamed"
         known = f"{len(strangers) - len(unknown):,}" if unknown else "all"
         places = " and of ".join(str(each.session).removeprefix(here) for each in relatives)
-        ways.append(f"The originals of {known} are in the store of {places}: {again} {named}' puts them back.")
+        ways.append(f"The originals of {known} are in the store of {places}: {again} puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
             ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
     for pack, entry in packed_kin(session, form) if nameless < len(unknown) else ():
@@ -311,7 +312,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         ways.append(f"Move this one away; {back}." if place == session.path else f"{back}; then run this again.")
     if nameless < len(unknown):
         the = "the other originals" if relatives else "the originals"
-        ways.append(f"Ask the author for {the} ({files}), or use another session's: {again} --originals OTHER PATH'.")
+        ways.append(f"Ask the author for {the} ({files}), or use another session's: {from_other}.")
     if nameless:
         ways.append(
             f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "

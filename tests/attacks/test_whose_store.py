@@ -272,3 +272,16 @@ def test_a_stranger_s_journal_beside_a_fork_lets_no_original_go(tmp_path: Path, 
         assert hidden_in(path, folder_name()).originals.exists()
     told = "28 markers with originals in a relative's store" in invoke("verify", fork).output
     assert told is (claims == "references")
+
+
+def test_a_printed_restore_names_the_backup_folder(tmp_path: Path) -> None:
+    """In it are the originals of the relative, and without it the command would refuse."""
+    _, path = repository(tmp_path, ORIGINAL)
+    kept = tmp_path / "kept of mine"
+    run(*COMPRESS, "--backup-dir", kept, path)
+    fork = path.with_name("t.jsonl")
+    fork.write_bytes(path.read_bytes())
+    refused = invoke("restore", "--backup-dir", kept, fork)
+    assert f"'sessioncompress restore --backup-dir '{kept}' --from-markers {fork}' puts them back" in refused.stderr
+    run("restore", "--backup-dir", kept, "--from-markers", fork)
+    assert fork.read_bytes() == ORIGINAL
