@@ -141,8 +141,6 @@ _KEYS = frozenset(
 """What a message may hold: OpenAI's keys, those of providers that think aloud, and what programs note beside them."""
 
 _PARTS = _ATTACHED | {"text", "refusal"}
-CLEARED = re.compile(r"\[Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?\]")
-"""What lists of chats say of a result that is gone."""
 _EXIT = re.compile(r"\bexit[ _]?(?:ed with )?(?:code|status)\W{0,4}?(-?\d{1,5})\b", re.IGNORECASE)
 
 

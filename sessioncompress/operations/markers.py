@@ -20,7 +20,7 @@ from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, joined, not_there, strangers, unreadable
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.checkpoints import before_all
-from sessioncompress.operations.show import of_another, original_of
+from sessioncompress.operations.show import lacks, of_another, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import RewrittenLines
@@ -213,9 +213,14 @@ class _Restored:
             self.unclear += len(known) > 1
             for source in {source for source, row in found.values() if row is None}:
                 source.unread.add(number)
-        with suppress(CannotSplice):
-            return splice(raw, parse(raw), values)[0] if values else raw, others
-        return raw, set()
+        try:
+            new = splice(raw, parse(raw), values)[0] if values else raw
+        except CannotSplice:
+            return raw, set()
+        for source in others:
+            if not source.journal.is_ours and lacks(new, raw):
+                raise of_another(source.where)
+        return new, others
 
     @property
     def unreadable(self) -> set[int]:

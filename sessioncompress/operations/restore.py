@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.core import VERSION, text
-from sessioncompress.core.jsonl import pieces_of
+from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import counted, joined, not_there, strangers
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.operations.checkpoints import Before, has_unknown_summary, left_by, refuse_if_compacted
-from sessioncompress.operations.show import original_of, said_in
+from sessioncompress.operations.show import has_words, lacks, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
@@ -257,7 +257,7 @@ class _Exactly(Restoring):
             known = others.known(before.pieces()) if runs is None else {}
             done = self.stats(Status.UNCHANGED, none)
         else:
-            self._refuse_if_less(before, swaps)
+            self._refuse_if_less(before)
             with self.rewriting() as sink:
                 for line in self._lines(before, swaps, others):
                     sink.write(line)
@@ -282,21 +282,30 @@ class _Exactly(Restoring):
         is_back = _put_back(self.session, journal) if known else ""
         return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' restores everything" if is_back else ""))
 
-    def _refuse_if_less(self, before: Before, swaps: Mapping[int, LineRecord]) -> None:
-        """Raise Damaged where a store of others would take out a text that no run wrote."""
-        if self.journal.is_ours:
+    def _refuse_if_less(self, before: Before) -> None:
+        """Raise Damaged where a store of others would take out with a checkpoint what is no line of one."""
+        if self.journal.is_ours or not before.taken:
             return
-        form = reading.format_of(self.session, self.form)
-        stays = {hash(form.thanks)}
-        for line in self._lines(before, swaps, None):
-            stays.update(map(hash, said_in(line)))
-        reader = form.reader()
+        form, going = reading.format_of(self.session, self.form), dict[str, tuple[int, bytes]]()
+        signs = [each.encode() for each in (HEAD, form.thanks) if each]
+        reader, stays = form.reader(), {hash(raw.removesuffix(b"\n")) for _, raw, _ in before.pieces()}
         for number, raw, whole in pieces_of(self.session.reader, self.session.size):
-            lost = whole and any(hash(each) not in stays for each in said_in(raw) if HEAD not in each)
-            if lost and reading.read_line(raw, reader).role is not Role.CHECKPOINT:
-                what = f"others made it, and by what it says a text would go that no run wrote, in line {number + 1:,}"
-                remedy = f"Move it away, with {self.store.originals.name}."
-                raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
+            if not whole or hash(raw.removesuffix(b"\n")) in stays or any(each in raw for each in signs):
+                continue
+            line = reading.read_line(raw, reader)
+            # An agent marks a checkpoint by lines that say nothing.
+            says = any(reader.said(parse_any(raw) or {})) if line.role is Role.CHECKPOINT else has_words(raw)
+            if says or line.role not in (Role.CHECKPOINT, Role.OTHER):
+                going[line.id or str(number)] = number, raw
+        for _, raw, whole in before.pieces() if going else ():
+            # A line that followed the checkpoint hangs elsewhere now.
+            name = reading.read_line(raw, reader).id if whole else ""
+            if name in going and not lacks(raw, going[name][1], but=form.parent_key):
+                del going[name]
+        for number, _ in going.values():
+            what = f"others made it, and by what it says a text would go that no run wrote, in line {number + 1:,}"
+            remedy = f"Move it away, with {self.store.originals.name}."
+            raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
 
     def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores | None) -> Iterator[bytes]:
         """Yield the lines of the restored session."""

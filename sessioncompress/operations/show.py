@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sessioncompress import errors
+from sessioncompress.compressors.preview import said
+from sessioncompress.core import marker
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import holds, parse_any
-from sessioncompress.core.marker import PREFIX, references
+from sessioncompress.core.marker import INDEX, PREFIX, references
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
+from sessioncompress.core.splice import within
 from sessioncompress.core.text import listed, quote
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Entry
-from sessioncompress.formats.openai_chat import CLEARED
 from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
@@ -46,6 +48,26 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.records import BlockRecord, LineRecord
 
+_ADDED: Mapping[str, tuple[Any, ...]] = {
+    "type": ("text", "input_text", "event_msg", "token_count", "other"),
+    "text": (),
+    "info": (),
+    "rate_limits": (),
+    "synthetic": (True,),
+    "pruned": (True,),
+    "prunedAt": (),
+    "compacted": (),
+}
+"""What runs add: keys, with their values beside texts and nothing."""
+_TIMES = ("prunedAt", "compacted")
+_CLEARED = re.compile(
+    r"\[(?:Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?|Old tool result content cleared"
+    r"|Output truncated - \d+ tokens)\]"
+)
+"""What agents say of a result that is gone."""
+_CUT = re.compile(r"\A(?:[^|\s]+(?=\|)|data:[^,\s]*,)")
+"""Of an id or an address of data, what may be left."""
+_IN_INDEX = frozenset(f"{INDEX}| ... and more deleted moved here".split())
 _LONG_ENOUGH = 64
 """Bytes. A head of this length holds an id or a time, not only the type."""
 
@@ -66,12 +88,8 @@ def _refuse_others(
     raw: bytes, record: LineRecord, original: bytes, originals: OriginalsReader, journal: Journal, where: Path
 ) -> None:
     """Raise Damaged where a rewritten line says what its original lacks, or a marker in it names that."""
-    said = sorted(said_in(original))
-    for each in said_in(raw):
-        # An id that was cut begins as it did.
-        at = bisect_left(said, each)
-        if at == len(said) or not said[at].startswith(each):
-            raise of_another(where)
+    if lacks(original, raw):
+        raise of_another(where)
     refs = [ref for ref in references(raw.decode(errors="replace")) if ref.encode() not in original]
     row = journal.rewriting(bytes.fromhex(record.rewritten)) if refs else None
     if row is None:
@@ -88,26 +106,68 @@ def _refuse_others(
         recorded(entry, block, where)
 
 
-def said_in(raw: bytes) -> Iterator[str]:
-    """Yield the texts and keys in a line that no run writes but with a marker.
+def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
+    """Tell whether a line says what its original does not, so no run made it of that. `but` is a key that may differ.
 
-    They are those of 64 characters and more, of several words, and not only of ASCII.
+    A run takes values out, or leaves of one nothing, the first part of an id, or a marker with a preview, whose lines
+    are the value's. What it adds says nothing. All else is in the original, under the same keys.
     """
-    waiting: list[Any] = [parse_any(raw)]
+    keys, known, texts = set[int](), set[tuple[int, type, Any]](), list[str]()
+    for path, _, value in _values(parse_any(original)):
+        keys.add(path)
+        known.add((path, type(value), value))
+        if isinstance(value, str):
+            texts.append(value)
+            known |= {(path, str, each) for each in _CUT.findall(value)}
+    # A preview shows what a text says: without colors, and of JSON, also behind other lines, without what escapes.
+    text = "\n".join(each for value in texts for each in (value, said(f'"{value}'))).replace("\\", "")
+    lines = set(map(str.strip, text.split("\n")))
+
+    def stands(line: str) -> bool:
+        if line in lines or line in text:
+            return True
+        if line.startswith(INDEX):
+            return all(word in _IN_INDEX or word.isdigit() or word in text for word in line.split())
+        # Above a preview stands how commands ended, or the title of a document.
+        return all(end in text for end in line.split(", ")) or line in map(marker.name, texts)
+
+    entry = parse_any(raw)
+    for path, key, value in _values(entry):
+        is_new = path not in keys
+        if key == but or (path, type(value), value) in known:
+            continue
+        if is_new and key not in _ADDED:
+            return True
+        if value in (None, "", *_ADDED.get(key, ())) or (is_new and key in _TIMES):
+            continue
+        if not isinstance(value, str):
+            return True
+        if _CLEARED.fullmatch(value) or within(value) is not None:
+            # Of a text that is JSON each value is looked at.
+            continue
+        parts = marker.around(value.replace("\\", ""))
+        if PREFIX not in value or not all(stands(line.strip()) for part in parts for line in part.split("\n")):
+            return True
+    return entry is None
+
+
+def has_words(raw: bytes) -> bool:
+    """Tell whether a line has a text of several words, or one that may be of several, where no spaces part them."""
+    texts = (value for _, _, value in _values(parse_any(raw)) if isinstance(value, str))
+    return any(len(each) >= 64 or not each.isascii() or len(each.split(maxsplit=1)) > 1 for each in texts)  # noqa: PLR2004
+
+
+def _values(entry: Any) -> Iterator[tuple[int, Any, Any]]:
+    """Yield all values in a line, each with a hash of the keys above it, and the last of them; None for a container."""
+    waiting = [(0, "", entry)]
     while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += chain(value, value.values())
-        elif isinstance(value, list):
-            waiting += value
-        elif (
-            isinstance(value, str)
-            and PREFIX not in value
-            and (
-                len(value) >= 64 or not value.isascii() or len(value.split(maxsplit=1)) > 1  # noqa: PLR2004
-            )
-        ):
-            yield value
+        path, key, value = waiting.pop()
+        inner = within(value) if isinstance(value, str) else value
+        if isinstance(inner, dict):
+            waiting += ((hash((path, step)), step, each) for step, each in inner.items())
+        elif isinstance(inner, list):
+            waiting += ((hash((path, None)), key, each) for each in inner)
+        yield path, key, None if isinstance(value, (dict, list)) else value
 
 
 def identity(entry: Entry | None) -> int:
@@ -120,7 +180,7 @@ def identity(entry: Entry | None) -> int:
         if key == "type":
             continue
         if isinstance(value, str):
-            may_change = len(value) >= SMALLEST_BLOCK or PREFIX in value or CLEARED.fullmatch(value) is not None
+            may_change = len(value) >= SMALLEST_BLOCK or PREFIX in value or _CLEARED.fullmatch(value) is not None
         else:
             may_change = isinstance(value, (dict, list))
         if not may_change:

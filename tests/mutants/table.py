@@ -341,14 +341,14 @@ MUTANTS = (
     *_in("operations/show.py", "tests/attacks/test_whose_store.py")(
         (
             "a stranger's text takes the place of the user's",
-            "if at == len(said) or not said[at].startswith(each):",
-            "if False:",
+            "    if lacks(original, raw):",
+            "    if False:",
         ),
     ),
     *_in("operations/restore.py", "tests/attacks/test_whose_store.py")(
         (
             "a stranger's checkpoint takes a text away",
-            "if self.journal.is_ours:\n            return",
+            "if self.journal.is_ours or not before.taken:\n            return",
             "if True:\n            return",
         ),
     ),
