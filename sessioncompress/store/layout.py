@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
@@ -107,16 +107,18 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
     """Choose among the stores of a session the one whose runs made what it is now; of equals the first.
 
     A branch brings its own session, with its own store: that one counts of which a run left the longest beginning of
-    the session. A stranger's journal may name any state, so it counts only where no run of this user's left one. Where
-    an agent wrote the session anew, that one counts which knows most lines of ours in it.
+    the session. A stranger's journal may name any state. So where no run of this user's left a beginning, that one
+    counts which knows most lines of ours in it, as where an agent wrote the session anew: a stranger's can't know more
+    than this user's made, unless they are his.
     """
     left = [_left(store, session) for store in whole]
+    if not any(is_known for is_known, *_ in left):
+        there = _digests_in(session, marked=True)
+        known = [tuple(map(len, _made_by(store.journal, there))) for store in whole]
+        if max(known)[1] or not any(size for _, size, *_ in left):
+            return known.index(max(known))
     # A list is in the order of the stores, and index() finds the first.
-    if any(size for _, size, *_ in left):
-        return left.index(max(left))
-    there = _digests_in(session, marked=True)
-    known = [len({there[each] for each in _made_by(store.journal, there)}) for store in whole]
-    return known.index(max(known))
+    return left.index(max(left))
 
 
 def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
@@ -229,7 +231,7 @@ class OtherStores:
         return {each.journal: len(self._made(each.journal) - ours) for each in self.stores}
 
     def _made(self, journal: Path) -> set[bytes]:
-        return {self._there[name] for name in _made_by(journal, self._there)}
+        return _made_by(journal, self._there)[0]
 
 
 def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
@@ -270,9 +272,10 @@ def _digests_of(raw: bytes) -> dict[str, bytes]:
     return {sha256(form + end).hexdigest(): name for form in forms for end in (b"", b"\n", b"\r\n")}
 
 
-def _made_by(journal: Path, there: Container[str]) -> set[str]:
-    """Find the lines that runs wrote by what a journal says, among those that are there, by their SHA-256."""
-    return set().union(*(made for _, _, made in _runs_of(journal, there)))
+def _made_by(journal: Path, there: Mapping[str, bytes]) -> tuple[set[bytes], set[bytes]]:
+    """Find the lines among those that are there that runs wrote, by what a journal says; and those by this user's."""
+    runs = [(is_known, {there[each] for each in made}) for _, is_known, made in _runs_of(journal, there)]
+    return set().union(*(made for _, made in runs)), set().union(*(made for is_known, made in runs if is_known))
 
 
 def _records_of(journal: Path) -> Iterator[bytes]:

@@ -285,3 +285,20 @@ def test_a_printed_restore_names_the_backup_folder(tmp_path: Path) -> None:
     assert f"'sessioncompress restore --backup-dir '{kept}' --from-markers {fork}' puts them back" in refused.stderr
     run("restore", "--backup-dir", kept, "--from-markers", fork)
     assert fork.read_bytes() == ORIGINAL
+
+
+def test_a_state_that_only_a_stranger_names_counts_for_less_than_lines_of_one_s_own(tmp_path: Path) -> None:
+    """An agent, or a branch, changed the first line, so no run of the user's left any beginning."""
+    _, path = repository(tmp_path)
+    with user_of(tmp_path / "state"):
+        run(*COMPRESS, "--commit-originals", path)
+    records = journal_of(path)
+    theirs = plain_in(path).journal
+    run("forget", "--yes", path)
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    path.write_bytes(path.read_bytes().replace(b'"version":3', b'"version":3,"x":1', 1))
+    size, digest = path.stat().st_size, xxh3_128_hexdigest(path.read_bytes())
+    records[-1] |= {"compressedSize": size, "compressedXxh3": digest}
+    theirs.write_bytes(sealed(records))
+    assert store_in(path).is_ours
