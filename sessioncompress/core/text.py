@@ -191,6 +191,13 @@ def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
     return f"the rewritten {which} changed since by another program, and {'stays' if one else 'stay'}{shown}"
 
 
+def older(number: int) -> str:
+    """Write that a store lacks a run; nothing where it lacks none."""
+    lines = counted(number, "line", "lines")
+    told = f"its store is older than the session: it lacks a run, which rewrote {lines}; "
+    return f"{told}the branch or machine that ran last may have the whole store" if number else ""
+
+
 def elsewhere(lines: Mapping[Any, int]) -> str:
     """Write which other stores know lines that the one in use does not; nothing where there are none."""
     return "; ".join(

@@ -15,11 +15,12 @@ from msgspec import Struct
 from sessioncompress.core import text
 from sessioncompress.core.jsonl import document_of, is_readable, parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, references
+from sessioncompress.core.text import joined
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.checkpoints import Before, before_all, left_by, refuse_if_compacted, with_removed
-from sessioncompress.operations.show import identity, of_another, original_of
+from sessioncompress.operations.show import identity, lacks, of_another, original_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.rewrite import recorded
@@ -36,10 +37,14 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 
 
 class ChangedLine(Struct, frozen=True, rename="camel"):
-    """A line that a run rewrote and another program changed since: its number, from 1, and what it refers to."""
+    """A line that a run rewrote and another program changed since: its number, from 1, and what it refers to.
+
+    `later`: a run rewrote it that the store does not know.
+    """
 
     line: int
     refs: tuple[str, ...]
+    later: bool = False
 
 
 class Since(NamedTuple):
@@ -61,9 +66,13 @@ class Since(NamedTuple):
     @property
     def told(self) -> str:
         """The words for what was changed; nothing where nothing was."""
-        return text.changed_lines(
-            [each.line for each in self.changed], [ref for each in self.changed for ref in each.refs]
-        )
+        return told_of(self.changed)
+
+
+def told_of(changed: Sequence[ChangedLine]) -> str:
+    """Write which lines were changed; nothing where none was."""
+    numbers, refs = [each.line for each in changed], [ref for each in changed for ref in each.refs]
+    return joined(text.older(sum(each.later for each in changed)), text.changed_lines(numbers, refs))
 
 
 def since_runs(session: OpenSession, journal: Journal, originals: Path, form: str | None) -> Since:
@@ -113,7 +122,7 @@ def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:
         if not whole or digest in ours or reading.original_in(raw, digest, row, journal) is not None:
             continue
         if (record := missing.of(raw)) is not None:
-            yield ChangedLine(number + 1, tuple(missing.refs(record)))
+            yield ChangedLine(number + 1, tuple(missing.refs(record)), missing.is_later(raw, record))
         elif raw.strip() and _entry(raw) is None:
             # A line that was cut off, perhaps.
             unread.append(ChangedLine(number + 1, ()))
@@ -124,7 +133,7 @@ class _Missing:
     """Originals of which no line is there, by what tells that a line is one of them that was changed."""
 
     def __init__(self, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: Format) -> None:
-        self.journal, self._form = journal, form
+        self.journal, self._originals, self._form = journal, originals, form
         self._by_name: dict[Hashable, list[LineRecord]] = {}
         self._by_ref: dict[str, list[LineRecord]] = {}
         self._found: set[str] = set()
@@ -141,6 +150,15 @@ class _Missing:
         """List what `show` prints of an original."""
         rows = self.journal.originals(bytes.fromhex(record.sha256))
         return list(dict.fromkeys(block.ref for row in rows for block in self.journal.blocks_of(row)))
+
+    def is_later(self, raw: bytes, record: LineRecord) -> bool:
+        """Tell whether a run that the journal does not know made this line of an original."""
+        blocks = reading.read_line(raw, self._form.reader()).blocks if PREFIX_BYTES in raw and record.place else ()
+        if all((each.digest, each.kind, each.call) in self.journal for each in blocks if each.marked):
+            return False
+        assert record.place is not None
+        with closing(OriginalsReader(self._originals)) as reader:
+            return not lacks(reader.line(record.place, record.sha256), raw)
 
     def of(self, raw: bytes) -> LineRecord | None:
         """Find the original of a line that no run knows: by its id, or else by a marker in it, or by its time."""

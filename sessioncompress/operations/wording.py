@@ -13,7 +13,6 @@ from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import (
     CHANGED_SINCE,
-    changed_lines,
     counted,
     elsewhere,
     file_line,
@@ -276,7 +275,7 @@ def verified(stats: VerifyStats) -> str:
     opaque = f", {stats.lines_not_understood:,} not understood" if stats.lines_not_understood else ""
     if at := stats.not_understood_at:
         opaque += f" ({'line' if len(at) == 1 else 'lines'} {listed(at)})"
-    notes = [_kept(stats.lines_rewritten, stats.originals, stats.lines_without_original), *noticed(stats)]
+    notes = [_kept(stats), *noticed(stats)]
     notes += [f"its other store, {printable(each)}, is whole" for each, more in stats.elsewhere.items() if not more]
     return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(notes)}"
 
@@ -285,7 +284,10 @@ def noticed(stats: VerifyStats) -> list[str]:
     """Format what the user should know of a session though it is right."""
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} with originals in a relative's store, checked, all good" if stats.markers_of_relatives else ""
-    changed = changed_lines([each.line for each in stats.changed], [ref for each in stats.changed for ref in each.refs])
+    # Imported here, as above.
+    from sessioncompress.operations.verify import told_of
+
+    changed = told_of(stats.changed)
     if stats.was_changed and not (changed or stats.lines_not_there):
         changed = CHANGED_SINCE
     notes = [changed, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
@@ -300,9 +302,7 @@ def noticed(stats: VerifyStats) -> list[str]:
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:
     """Format the sums of `verify` over several sessions."""
-    names = ("lines", "lines_rewritten", "originals", "lines_without_original")
-    lines, *numbers = (sum(getattr(stats, name) for stats in all_stats) for name in names)
-    return f": {lines:,} lines, {_kept(*numbers)}"
+    return f": {sum(stats.lines for stats in all_stats):,} lines, {_kept(*all_stats)}"
 
 
 def gone(sessions: Sequence[str], chosen: str) -> str:
@@ -325,8 +325,11 @@ def taken(packed: Sequence[tuple[str, str]]) -> str:
     return f"{what} {where}: {names}. The pack may have the originals: move the file away, and unpack it."
 
 
-def _kept(rewritten: int, originals: int, lost: int) -> str:
-    kept = f"{rewritten:,} rewritten, {originals:,} originals checked, all good"
+def _kept(*all_stats: VerifyStats) -> str:
+    names = ("lines_rewritten", "originals", "lines_without_original")
+    rewritten, originals, lost = (sum(getattr(stats, name) for stats in all_stats) for name in names)
+    lacks_runs = any(each.later for stats in all_stats for each in stats.changed)
+    kept = f"{rewritten:,} rewritten, {originals:,} originals checked{'' if lacks_runs else ', all good'}"
     if not lost:
         return kept
     return f"{kept}; {counted(lost, 'line has', 'lines have')} no original (keepBackup: false) and cannot be restored"

@@ -302,3 +302,16 @@ def test_a_state_that_only_a_stranger_names_counts_for_less_than_lines_of_one_s_
     records[-1] |= {"compressedSize": size, "compressedXxh3": digest}
     theirs.write_bytes(sealed(records))
     assert store_in(path).is_ours
+
+
+@pytest.mark.parametrize("command", ["verify", "restore"])
+def test_a_store_that_lacks_the_newest_run_is_told(tmp_path: Path, command: str) -> None:
+    """A branch puts the two files back as an earlier run left them."""
+    _, path = repository(tmp_path)
+    run("compress", "--force", "--keep-turns", "4", "--commit-originals", path)
+    shutil.copytree(path.parent / FOLDER, tmp_path / "earlier")
+    run("compress", "--force", "--preset", "archive", "--commit-originals", path)
+    shutil.copytree(tmp_path / "earlier", path.parent / FOLDER, dirs_exist_ok=True)
+    done = invoke(command, path)
+    assert "its store is older than the session" in done.output
+    assert "all good" not in done.output
