@@ -97,9 +97,12 @@ class Opened:
 
     @property
     def preserved(self) -> str:
-        """The JSON that was kept with the last checkpoint for a command of the user's; empty where none was."""
+        """The JSON that was kept with the last checkpoint for a command of the user's; empty where none was.
+
+        A stranger's journal gives none: the command takes it for its own.
+        """
         last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
-        return last.preserved if last is not None and not last.ended else ""
+        return last.preserved if last is not None and not last.ended and self._journal.maker(last).is_ours else ""
 
     @cached_property
     def _document(self) -> Document | None:

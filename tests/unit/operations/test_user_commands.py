@@ -27,6 +27,7 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Policy, Summarizer
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
+from tests.attacks.test_stores_of_branches import user_of
 from tests.support.branched import branched
 from tests.support.checkpoints import written_of
 from tests.support.long import FEW, LONG, grown, pi
@@ -121,6 +122,9 @@ def test_data_is_kept_and_given_back(tmp_path: Path, name: str) -> None:
     grown(session, name)
     compact_session(session, saying({}, tmp_path), dry_run=True)
     assert json.loads((tmp_path / "given").read_text())["preserveData"] == DATA
+    with user_of(tmp_path / "state"):
+        compact_session(session, saying({}, tmp_path), dry_run=True)
+    assert json.loads((tmp_path / "given").read_text())["preserveData"] == {}
 
 
 def test_oh_my_pi_has_a_place_for_data() -> None:
