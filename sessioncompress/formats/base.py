@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import takewhile
-from pathlib import Path
 from sys import intern
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -188,10 +187,6 @@ class Format(ABC):
     @abstractmethod
     def named(self, head: Head) -> Name:
         """Read the session's id, what it was forked from, and where it was begun; empty where the header names none."""
-
-    def projects(self, session: Path) -> Iterable[str]:
-        """List folders that its agent knows as projects, where a session names its own only by the digest."""
-        return ()
 
     def shape(self, lines: Lines) -> Shape:
         """Find the live path and the dead history; here all entries follow each other, whatever their ids.

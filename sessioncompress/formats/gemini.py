@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from sessioncompress.core import model
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
-from sessioncompress.core.jsonl import loads
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -368,16 +365,6 @@ class Gemini(base.Format):
         if not all(isinstance(header.get(key), str) for key in _HEADER_KEYS):
             return Name()
         return Name(header["sessionId"], project=header["projectHash"])
-
-    def projects(self, session: Path) -> Iterable[str]:
-        known = list[str]()
-        for above, name in zip(session.parents[1:4:2], (".project_root", "projects.json"), strict=False):
-            with suppress(OSError, ValueError):
-                if (file := above / name).is_file() and file.stat().st_size <= 1 << 20:
-                    text = file.read_bytes()
-                    is_list = name.endswith(".json")
-                    known += values.fields(values.fields(loads(text)).get("projects")) if is_list else [text.decode()]
-        return known
 
     def shape(self, lines: Lines) -> Shape:
         """Find the messages that a resume reads. All others are dead: nobody can go back to them.

@@ -392,6 +392,21 @@ def sweeps() -> Iterator[tuple[str, str, str, float]]:
                 yield row.name, row.said.agents, ".".join(row.sweep[1:]), days
 
 
+def projects_near(session: Path) -> list[str]:
+    """List folders that an agent knows as projects, where a session names its own only by the digest: Gemini CLI's."""
+    from sessioncompress.core.jsonl import loads
+    from sessioncompress.formats import values
+
+    known = list[str]()
+    for above, name in zip(session.parents[1:4:2], (".project_root", "projects.json"), strict=False):
+        with suppress(OSError, ValueError):
+            if (file := above / name).is_file() and file.stat().st_size <= 1 << 20:
+                text = file.read_bytes()
+                is_list = name.endswith(".json")
+                known += values.fields(values.fields(loads(text)).get("projects")) if is_list else [text.decode()]
+    return known
+
+
 def _homes(agent: str | None = None) -> Iterator[tuple[Path, str]]:
     for row in TABLE if agent is None else [row for row in TABLE if row.name == agent]:
         for variable, usual, pattern in row.folders:

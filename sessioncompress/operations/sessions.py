@@ -179,7 +179,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
             name, title = form.named(head), title_in(opened, form, head)
     if selection.agent not in (None, form.name):
         return None
-    named = _folder_of(name.project, form, found.path) or str(keeper or "")
+    named = _folder_of(name.project, found.path) or str(keeper or "")
     if project and keeper != project.folder and not project.has(named):
         return None
     return Session(
@@ -194,13 +194,13 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
     )
 
 
-def _folder_of(project: str, form: Format, session: Path) -> str:
+def _folder_of(project: str, session: Path) -> str:
     """Find the folder of a project that is named by its digest, if it is one its agent knows, or the working folder."""
     if short(project) == project:
         return project
     with suppress(FileNotFoundError):
         here = Path.cwd()
-        for folder in chain(form.projects(session), map(str, (here, *here.parents))):
+        for folder in chain(table.projects_near(session), map(str, (here, *here.parents))):
             if sha256(folder.encode(errors="replace")).hexdigest() == project:
                 return folder
     return project
