@@ -58,7 +58,8 @@ MEANINGS: Mapping[str, str] = {
     "A journal is still written, because it distinguishes our markers from others.",
     "backupDir": "The folder for stores, relative to the session's folder. It is created if it is missing. "
     "`null`: `.sessioncompress` next to the session.",
-    "commitOriginals": "`true`: let git see the originals.",
+    "commitOriginals": '`true`: let git see the originals. `"history"`: read from the commits what these have, '
+    "and let git see the rest.",
     "quietSeconds": "Refuse a session that changed within this many seconds. Sessions that `--all`, `--agent` or "
     "`--project` chose are skipped instead, and for them the default is 60.",
     "idleSeconds": "Skip a session that changed within this many seconds: its provider may still have it in its "

@@ -201,7 +201,16 @@ THEIR_FOLDER = click.option(
     type=PathKind(path_type=Path, exists=True, file_okay=False),
     help="Folder where the originals and journals are.",
 )
-COMMIT_ORIGINALS = click.option("--commit-originals", is_flag=True, help="Let git see the stores of the sessions.")
+COMMIT_ORIGINALS = all_of(
+    click.option("--commit-originals", flag_value="committed", help="Short for --originals-in committed."),
+    click.option(
+        "--originals-in",
+        "commit_originals",
+        type=click.Choice(["hidden", "committed", "history"]),
+        help="Where originals are kept: in a store that git does not see, in one that it sees, or in the commits that "
+        "HEAD comes from, with a store that git sees for the rest.",
+    ),
+)
 FORMAT = click.option(
     "--format",
     "form",

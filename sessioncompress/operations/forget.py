@@ -495,4 +495,5 @@ def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:
         return found
     size = size_of(store.originals) or 0
     records = ((row, journal.line(row).place) for row in journal.kept)
-    return {journal.original_of(row) for row, place in records if place and place.frame < size}
+    # What a commit has is in no frame.
+    return {journal.original_of(row) for row, place in records if place and getattr(place, "frame", -1) < size}

@@ -90,7 +90,7 @@ class _Source:
     """A store that gives originals: those of `whole` lines, and of markers. `unread` are lines that it should give."""
 
     def __init__(self, of: Relative, form: Format, stream: Callable[[], Iterable[Piece]], opened: ExitStack) -> None:
-        if size_of(of.store.originals) is None:
+        if of.journal.store_size and size_of(of.store.originals) is None:
             raise damage.too_short(of.store.originals, 0, of.journal.store_size)
         self.of, self.journal, self.where, self._form = of, of.journal, of.store.journal, form
         self.originals = opened.enter_context(damage.SalvagingReader(of.store.originals))

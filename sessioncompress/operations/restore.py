@@ -151,7 +151,7 @@ class Restoring:
         """Open what takes the restored session."""
         if self.dry_run:
             return DryRun(self.journal.lengths)
-        commit_originals = self.policy.commit_originals
+        commit_originals = bool(self.policy.commit_originals)
         return Rewrite(self.session, self.store, self.journal.lengths, commit_originals=commit_originals)
 
     def commit(

@@ -36,7 +36,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Unreadable
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.plan import Plan, broken, record_of
-from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.originals import Committed, InBlob, OriginalsReader, Place
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
 
 if TYPE_CHECKING:
@@ -243,7 +243,13 @@ class Applied:
     """
 
     def __init__(
-        self, view: View, plan: Plan, known: Known, sink: Rewrite | DryRun, originals: OriginalsReader
+        self,
+        view: View,
+        plan: Plan,
+        known: Known,
+        sink: Rewrite | DryRun,
+        originals: OriginalsReader,
+        committed: Committed | None = None,
     ) -> None:
         self._view = view
         self._plan = plan
@@ -255,6 +261,7 @@ class Applied:
         self._keeps = view.policy.keep_backup
         self._refer = self._references.refer if self._keeps else lambda _: None
         self._kept = originals
+        self._committed = committed
         self._originals: dict[int, bytes] = {}
         """The SHA-256 of the original of each changed line, by the line's number."""
         self.lines = Lines(view.lines)
@@ -268,6 +275,8 @@ class Applied:
         self.counts = dict.fromkeys(Kind, 0)
         self.redundancies = self.cleared = 0
         self.removed = 0
+        self.waiting = 0
+        """Lines that stay until a commit has them."""
 
     def encoded(self) -> Iterator[bytes]:
         """Yield the records of the changed lines."""
@@ -331,14 +340,17 @@ class Applied:
             return
         first = None
         if known and known.place:
-            first = parse_any(self._kept.line(known.place, known.sha256))
+            try:
+                first = parse_any(self._kept.line(known.place, known.sha256))
+            except Unreadable as error:
+                if isinstance(known.place, Place):
+                    raise
+                # In a shallow clone the line stays as it is.
+                raise CannotSplice("the commit that has its original is not here") from error
         blocks = self._blocks(number, new, first)
         records = [block.encode() for block in blocks]
         if any(len(record) > LONGEST_RECORD for record in records):
             raise CannotSplice("a name in it is too long for the journal")
-        for block in blocks:
-            for key in block.identities():
-                self.ours.add(key)
         place = self._journal.place(original, was)
         if place is not None:
             # Others may have written the journal, or the originals: what is not there is kept again.
@@ -346,8 +358,12 @@ class Applied:
                 self._kept.line(place, was.hex())
             except Unreadable:
                 place = None
-        if self._keeps and place is None:
-            place = self._sink.keep(raw)
+        if self._keeps and not isinstance(place, Place):
+            # A commit that has it may be one that HEAD does not come from any more.
+            place = self._place(raw, was)
+        for block in blocks:
+            for key in block.identities():
+                self.ours.add(key)
         # Where no value has a record, nothing else tells which of several identical lines it was.
         edit = LineRecord(was.hex(), place, rewritten.hex(), edit=True, line=-1 if records else number)
         self.changed[number] = [edit.encode(), *records]
@@ -362,6 +378,17 @@ class Applied:
         self._originals[number] = original
         self.lines[number] = self._line(number, new)
         self._count(new.replacements)
+
+    def _place(self, raw: bytes, was: bytes) -> Place | InBlob:
+        """Find a line in the commits, or store it. Raises CannotSplice where it is to wait until a commit has it."""
+        if self._committed is None or (lines := self._committed.lines) is None:
+            return self._sink.keep(raw)
+        if was in lines:
+            return lines[was]
+        if self._committed.waits:
+            self.waiting += 1
+            raise CannotSplice("no commit has it yet")
+        return self._sink.keep(raw)
 
     def _line(self, number: int, rewritten: Rewritten) -> Line:
         """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.

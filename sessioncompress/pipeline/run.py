@@ -27,7 +27,7 @@ from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
-from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.originals import Committed, OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, RunRecord, decode, readable, sealed
 
 
@@ -164,6 +164,7 @@ class Run:
         begun = int(time.time() * 1000)
         least = 1 if self._asked.force else max(policy.min_saved_kb * text.KB, 1)
         indexes: Mapping[tuple[int, JsonPath], Index] = {}
+        committed = None
         with OriginalsReader(self._store.originals) as originals:
             while True:
                 view = View(known.survey, policy, known.form, self._ours, begun)
@@ -173,19 +174,30 @@ class Run:
                 # What a second try leaves out leaves its names out.
                 indexes = indexes or names_of_results(known, view, planned)
                 view.indexes = indexes
-                lengths, commit_originals = self._journal.lengths, policy.commit_originals
+                if policy.commit_originals == "history" and committed is None:
+                    wanted = frozenset(view.lines[number].digest for number in planned)
+                    committed = Committed(
+                        self._session.path,
+                        self._store.folder,
+                        view.lines[0].digest,
+                        wanted,
+                        waits=not self._asked.force,
+                    )
+                lengths, commit_originals = self._journal.lengths, bool(policy.commit_originals)
                 sink: Rewrite | DryRun
                 if self._asked.dry_run:
                     sink = DryRun(lengths)
                 else:
                     sink = Rewrite(self._session, self._store, lengths, commit_originals=commit_originals)
                 with sink:
-                    applied = Applied(view, planned, known, sink, originals)
+                    applied = Applied(view, planned, known, sink, originals, committed)
                     applied.run(known.copied(planned))
                     left_alone |= applied.left_alone
                     if applied.again:
                         continue
                     reason = summary.too_few_tokens(view, applied) if applied.changed else ""
+                    if applied.waiting and not applied.changed:
+                        reason = f"{text.counted(applied.waiting, 'line waits', 'lines wait')} until a commit has them"
                     if not applied.changed or reason:
                         return self._unchanged(view, 0, reason)
                     attempt = self._measured(view, planned, applied, sink.measure())

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
@@ -308,7 +308,9 @@ class Policy(Section, frozen=True, gc=False):
         Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)
     ] = None
     commit_originals: Annotated[
-        Flag, OnlyUser("--commit-originals", "lets git see the originals", " to 'compress' or 'pre-commit'")
+        bool | Literal["history"],
+        Meta(description='true, false or "history"'),
+        OnlyUser("--commit-originals", "lets git see the originals", " to 'compress' or 'pre-commit'"),
     ] = False
     quiet_seconds: Seconds = 0
     idle_seconds: Seconds = 0
@@ -408,6 +410,7 @@ def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str
     }
 
 
+_ORIGINALS_IN: Mapping[str, Any] = {"hidden": False, "committed": True, "history": "history"}
 _OPTIONS = {
     "keep_turns": "turn_threshold_before_compress",
     "protect_tokens": "protect_tokens",
@@ -442,8 +445,8 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     changes["summarizer"] = _summarizer(policy.summarizer, options)
     if options.get("no_backup"):
         changes["keep_backup"] = False
-    if options.get("commit_originals"):
-        changes["commit_originals"] = True
+    if (given := options.get("commit_originals")) is not None:
+        changes["commit_originals"] = _ORIGINALS_IN[given]
     return replace(policy, **changes)
 
 

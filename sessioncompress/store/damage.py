@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sessioncompress.core.text import quote
+from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
-from sessioncompress.store import disk, originals
+from sessioncompress.store import disk, git, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal
-from sessioncompress.store.layout import Store
+from sessioncompress.store.layout import Store, session_of
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, OriginalsReader, Place, read_frame
 
@@ -58,6 +58,9 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
             state=NOT_CHANGED,
             remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
         )
+    if journal.blobs and (lost := git.out_of_reach(journal.blobs, store.work.parent / session_of(store.journal).name)):
+        what = f"originals are in {counted(len(lost), 'git blob', 'git blobs')} of no commit that HEAD comes from"
+        raise Damaged(what, where=store.journal, state=NOT_CHANGED, remedy=git.BRING_BACK)
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
         return

@@ -10,10 +10,15 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Self
 
-from sessioncompress.errors import FileFailed, failing
+from sessioncompress.errors import NOT_CHANGED, FileFailed, failing
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _OPTIONS = (
     "--no-pager",
@@ -27,6 +32,8 @@ _SET = {
     # A partial clone fetches what it lacks with the program that its configuration names.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
+    # What stands in for an object here is in no clone.
+    "GIT_NO_REPLACE_OBJECTS": "1",
 }
 _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
 """What variables of git's that are kept begin with. All others may name another repository, or change an answer."""
@@ -57,16 +64,13 @@ def call(
     import subprocess
 
     options = [*_OPTIONS, *(["-c", f"safe.directory={os.path.realpath(trusted)}"] if trusted else [])]
-    kept = () if at else _OF_A_COMMIT
-    named = {name: value for name, value in os.environ.items() if name in kept or name.startswith(_KEPT)}
-    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         with failing("git", state):
             # No shell reads the names, and the user's own git is meant.
             done = subprocess.run(  # noqa: S603
                 ["git", *options, *arguments],  # noqa: S607
                 cwd=at,
-                env={**others, **named, **_SET},
+                env=_environment(() if at else _OF_A_COMMIT),
                 input=given,
                 capture_output=True,
                 check=False,
@@ -80,6 +84,129 @@ def call(
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise FileFailed(f"git failed: {said}", where=at or arguments[-1], state=state, remedy=remedy)
     return done.stdout
+
+
+def _environment(kept: tuple[str, ...] = ()) -> dict[str, str]:
+    named = {name: value for name, value in os.environ.items() if name in kept or name.startswith(_KEPT)}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**others, **named, **_SET}
+
+
+LARGEST_BLOB = 32 << 20
+"""Bytes. A larger one is not read, so that no repository can make the reader use more memory."""
+_LONGEST_ANSWER = 1 << 12
+"""Bytes of the line in which git says what an object is, or that there is none of that name."""
+
+
+class Blobs:
+    """Reads what is in the repository of the innermost work tree around a folder, with one process of git's.
+
+    Nothing is fetched, and no filter is run. The process starts with the first question. The blobs read last are held.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.top = next(work_trees(folder), None)
+        self._process: Popen[bytes] | None = None
+        self._held: dict[str, bytes] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            # What it was not asked any more is still in the pipe.
+            with suppress(OSError), self._process:
+                self._process = None
+
+    def read(self, name: str) -> tuple[str, bytes] | None:
+        """Return the id and the content of a blob, by that or by `COMMIT:PATH` from the top.
+
+        None where the repository has none at hand, or one over LARGEST_BLOB. Raises FileFailed where git fails.
+        """
+        if self.top is None or "\n" in name:
+            return None
+        if (held := self._held.get(name)) is not None:
+            return name, held
+        # Imported here, as above.
+        from threading import Timer
+
+        with failing("git"):
+            process = self._process or self._started(self.top)
+            stop = Timer(_SECONDS, process.kill)
+            stop.start()
+            try:
+                found = _asked(process, name)
+            finally:
+                stop.cancel()
+        if found is None:
+            # It may be about to give what is no blob, or too large.
+            self.close()
+            return None
+        while self._held and sum(map(len, self._held.values())) > LARGEST_BLOB - len(found[1]):
+            self._held.pop(next(iter(self._held)))
+        self._held[found[0]] = found[1]
+        return found
+
+    def version(self, file: Path) -> tuple[str, bytes] | None:
+        """Read a file as HEAD has it. Raises FileFailed.
+
+        In a hook of git's, the commit before HEAD is asked: `commit --amend` replaces HEAD.
+        """
+        if self.top is None:
+            return None
+        commit = "HEAD~1" if "GIT_INDEX_FILE" in os.environ else "HEAD"
+        return self.read(f"{commit}:{os.path.relpath(os.path.realpath(file), self.top)}")
+
+    def _started(self, top: Path) -> Popen[bytes]:
+        # Imported here, as above.
+        from subprocess import DEVNULL, PIPE, Popen
+
+        # Each question is answered before the next one is put.
+        asked = ["git", *_OPTIONS, "cat-file", "--batch"]
+        self._process = Popen(asked, cwd=top, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL)  # noqa: S603
+        return self._process
+
+
+def out_of_reach(blobs: Collection[str], file: Path) -> set[str]:
+    """Find which blobs no commit has that HEAD comes from: git deletes them. `file` had them. Raises FileFailed."""
+    lost = set(blobs)
+    if lost and (top := next(work_trees(file.parent), None)):
+        name = os.path.relpath(os.path.realpath(file), top)
+        # The whole history only where another name may have had them.
+        for names in ([f":(top,literal){name}"], []):
+            asked = ["rev-list", "--objects", "--full-history", "--no-object-names", "HEAD", "--", *names]
+            if lost:
+                lost.difference_update(call(asked, at=top).decode().split())
+    return lost
+
+
+BRING_BACK = (
+    "A squash, a rebase or a filter left that commit out of the branch, or the clone is only a part: fetch a branch or "
+    "a tag that comes from it, or work in a clone that has it. Without one, 'sessioncompress restore --from-markers' "
+    "puts back all lines that can still be read."
+)
+"""What to do where a commit is gone."""
+
+
+def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes] | None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(os.fsencode(f"{name}\n"))
+    process.stdin.flush()
+    said = process.stdout.readline(_LONGEST_ANSWER)
+    blob, kind, size, *_ = *said.split(), b"", b"", b""
+    if said.endswith(b" missing\n") or (kind and kind != b"blob") or int(size or 0) > LARGEST_BLOB:
+        return None
+    content = process.stdout.read(int(size or 0))
+    if not size or process.stdout.read(1) != b"\n":
+        what = f"git does not give {name}"
+        raise FileFailed(what, where="git", state=NOT_CHANGED, remedy="See what 'git fsck' says, and run again.")
+    return blob.decode(), content
 
 
 def work_trees(folder: Path) -> Iterator[Path]:

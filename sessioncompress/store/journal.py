@@ -23,7 +23,7 @@ from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import is_signed
-from sessioncompress.store.originals import FRAME_BYTES, Place
+from sessioncompress.store.originals import FRAME_BYTES, InBlob, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, Dropped, LineRecord, RunRecord
 
 _MOST_SAID = 200
@@ -158,7 +158,7 @@ class Journal:
         """The newest record of each, by its lines."""
         self._dropped: list[Dropped] = []
         """Those of the checkpoint whose record comes behind them."""
-        self._lines: list[tuple[bytes, bytes, Place | None, bool, int]] = []
+        self._lines: list[tuple[bytes, bytes, Place | InBlob | None, bool, int]] = []
         """The fields of each line record, with the SHA-256 in bytes: they take half."""
         self._blocks: list[BlockRecord] = []
         self._owners = array("I")
@@ -226,8 +226,13 @@ class Journal:
     def kept(self) -> Sequence[int]:
         """The line records whose originals are kept, in the order in which these are stored."""
         lines = enumerate(self._lines)
-        places = ((place.frame * FRAME_BYTES + place.offset, row) for row, (_, _, place, *_) in lines if place)
+        places = ((_order(place), row) for row, (_, _, place, *_) in lines if place)
         return array("I", [row for _, row in sorted(places)])
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """The git blobs in which originals are."""
+        return frozenset(place.blob for _, _, place, *_ in self._lines if isinstance(place, InBlob))
 
     @property
     def keeps_all(self) -> bool:
@@ -310,13 +315,15 @@ class Journal:
         """Return the SHA-256 of a line record's original: of what the agent wrote."""
         return self._firsts[row]
 
-    def place(self, original: bytes, was: bytes) -> Place | None:
+    def place(self, original: bytes, was: bytes) -> Place | InBlob | None:
         """Find where what a line was is kept, by its SHA-256 and that of its original.
 
         A run that kept nothing may come before or behind one that did.
         """
         rows = (self._lines[row] for row in self._originals.all(original))
-        return next((place for each, _, place, *_ in rows if each == was and place), None)
+        places = [place for each, _, place, *_ in rows if each == was and place]
+        # A commit may go.
+        return min(places, key=lambda place: isinstance(place, InBlob), default=None)
 
     def placed(self, row: int) -> LineRecord:
         """Return the record of a line as if its original had become at once what the line record says."""
@@ -433,7 +440,7 @@ class Journal:
         """
         grown = run.store_size - self.store_size
         lines, blocks = self._ends[-1]
-        frames = {place.frame for _, _, place, *_ in self._lines[lines:] if place}
+        frames = {place.frame for _, _, place, *_ in self._lines[lines:] if isinstance(place, Place)}
         # A merge may have put behind a run what another one wrote that began where this one did.
         elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
         if elsewhere and not self.broken:
@@ -451,6 +458,10 @@ class Journal:
         self._ends.append(self.counts)
         self.store_size = run.store_size
         self._sizes.append(self.size + self.store_size)
+
+
+def _order(place: Place | InBlob) -> tuple[str, int]:
+    return (place.blob, place.offset) if isinstance(place, InBlob) else ("", place.frame * FRAME_BYTES + place.offset)
 
 
 def load(path: Path, *, to_hole: bool = False) -> Journal:

@@ -485,7 +485,7 @@ def _home(folder: Path) -> str:
 
 def store_at(path: Path, policy: Policy) -> Store:
     """Find the store of a session, or name the one that a run begins; see store_in(). Raises UsageError."""
-    return store_in(path, backups_of(path, policy), shown=policy.commit_originals)
+    return store_in(path, backups_of(path, policy), shown=bool(policy.commit_originals))
 
 
 def backups_of(path: Path, policy: Policy) -> Path | None:

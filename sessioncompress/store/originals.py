@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
+from functools import cached_property
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
+from xxhash import xxh3_64_intdigest
+
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Unreadable, failing
+from sessioncompress.store import git
 from sessioncompress.store.lock import open_file
 
 if sys.version_info >= (3, 14):
@@ -52,6 +57,48 @@ class Place(NamedTuple):
     frame: int
     offset: int
     bytes: int
+
+
+class InBlob(NamedTuple):
+    """Where a line is that a commit has: the id of a git blob, the offset in it, the line's length."""
+
+    blob: str
+    offset: int
+    bytes: int
+
+
+class Committed:
+    """Finds lines of a session that HEAD has, in the repository of the work tree around `store`.
+
+    `wanted` are the XXH3-64 of the lines, and `first` that of the session's first one. What does not begin with that,
+    such as a pointer of LFS, is no version of the session. `waits`: a line that HEAD does not have is left for a later
+    run, else it is stored.
+    """
+
+    def __init__(self, session: Path, store: Path, first: int, wanted: Container[int], *, waits: bool) -> None:
+        self._session, self._store, self._first, self._wanted, self.waits = session, store, first, wanted, waits
+
+    @cached_property
+    def lines(self) -> Mapping[bytes, InBlob] | None:
+        """The wanted lines that HEAD has, by their SHA-256; None where it has no version of the session at hand."""
+        try:
+            with git.Blobs(self._store) as blobs:
+                found = blobs.version(self._session)
+        except FileFailed:
+            return None
+        if found is None:
+            return None
+        lines: dict[bytes, InBlob] = {}
+        blob, content = found
+        offset = 0
+        for line in BytesIO(content):
+            digest = xxh3_64_intdigest(line)
+            if offset == 0 and digest != self._first:
+                return None
+            if digest in self._wanted:
+                lines[sha256(line).digest()] = InBlob(blob, offset, len(line))
+            offset += len(line)
+        return lines
 
 
 class OriginalsPacker:
@@ -132,6 +179,7 @@ class OriginalsReader:
         self._held: dict[int, tuple[bytes, int]] = {}
         """What a frame holds and where the next one begins, by where it begins; the one asked for last is last."""
         self._size = 0
+        self._blobs: git.Blobs | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -144,9 +192,13 @@ class OriginalsReader:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        if self._blobs is not None:
+            self._blobs.close()
 
-    def line(self, place: Place, sha256_hex: str) -> bytes:
+    def line(self, place: Place | InBlob, sha256_hex: str) -> bytes:
         """Read the line at a place. Raises Unreadable unless all of it is there and has that SHA-256."""
+        if isinstance(place, InBlob):
+            return self._committed(place, sha256_hex)
         if not 0 <= place.bytes <= LONGEST_LINE or not 0 <= place.offset < FRAME_BYTES or place.frame < 0:
             raise self._unreadable(place, "there is no line at this place")
         frame, offset, left = place.frame, place.offset, place.bytes
@@ -163,6 +215,25 @@ class OriginalsReader:
         if sha256(line).hexdigest() != sha256_hex:
             raise self._unreadable(place, "the line's SHA-256 does not match its record")
         return line
+
+    def _committed(self, place: InBlob, sha256_hex: str) -> bytes:
+        self._blobs = self._blobs or git.Blobs(self._path.parent)
+        what, remedy = "its original is in a commit that this clone does not have", git.BRING_BACK
+        try:
+            found = self._blobs.read(place.blob)
+            line = found[1][place.offset : place.offset + place.bytes] if found else b""
+            if found and sha256(line).hexdigest() == sha256_hex:
+                return line
+            if found:
+                what = "the line's SHA-256 does not match its record"
+            elif self._blobs.top is None:
+                what, remedy = "its original is in a commit, and this is no clone", "Work in the clone it is from."
+            elif b"true" in git.call(["rev-parse", "--is-shallow-repository"], at=self._blobs.top):
+                remedy = "This clone is shallow: 'git fetch --unshallow' brings it."
+        except FileFailed as error:
+            what = f"its original is in a commit, but {error.what}"
+            remedy = f"Run 'git cat-file -t {place.blob}' here: in a partial clone that fetches it. Then run again."
+        raise Unreadable(f"{what} (git blob {place.blob})", where=self._path, state=NOT_CHANGED, remedy=remedy)
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
         found = self._held.pop(start, None)

@@ -1,6 +1,7 @@
 """The records of a journal: their fields, and their bytes.
 
     {"type": "edit", "was": {"sha256", "frame", "offset", "bytes"}, "isSha256", "line"}
+    {"type": "git-edit", "was": {"sha256", "blob", "offset", "bytes"}, "isSha256", "line"}
     {"type": "line", "original": {"sha256", "frame", "offset", "bytes"}, "rewrittenSha256"}
     {"type": "block", "ref", "line", "path", "kind", "tool", "callId", "bytes", "lines", "sha256", "replacement", ...}
     {"type": "run", "at", "version", "policy", "originalSize", "compressedSize", "storeSize", "sessionId", ...}
@@ -32,12 +33,14 @@ from sessioncompress.store import disk
 from sessioncompress.store.layout import named_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import signature
-from sessioncompress.store.originals import Place
+from sessioncompress.store.originals import InBlob, Place
 
 Bytes = bytes
 """The type, where a record has a field of that name."""
 
 _DIGEST_DIGITS = 64
+_SHA1_DIGITS = 40
+"""Of the id of a git blob, which has _DIGEST_DIGITS in a repository of SHA-256."""
 _REPLACEMENT_DIGITS = 32
 _LONGEST_INDEX = 9
 _LONGEST_SHARED = 256
@@ -75,6 +78,7 @@ UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
 _EDIT = '{"type":"edit","was":{"sha256":"%s"%s},"isSha256":"%s"%s}\n'
 _PLACE = ',"frame":%d,"offset":%d,"bytes":%d'
+_IN_GIT = '{"type":"git-edit","was":{"sha256":"%s","blob":"%s","offset":%d,"bytes":%d},"isSha256":"%s"%s}\n'
 
 
 class LineRecord(NamedTuple):
@@ -86,17 +90,20 @@ class LineRecord(NamedTuple):
     """
 
     sha256: str
-    place: Place | None
+    place: Place | InBlob | None
     rewritten: str
     edit: bool = False
     line: int = -1
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
+        line = "" if self.line < 0 else f',"line":{self.line}'
+        if isinstance(self.place, InBlob):
+            # Another type: a version that knows no such place refuses the journal.
+            return (_IN_GIT % (self.sha256, *self.place, self.rewritten, line)).encode()
         place = "" if self.place is None else _PLACE % self.place
         if not self.edit:
             return (_LINE % (self.sha256, place, self.rewritten)).encode()
-        line = "" if self.line < 0 else f',"line":{self.line}'
         return (_EDIT % (self.sha256, place, self.rewritten, line)).encode()
 
 
@@ -312,11 +319,14 @@ def decode(raw: bytes) -> Record:
     """Read a line of the journal. Raises ValueError, KeyError or TypeError where it is no record."""
     record = loads(raw)
     kind = record["type"]
-    if kind in ("edit", "line"):
-        is_edit = kind == "edit"
+    if kind in ("edit", "git-edit", "line"):
+        is_edit = kind != "line"
         was, now = (record["was"], record["isSha256"]) if is_edit else (record["original"], record["rewrittenSha256"])
-        place = None
-        if "frame" in was:
+        place: Place | InBlob | None = None
+        if kind == "git-edit":
+            blob = intern(_hex(was["blob"], _DIGEST_DIGITS if len(was["blob"]) > _SHA1_DIGITS else _SHA1_DIGITS))
+            place = InBlob(blob, _count(was["offset"]), _count(was["bytes"]))
+        elif "frame" in was:
             place = _place(was)
         line = _count(record["line"]) if is_edit and "line" in record else -1
         return LineRecord(_hex(was["sha256"], _DIGEST_DIGITS), place, _hex(now, _DIGEST_DIGITS), is_edit, line)

@@ -36,6 +36,7 @@ from tests.support import texts
 from tests.support.branched import branched
 from tests.support.build import PiSession
 from tests.support.long import FEW, LONG, TURNS
+from tests.support.repository import Repository
 from tests.support.runs import EAGER, fixture, turn, write
 from tests.unit.store.tools import copy_folder, disk, in_a_child, late_link, left_over
 
@@ -135,6 +136,25 @@ def _is_clean(path: Path) -> bool:
     return not any(each.name.startswith("gone") for each in store_in(path).work.iterdir())
 
 
+def _committed(folder: Path, size: Size) -> Path:
+    path = _first(folder, size)
+    # Else only the first play would make it.
+    make_key()
+    Repository(folder).commit()
+    return path
+
+
+def _compress_committed(path: Path) -> object:
+    return compress_session(path, replace(EAGER, commit_originals="history"), force=True)
+
+
+def _from_commits(folder: Path, size: Size) -> Path:
+    path = _committed(folder, size)
+    _compress_committed(path)
+    assert b'"git-edit"' in store_in(path).journal.read_bytes()
+    return path
+
+
 def _fixture(name: str) -> Callable[[Path, Size], Path]:
     return lambda folder, _: write(folder, fixture(name))
 
@@ -199,7 +219,9 @@ SCENES = (
         Scene(f"first run over {name}", _fixture(name), compress, _COMPRESS, original=fixture(name))
         for name in ("gencode.json", "gemini.jsonl")
     ),
+    Scene("run over what a commit has", _committed, _compress_committed, (*_COMPRESS, "--originals-in", "history")),
     Scene("restore", _compressed, restore_session, ("restore",)),
+    Scene("restore from commits", _from_commits, restore_session, ("restore",)),
     *(Scene(f"compact {name}", _long(name), _compact, _COMPACT, original=LONG[name](TURNS)) for name in _PLAYED),
     *(
         Scene(f"drop from {name}", _long(name), _drop, (*_COMPACT, "--drop-dead"), original=LONG[name](TURNS))

@@ -1,0 +1,278 @@
+"""Originals that are read from the commits of a session: which count, who reads them, and what is said once they go."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from sessioncompress.errors import Damaged, Unreadable
+from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
+from sessioncompress.pipeline.summary import Status
+from sessioncompress.store import git
+from sessioncompress.store.layout import store_in
+from sessioncompress.store.records import decode
+from tests.faults.scenes import NAME, SIZES, built
+from tests.support.repository import ENVIRONMENT, Repository
+from tests.support.runs import EAGER
+
+HISTORY = replace(EAGER, commit_originals="history")
+FIRST, BOTH = (built(SIZES[0], parts).bytes() for parts in (1, 2))
+
+
+@pytest.fixture(autouse=True)
+def _own_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+def turned(folder: Path, **environment: str) -> Repository:
+    """Return a repository in which a session was committed, compressed, and committed again."""
+    repository = Repository(folder, environment)
+    (folder / NAME).write_bytes(FIRST)
+    repository.commit()
+    assert compress_session(folder / NAME, HISTORY, force=True).is_smaller
+    repository.commit()
+    return repository
+
+
+def has_places(session: Path) -> bool:
+    """Return true if the journal of a session names a place in git."""
+    return b'"git-edit"' in store_in(session).journal.read_bytes()
+
+
+def _after_gc(repository: Repository, _: Path) -> Path:
+    repository.git("gc", "--quiet", "--prune=now")
+    return repository.folder
+
+
+def _worktree(repository: Repository, to: Path) -> Path:
+    repository.git("worktree", "add", "--quiet", "--detach", to)
+    return to
+
+
+def _shared(repository: Repository, to: Path) -> Path:
+    repository.git("clone", "--quiet", "--shared", repository.folder, to)
+    return to
+
+
+def _renamed(repository: Repository, _: Path) -> Path:
+    for folder in ("kept", "kept/.sessioncompress"):
+        (repository.folder / folder).mkdir()
+    for name in (
+        NAME,
+        *(f".sessioncompress/{each.name}" for each in (repository.folder / ".sessioncompress").iterdir()),
+    ):
+        (repository.folder / name).rename(repository.folder / "kept" / name)
+    repository.commit()
+    return repository.folder / "kept"
+
+
+@pytest.mark.parametrize(
+    ("moved", "environment"),
+    [
+        (lambda repository, to: repository.clone(to).folder, {}),
+        (lambda repository, to: repository.clone(to).folder, {"GIT_DEFAULT_HASH": "sha256"}),
+        (_after_gc, {}),
+        (_worktree, {}),
+        (_shared, {}),
+        (_renamed, {}),
+    ],
+    ids=["clone", "SHA-256 objects", "gc", "worktree", "alternates", "renamed"],
+)
+def test_an_original_comes_back_from_the_commits(
+    tmp_path: Path, moved: Callable[[Repository, Path], Path], environment: Mapping[str, str]
+) -> None:
+    """Nothing is stored then but the journal."""
+    session = moved(turned(tmp_path / "work", **environment), tmp_path / "other") / NAME
+    assert has_places(session)
+    assert not store_in(session).originals.exists()
+    verify_session(session)
+    assert restore_session(session).exact
+    assert session.read_bytes() == FIRST
+
+
+def _shallow(repository: Repository, to: Path) -> Path:
+    repository.git("clone", "--quiet", "--depth", "1", repository.folder.as_uri(), to)
+    return to
+
+
+def _squashed(repository: Repository, to: Path) -> Path:
+    first = repository.git("rev-list", "--max-parents=0", "HEAD").strip()
+    repository.git("reset", "--quiet", "--soft", first)
+    repository.git("commit", "--quiet", "--amend", "--message", "all")
+    return repository.clone(to).folder
+
+
+def _filtered(repository: Repository, to: Path) -> Path:
+    # The tip alone has the session still.
+    command = f"test $GIT_COMMIT = {repository.git('rev-parse', 'HEAD').strip()} || git rm --quiet --cached {NAME}"
+    Repository(repository.folder, {"FILTER_BRANCH_SQUELCH_WARNING": "1"}).git(
+        "filter-branch", "--force", "--index-filter", command, "HEAD"
+    )
+    return repository.clone(to).folder
+
+
+def _partial(repository: Repository, to: Path) -> Path:
+    repository.git("config", "uploadpack.allowFilter", "true")
+    repository.git("clone", "--quiet", "--filter=blob:none", repository.folder.as_uri(), to)
+    return to
+
+
+def _copied(repository: Repository, to: Path) -> Path:
+    shutil.copytree(repository.folder, to, ignore=shutil.ignore_patterns(".git"))
+    return to
+
+
+@pytest.mark.parametrize(
+    ("moved", "way"),
+    [
+        (_shallow, "git fetch --unshallow"),
+        (_squashed, "work in a clone that has it"),
+        (_filtered, "work in a clone that has it"),
+        (_partial, "in a partial clone that fetches it"),
+        (_copied, "Work in the clone it is from."),
+    ],
+    ids=["shallow", "squash", "filter", "partial", "no clone"],
+)
+def test_what_a_clone_lacks_is_named(tmp_path: Path, moved: Callable[[Repository, Path], Path], way: str) -> None:
+    """With the way to it. The session stays, and a run leaves the lines alone whose originals it needs."""
+    session = moved(turned(tmp_path / "work"), tmp_path / "other") / NAME
+    before = session.read_bytes()
+    for command in (verify_session, restore_session):
+        with pytest.raises(Unreadable, match="git blob") as error:
+            command(session)
+        assert way in str(error.value)
+    assert compress_session(session, replace(HISTORY, tool_result_max_bytes=300), force=True).status
+    assert session.read_bytes() == before
+
+
+def test_verify_names_what_git_will_delete(tmp_path: Path) -> None:
+    """After a squash the commits are still there for a while: restore reads them, and no clone will have them."""
+    repository = turned(tmp_path / "work")
+    session = repository.folder / NAME
+    _squashed(repository, tmp_path / "other")
+    with pytest.raises(Damaged, match="1 git blob of no commit that HEAD comes from"):
+        verify_session(session)
+    assert restore_session(session).exact
+    assert session.read_bytes() == FIRST
+
+
+def _no_repository(folder: Path) -> None:
+    (folder / NAME).write_bytes(FIRST)
+
+
+def _no_commit(folder: Path) -> None:
+    Repository(folder)
+    _no_repository(folder)
+
+
+def _other_version(version: bytes) -> Callable[[Path], None]:
+    def made(folder: Path) -> None:
+        repository = Repository(folder)
+        (folder / NAME).write_bytes(version)
+        repository.commit()
+        _no_repository(folder)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        _no_repository,
+        _no_commit,
+        _other_version(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"),
+        _other_version(FIRST.replace(b"\n", b"\r\n")),
+        _other_version(b"\0" * (git.LARGEST_BLOB + 1)),
+    ],
+    ids=["no repository", "no commit", "LFS", "CR LF", "too large"],
+)
+def test_what_no_commit_has_is_stored(tmp_path: Path, made: Callable[[Path], None]) -> None:
+    """Byte for byte: what git holds otherwise is none."""
+    made(tmp_path)
+    session = tmp_path / NAME
+    assert compress_session(session, HISTORY).is_smaller
+    assert not has_places(session)
+    assert restore_session(session).exact
+    assert session.read_bytes() == FIRST
+
+
+def test_with_a_folder_for_originals_all_is_stored(tmp_path: Path) -> None:
+    """It may be in no work tree, and later in another."""
+    session = turned(tmp_path / "work").folder / "other.jsonl"
+    session.write_bytes(FIRST)
+    Repository(session.parent).commit()
+    policy = replace(HISTORY, backup_dir=str(tmp_path / "kept"))
+    assert compress_session(session, policy).is_smaller
+    assert restore_session(session, policy).exact
+    assert session.read_bytes() == FIRST
+
+
+def test_without_git_all_is_stored_and_what_it_has_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may have none."""
+    committed = turned(tmp_path / "work").folder / NAME
+    session = tmp_path / "work" / "other.jsonl"
+    session.write_bytes(FIRST)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert compress_session(session, HISTORY).is_smaller
+    assert not has_places(session)
+    with pytest.raises(Unreadable, match="its original is in a commit, but no such file or directory"):
+        restore_session(committed)
+
+
+def test_a_line_waits_for_a_commit_unless_a_run_is_forced(tmp_path: Path) -> None:
+    """It goes into one as it is, and is read from there. After the last turn none may follow."""
+    repository = Repository(tmp_path)
+    session, came = tmp_path / NAME, BOTH[len(FIRST) :]
+    session.write_bytes(FIRST[: FIRST.index(b"\n") + 1])
+    repository.commit()
+    session.write_bytes(FIRST)
+    waiting = compress_session(session, HISTORY)
+    assert (waiting.status, session.read_bytes()) == (Status.UNCHANGED, FIRST)
+    assert "lines wait until a commit has them" in waiting.reason
+    repository.commit()
+    session.write_bytes(BOTH)
+    assert compress_session(session, HISTORY).is_smaller
+    assert session.read_bytes().endswith(came)
+    assert not store_in(session).originals.exists()
+    assert compress_session(session, HISTORY, force=True).is_smaller
+    assert not session.read_bytes().endswith(came)
+    assert store_in(session).originals.exists()
+    assert restore_session(session).exact
+    assert session.read_bytes() == BOTH
+
+
+def test_in_a_hook_the_commit_before_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`commit --amend` replaces HEAD, and what only that has would be in no clone."""
+    repository = Repository(tmp_path)
+    session = tmp_path / NAME
+    session.write_bytes(FIRST)
+    repository.commit()
+    monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
+    assert compress_session(session, HISTORY, dry_run=True).originals_size
+    repository.git("commit", "--quiet", "--allow-empty", "--message", "next")
+    assert not compress_session(session, HISTORY, dry_run=True).originals_size
+
+
+@pytest.mark.parametrize(
+    "was",
+    [
+        '"blob":"0000","offset":0,"bytes":1',
+        '"blob":"HEAD","offset":0,"bytes":1',
+        f'"blob":"{"0" * 41}","offset":0,"bytes":1',
+        f'"blob":"{"0" * 40}","offset":-1,"bytes":1',
+        f'"blob":"{"0" * 40}","offset":0,"bytes":1e9',
+        f'"blob":"{"0" * 40}","offset":0',
+    ],
+)
+def test_a_place_is_data_of_a_stranger(was: str) -> None:
+    """An object has a whole id, and numbers are bounded."""
+    digest = "0" * 64
+    with pytest.raises((ValueError, KeyError)):
+        decode(f'{{"type":"git-edit","was":{{"sha256":"{digest}",{was}}},"isSha256":"{digest}"}}\n'.encode())
