@@ -20,7 +20,7 @@ from sessioncompress.store.folder import show_to_git
 from sessioncompress.store.layout import backups_of, plain_in
 
 _FIELDS = 4
-_OPTIONS = {"commit_originals": True}
+_OPTIONS = {"commit_originals": "committed"}
 """What the command is asked with: what a policy says of the same is then no error."""
 
 
@@ -53,7 +53,7 @@ def hidden(paths: Iterable[str], config: str, preset: str) -> list[str]:
 def _ignored(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
     given = b"\0".join(map(os.fsencode, files))
     asked = ["check-ignore", "--stdin", "-z", "--verbose", "--no-index"]
-    said = git.call(asked, at=top, trusted=_checkout(), given=given, fine=(0, 1))
+    said = git.call(asked, at=top, trusted=checkout(), given=given, fine=(0, 1))
     fields = os.fsdecode(said).split("\0")
     for start in range(0, len(fields) - 1, _FIELDS):
         source, line, rule, name = fields[start : start + _FIELDS]
@@ -62,7 +62,7 @@ def _ignored(top: Path, files: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _altered(top: Path, names: _Names) -> Iterator[str]:
-    for name, rule in altered(names.sessions, names.beside, top, _checkout()).items():
+    for name, rule in altered(names.sessions, names.beside, top, checkout()).items():
         path = names.sessions.get(name)
         if path is None or _is_session(path):
             yield (
@@ -82,7 +82,7 @@ def _is_session(path: Path) -> bool:
     return True
 
 
-def _checkout() -> str:
+def checkout() -> str:
     """Return the folder of the workflow's checkout: in a job's container it is another user's."""
     return os.environ.get("GITHUB_WORKSPACE", "")
 

@@ -14,6 +14,10 @@ NEVER, ALWAYS, IF_DUE = "false", "true", "if-due"
 """Whether sessions are compacted before they are compressed."""
 
 
+HISTORY, NONE = "history", "none"
+"""Where originals go, besides all into the store."""
+
+
 class WrongInputError(Exception):
     """An input has a value that it cannot have; its text says which and what it may be."""
 
@@ -26,7 +30,7 @@ class Inputs:
     config: str
     preset: str
     compact: str
-    keep_originals: bool
+    originals: str
     force: bool
     fail_if_larger: bool
 
@@ -41,7 +45,7 @@ def inputs_of(environ: Mapping[str, str]) -> Inputs:
         environ[f"{VARIABLE}CONFIG"],
         environ[f"{VARIABLE}PRESET"],
         _choice("compact", environ[f"{VARIABLE}COMPACT"], NEVER, ALWAYS, IF_DUE),
-        _choice("originals", environ[f"{VARIABLE}ORIGINALS"], "commit", "none") == "commit",
+        _choice("originals", environ[f"{VARIABLE}ORIGINALS"], HISTORY, "commit", NONE),
         _choice("force", environ[f"{VARIABLE}FORCE"], "true", "false") == "true",
         _choice("fail-if-larger", environ[f"{VARIABLE}FAIL_IF_LARGER"], "true", "false") == "true",
     )
@@ -56,7 +60,7 @@ def _choice(name: str, value: str, *choices: str) -> str:
 
 def arguments(inputs: Inputs) -> list[str]:
     """Return the command's arguments. Without originals the journal is committed too: later runs know ours by it."""
-    options = ["--no-backup"] * (not inputs.keep_originals) + ["--force"] * inputs.force
+    options = ["--no-backup"] * (inputs.originals == NONE) + ["--force"] * inputs.force
     return _asked("compress", inputs, *options)
 
 
@@ -68,7 +72,7 @@ def to_compact(inputs: Inputs) -> list[str]:
 
 
 def _asked(command: str, inputs: Inputs, *more: str) -> list[str]:
-    options = ["--json", "--commit-originals", *more]
+    options = ["--json", "--originals-in", HISTORY if inputs.originals == HISTORY else "committed", *more]
     options += ["--config", inputs.config] if inputs.config else []
     options += ["--preset", inputs.preset] if inputs.preset else []
     return [command, *options, "--", *inputs.paths]

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 import orjson
-from hidden import hidden
-from inputs import USAGE, Inputs, WrongInputError, arguments, inputs_of, to_compact
+from hidden import checkout, hidden
+from inputs import NONE, USAGE, Inputs, WrongInputError, arguments, inputs_of, to_compact
 from summary import summary
 
 from sessioncompress.core.text import printable
@@ -90,8 +90,12 @@ def compact(inputs: Inputs) -> tuple[int, bytes]:
 
 def called(given: Sequence[str]) -> tuple[int, bytes]:
     """Run one of our commands."""
+    # In a job's container the checkout is another user's, in which git does not answer by itself.
+    number = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    trusted = {f"GIT_CONFIG_KEY_{number}": "safe.directory", f"GIT_CONFIG_VALUE_{number}": checkout()}
+    environment = {**os.environ, **trusted, "GIT_CONFIG_COUNT": str(number + 1)}
     # No shell reads them, and the paths stand behind a "--".
-    done = subprocess.run([COMMAND, *given], stdout=subprocess.PIPE, check=False)  # noqa: S603
+    done = subprocess.run([COMMAND, *given], stdout=subprocess.PIPE, check=False, env=environment)  # noqa: S603
     return done.returncode, done.stdout
 
 
@@ -106,7 +110,7 @@ def keep(document: bytes, name: str, environ: Mapping[str, str]) -> None:
 
 def would_be_lost(inputs: Inputs) -> bool:
     """Say whether git ignores or changes originals that are to be committed, and which, before anything needs them."""
-    if not inputs.keep_originals:
+    if inputs.originals == NONE:
         return False
     try:
         found = hidden(inputs.paths, inputs.config, inputs.preset)

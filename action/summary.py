@@ -27,7 +27,7 @@ def _lines(
     yield "### Sessions"
     yield ""
     if rows:
-        yield "| session | before | after | | beside it | |"
+        yield "| session | before | after | smaller | store | outcome |"
         yield "|---|---:|---:|---|---:|---|"
         yield from map(_row, rows[:MOST_ROWS])
         yield ""

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
 
 _STATE = "Each session is either as before or completely rewritten, and the stores are complete on disk."
-_REMEDY = "Let git see these files and stage them, or run without --commit-originals (commitOriginals in your policy)."
+_REMEDY = (
+    "Let git see these files and stage them, or run with --originals-in hidden (commitOriginals: false in your policy)."
+)
 
 _ADDED = re.compile(r"^add ", re.MULTILINE)
 _PATCH = re.compile(r"patch(\d+)-(\d+)")
@@ -261,7 +263,8 @@ def pre_commit(
         command = ["sessioncompress compress"]
         command += ["--config", quote(str(config))] if config else []
         command += ["--preset", preset] if preset else []
-        command += ["--commit-originals"] if committed else []
+        in_history = any(policy.commit_originals == "history" for policy in policies.values())
+        command += ["--originals-in", "history"] if in_history else ["--commit-originals"] if committed else []
         these = "the sessions and their stores" if committed else "the sessions"
         click.echo(printable(f"Run '{' '.join(command)} PATH ...', then 'git add' {these}, and commit again.{where}"))
     elif due:

@@ -226,7 +226,7 @@ def test_originals_that_git_is_not_to_see_are_an_error(repository: Repository) -
     (repository.folder / ".gitignore").write_text(".sessioncompress/\n")
     done = run(COMMITTED, NAME)
     assert done.exit_code == 3
-    assert "or run without --commit-originals (commitOriginals in your policy)" in done.stderr
+    assert "or run with --originals-in hidden (commitOriginals: false in your policy)" in done.stderr
     assert repository.staged() == set()
     assert CliRunner().invoke(main, ["restore", NAME]).exit_code == 0
     assert (repository.folder / NAME).read_bytes() == ORIGINAL
@@ -237,7 +237,8 @@ def test_the_manifest_says_what_the_command_takes() -> None:
     hooks = manifest()
     assert list(hooks) == ["sessioncompress", "sessioncompress-check"]
     entries = [hook["entry"].split() for hook in hooks.values()]
-    assert entries == [["sessioncompress", "pre-commit"], ["sessioncompress", "pre-commit", "--check"]]
+    command = ["sessioncompress", "pre-commit", "--commit-originals"]
+    assert entries == [command, [*command, "--check"]]
     assert {key: hooks["sessioncompress"][key] for key in ("files", "exclude", "language", "require_serial")} == {
         key: hooks["sessioncompress-check"][key] for key in ("files", "exclude", "language", "require_serial")
     }
@@ -310,7 +311,7 @@ def test_a_commit_is_stopped_once(hooked: Callable[..., Hooked], repository: Rep
     assert other.read_bytes() == ORIGINAL
     passed, said = used.commit(NAME)
     assert passed, said
-    assert repository.tracked() == {NAME, ".pre-commit-config.yaml"}
+    assert repository.tracked() >= {NAME, *STORE}
     assert repository.git("show", f"HEAD:{NAME}").count("[[sessioncompress: ") > 5
     assert CliRunner().invoke(main, ["restore", NAME]).exit_code == 0
     assert (repository.folder / NAME).read_bytes() == ORIGINAL
@@ -324,8 +325,8 @@ def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[..., Hooked]
     assert not passed
     assert f"{NAME}: 338 KB would become " in said
     assert snapshot(repository.folder / NAME) == before
-    assert CliRunner().invoke(main, ["compress", NAME]).exit_code == 0
-    assert used.commit(NAME)[0]
+    assert CliRunner().invoke(main, ["compress", "--commit-originals", NAME]).exit_code == 0
+    assert used.commit("sessions")[0]
 
 
 def test_other_files_pass(hooked: Callable[..., Hooked], repository: Repository) -> None:

@@ -137,14 +137,15 @@ def test_all_that_lies_beside_counts(tmp_path: Path) -> None:
 
 
 ARGUMENTS: Mapping[str, tuple[Mapping[str, str], list[str]]] = {
-    "nothing else": ({}, ["--json", "--commit-originals", "--", "sessions"]),
-    "none": ({"ORIGINALS": "none"}, ["--json", "--commit-originals", "--no-backup", "--", "sessions"]),
-    "the last turn": ({"FORCE": "true"}, ["--json", "--commit-originals", "--force", "--", "sessions"]),
+    "nothing else": ({}, ["--json", "--originals-in", "committed", "--", "sessions"]),
+    "history": ({"ORIGINALS": "history"}, ["--json", "--originals-in", "history", "--", "sessions"]),
+    "none": ({"ORIGINALS": "none"}, ["--json", "--originals-in", "committed", "--no-backup", "--", "sessions"]),
+    "the last turn": ({"FORCE": "true"}, ["--json", "--originals-in", "committed", "--force", "--", "sessions"]),
     "policy": (
         {"CONFIG": "a b.json", "PRESET": "low-cost"},
-        ["--json", "--commit-originals", "--config", "a b.json", "--preset", "low-cost", "--", "sessions"],
+        ["--json", "--originals-in", "committed", "--config", "a b.json", "--preset", "low-cost", "--", "sessions"],
     ),
-    "paths": ({"PATHS": "  a b \r\n\n--yes\n"}, ["--json", "--commit-originals", "--", "a b", "--yes"]),
+    "paths": ({"PATHS": "  a b \r\n\n--yes\n"}, ["--json", "--originals-in", "committed", "--", "a b", "--yes"]),
 }
 
 
@@ -158,10 +159,10 @@ def test_the_command_is_asked_for_what_the_inputs_say(name: str) -> None:
 
 TO_COMPACT: Mapping[str, tuple[Mapping[str, str], list[str]]] = {
     "false": ({}, []),
-    "true": ({"CONFIG": "p.json"}, ["--json", "--commit-originals", "--config", "p.json", "--", "sessions"]),
+    "true": ({"CONFIG": "p.json"}, ["--json", "--originals-in", "committed", "--config", "p.json", "--", "sessions"]),
     "if-due": (
         {"ORIGINALS": "none", "PRESET": "low-cost"},
-        ["--json", "--commit-originals", "--if-due", "--preset", "low-cost", "--", "sessions"],
+        ["--json", "--originals-in", "committed", "--if-due", "--preset", "low-cost", "--", "sessions"],
     ),
 }
 
