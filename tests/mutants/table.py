@@ -441,7 +441,11 @@ MUTANTS = (
     ),
     *_in("pipeline/rewrite.py", _UNDO)(
         ("a run takes over records of one that is in place", "and not self._journal.stands(row):", ":"),
-        ("an original that is kept is kept again", "if self._keeps and place is None:", "if self._keeps:"),
+        (
+            "an original that is kept is kept again",
+            "if self._keeps and not isinstance(place, Place):",
+            "if self._keeps:",
+        ),
     ),
     *_in("pipeline/run.py", _UNDO)(
         ("what is rewritten again stays a run's that was taken back", "again=tuple(applied.claimed)", "again=()"),
@@ -506,10 +510,23 @@ MUTANTS = (
         ("git is not told the commit at hand", "() if at else _OF_A_COMMIT", "()"),
         ("git is not asked for the reflog", '"--reflog", ', ""),
         ("git is not asked for all branches", '"--all", "--reflog", ', '"HEAD", '),
-        ("git follows one side of a merge", '"--full-history", ', ""),
+        ("git follows one side of a merge", '"--reflog", "--full-history", ', '"--reflog", '),
         ("git is not asked for any index", "at), *_indexes(top, at)):", "at),):"),
         ("git is not asked for the indexes of other work trees", "(common, *folders)", "()"),
         ("where git does not answer nothing is known", "file: error for file", "file: error for _ in () for file"),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_committed.py")(
+        ("in a hook HEAD counts", '"HEAD~1" if "GIT_INDEX_FILE" in os.environ else "HEAD"', '"HEAD"'),
+        ("an object of any size is read", "int(size or 0) > LARGEST_BLOB", "False"),
+        ("what HEAD does not come from is in reach", "    return lost\n", "    return set()\n"),
+    ),
+    *_in("store/originals.py", "tests/unit/store/test_committed.py")(
+        ("any file of its name is a version of a session", "offset == 0 and digest != self._first", "False"),
+        ("what a commit has is not compared", "if found and sha256(line).hexdigest() == sha256_hex:", "if found:"),
+    ),
+    *_in("pipeline/rewrite.py", "tests/unit/store/test_committed.py")(
+        ("no line waits for a commit", "if self._committed.waits:", "if False:"),
+        ("where a commit is gone a run fails", "if isinstance(known.place, Place):\n", "if True:\n"),
     ),
     *_in("store/recover.py", "tests/unit/store/test_recover.py")(
         (

@@ -14,15 +14,18 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
+from sessioncompress.policy.model import Prune
 from sessioncompress.store import git
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.records import decode
-from tests.faults.scenes import NAME, SIZES, built
+from tests.faults.scenes import NAME, Size, built
 from tests.support.repository import ENVIRONMENT, Repository
 from tests.support.runs import EAGER
 
 HISTORY = replace(EAGER, commit_originals="history")
-FIRST, BOTH = (built(SIZES[0], parts).bytes() for parts in (1, 2))
+AGAIN = replace(HISTORY, prune=Prune(enabled=True, prune_minimum=0, prune_protect=0, preserve_recent_messages=1))
+"""Where no original is missing, a run by it rewrites lines again."""
+FIRST, BOTH = (built(Size("long results", 2, 400), parts).bytes() for parts in (1, 2))
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +95,7 @@ def test_an_original_comes_back_from_the_commits(
     session = moved(turned(tmp_path / "work", **environment), tmp_path / "other") / NAME
     assert has_places(session)
     assert not store_in(session).originals.exists()
+    assert compress_session(session, AGAIN, force=True).is_smaller
     verify_session(session)
     assert restore_session(session).exact
     assert session.read_bytes() == FIRST
@@ -148,7 +152,17 @@ def test_what_a_clone_lacks_is_named(tmp_path: Path, moved: Callable[[Repository
         with pytest.raises(Unreadable, match="git blob") as error:
             command(session)
         assert way in str(error.value)
-    assert compress_session(session, replace(HISTORY, tool_result_max_bytes=300), force=True).status
+    assert compress_session(session, AGAIN, force=True).status is Status.UNCHANGED
+    assert session.read_bytes() == before
+
+
+def test_what_a_journal_says_of_a_commit_is_compared(tmp_path: Path) -> None:
+    """By SHA-256: a place that is not the line's has another content."""
+    session = turned(tmp_path).folder / NAME
+    journal, before = store_in(session).journal, session.read_bytes()
+    journal.write_bytes(journal.read_bytes().replace(b'"offset":', b'"offset":1'))
+    with pytest.raises(Unreadable, match="does not match its record"):
+        restore_session(session)
     assert session.read_bytes() == before
 
 
@@ -189,7 +203,7 @@ def _other_version(version: bytes) -> Callable[[Path], None]:
         _no_commit,
         _other_version(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"),
         _other_version(FIRST.replace(b"\n", b"\r\n")),
-        _other_version(b"\0" * (git.LARGEST_BLOB + 1)),
+        _other_version(FIRST + b" " * git.LARGEST_BLOB),
     ],
     ids=["no repository", "no commit", "LFS", "CR LF", "too large"],
 )
