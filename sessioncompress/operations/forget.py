@@ -46,6 +46,7 @@ from sessioncompress.store.layout import (
     writers,
 )
 from sessioncompress.store.lock import Held, OpenSession, held, open_file, open_session
+from sessioncompress.store.originals import InBlob
 from sessioncompress.store.pack import Entry
 from sessioncompress.store.pack import State as Became
 from sessioncompress.store.packing import Pack
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
 class ForgetStats(Struct, frozen=True, rename="camel"):
     """What `forget` deletes of one store: bytes, originals, and originals that exist nowhere else.
 
-    Among both are the `dropped`: old lines that left the session for a summary.
+    Among both are the `dropped`: old lines that left the session for a summary. `in_commits` of the originals stay in
+    git's commits, where only their places are deleted.
 
     `gone`: the session does not exist any more. `links_kept` late links stay: they are open for writing, hold lines
     that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
@@ -73,6 +75,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     originals: int = 0
     originals_lost: int = 0
     dropped: int = 0
+    in_commits: int = 0
     gone: bool = False
     links_kept: int = 0
     markers: int = 0
@@ -311,7 +314,8 @@ def _forget_open(
             disk.remove(path)
         for one, _ in reversed(known):
             kept = recover.forget(session, one)
-    stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, referring=refer)
+    committed = len(set[bytes]().union(*(_committed(noted) for _, noted in known)))
+    stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, committed, referring=refer)
     return replace(stats, links_kept=len(kept))
 
 
@@ -372,7 +376,8 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
                 disk.flush_folder(each)
             for place in places:
                 folder.tidy_after(place)
-    stats = ForgetStats(str(path), size, number, number, dropped, gone=True, referring=refer)
+    committed = sum(len(_committed(journal)) for _, journal in known)
+    stats = ForgetStats(str(path), size, number, number, dropped, committed, gone=True, referring=refer)
     return replace(stats, links_kept=len(needed))
 
 
@@ -495,5 +500,11 @@ def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:
         return found
     size = size_of(store.originals) or 0
     records = ((row, journal.line(row).place) for row in journal.kept)
-    # What a commit has is in no frame.
-    return {journal.original_of(row) for row, place in records if place and getattr(place, "frame", -1) < size}
+    there = (row for row, place in records if isinstance(place, InBlob) or (place and place.frame < size))
+    return set(map(journal.original_of, there))
+
+
+def _committed(journal: journals.Journal | None) -> set[bytes]:
+    """Collect the SHA-256 of the originals that git's commits have."""
+    rows = journal.kept if journal else ()
+    return {journal.original_of(row) for row in rows if journal and isinstance(journal.line(row).place, InBlob)}

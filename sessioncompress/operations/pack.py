@@ -361,12 +361,16 @@ def _added(new: packing.NewPack, head: Head, pool: ThreadPoolExecutor) -> Entry:
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
     """Bring a session to the state of its last run. Raises Refused where its store is not beside it."""
+    journal = journals.load(store.journal)
+    where = "in commits" if journal.blobs else ""
     if not store.is_beside and holds(store):
         # A pack may be moved with its folder, and a backup folder keeps the originals of other sessions too.
-        what = f"its originals are in the backup folder {store.folder}, and a pack holds only what is next to sessions"
+        where = f"in the backup folder {store.folder}"
+    if where:
+        what = f"its originals are {where}, and a pack holds only what is next to sessions"
         remedy = "Run 'sessioncompress restore' on it first."
         raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
-    recover(session, store, journals.load(store.journal).lengths)
+    recover(session, store, journal.lengths)
     if session.path.name in sessions_named(store.work):
         raise session.in_use("a run just replaced it")
 

@@ -247,6 +247,7 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
     """Format what `forget` deletes, what cannot be restored after that, and what stays."""
     stays = f", and what {counted(stats.packs, 'pack', 'packs')} kept of it" if stats.packs else ""
     stays += f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
+    stays += f"; {stats.in_commits:,} of them stay in git's commits" if stats.in_commits else ""
     if not stats.originals:
         return f"{kb(stats.bytes_deleted)} with no originals{stays}"
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"

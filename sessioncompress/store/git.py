@@ -11,7 +11,7 @@ import os
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Self
 
@@ -132,17 +132,11 @@ class Blobs:
             return None
         if (held := self._held.get(name)) is not None:
             return name, held
-        # Imported here, as above.
-        from threading import Timer
-
         with failing("git"):
-            process = self._process or self._started(self.top)
-            stop = Timer(_SECONDS, process.kill)
-            stop.start()
-            try:
-                found = _asked(process, name)
-            finally:
-                stop.cancel()
+            # Each question is answered before the next one is put.
+            self._process = self._process or _started(["cat-file", "--batch"], self.top)
+            with _stopped_in_time(self._process):
+                found = _asked(self._process, name)
         if found is None:
             # It may be about to give what is no blob, or too large.
             self.close()
@@ -162,26 +156,47 @@ class Blobs:
         commit = "HEAD~1" if "GIT_INDEX_FILE" in os.environ else "HEAD"
         return self.read(f"{commit}:{os.path.relpath(os.path.realpath(file), self.top)}")
 
-    def _started(self, top: Path) -> Popen[bytes]:
-        # Imported here, as above.
-        from subprocess import DEVNULL, PIPE, Popen
 
-        # Each question is answered before the next one is put.
-        asked = ["git", *_OPTIONS, "cat-file", "--batch"]
-        self._process = Popen(asked, cwd=top, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL)  # noqa: S603
-        return self._process
+def _started(arguments: Sequence[str], top: Path) -> Popen[bytes]:
+    # Imported here, as above.
+    from subprocess import DEVNULL, PIPE, Popen
+
+    asked = ["git", *_OPTIONS, *arguments]
+    return Popen(asked, cwd=top, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL)  # noqa: S603
+
+
+@contextmanager
+def _stopped_in_time(process: Popen[bytes]) -> Iterator[None]:
+    # Imported here, as above.
+    from threading import Timer
+
+    stop = Timer(_SECONDS, process.kill)
+    stop.start()
+    try:
+        yield
+    finally:
+        stop.cancel()
 
 
 def out_of_reach(blobs: Collection[str], file: Path) -> set[str]:
     """Find which blobs no commit has that HEAD comes from: git deletes them. `file` had them. Raises FileFailed."""
-    lost = set(blobs)
-    if lost and (top := next(work_trees(file.parent), None)):
-        name = os.path.relpath(os.path.realpath(file), top)
-        # The whole history only where another name may have had them.
-        for names in ([f":(top,literal){name}"], []):
-            asked = ["rev-list", "--objects", "--full-history", "--no-object-names", "HEAD", "--", *names]
-            if lost:
-                lost.difference_update(call(asked, at=top).decode().split())
+    lost, top = set(blobs), next(work_trees(file.parent), None)
+    own = f":(top,literal){os.path.relpath(os.path.realpath(file), top)}"
+    # The whole history only where another name may have had them: as far as needed, and never all of it at once.
+    for names in ([own], []):
+        if top is None or not lost:
+            break
+        asked = ["rev-list", "--objects", "--full-history", "--no-object-names", "HEAD", "--", *names]
+        with failing("git"), _started(asked, top) as process, _stopped_in_time(process):
+            assert process.stdout is not None
+            for line in process.stdout:
+                lost.discard(line.rstrip().decode())
+                if not lost:
+                    process.kill()
+                    break
+        if lost and process.returncode:
+            remedy = "See what 'git rev-list --objects HEAD' says there, and run again."
+            raise FileFailed("git did not list what HEAD comes from", where=top, state=NOT_CHANGED, remedy=remedy)
     return lost
 
 

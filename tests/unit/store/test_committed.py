@@ -10,17 +10,23 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.errors import Damaged, Unreadable
+from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
+from sessioncompress.operations.wording import at_stake
+from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Prune
 from sessioncompress.store import git
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.records import decode
 from tests.faults.scenes import NAME, Size, built
+from tests.support.long import FEW, LONG, TURNS
 from tests.support.repository import ENVIRONMENT, Repository
-from tests.support.runs import EAGER
+from tests.support.runs import EAGER, fixture, write
 
 HISTORY = replace(EAGER, commit_originals="history")
 AGAIN = replace(HISTORY, prune=Prune(enabled=True, prune_minimum=0, prune_protect=0, preserve_recent_messages=1))
@@ -260,6 +266,46 @@ def test_a_line_waits_for_a_commit_unless_a_run_is_forced(tmp_path: Path) -> Non
     assert store_in(session).originals.exists()
     assert restore_session(session).exact
     assert session.read_bytes() == BOTH
+
+
+def test_what_a_summary_replaces_is_stored(tmp_path: Path) -> None:
+    """What left the session holds what a run had rewritten before, whose original is in a commit."""
+    session = write(tmp_path, LONG["codex"](TURNS))
+    original = session.read_bytes()
+    Repository(tmp_path).commit()
+    assert compress_session(session, HISTORY).is_smaller
+    assert has_places(session)
+    policy = replace(FEW, commit_originals="history")
+    assert compact_session(session, policy, drop_dead=True).lines_dropped
+    verify_session(session)
+    assert restore_session(session).exact
+    assert session.read_bytes() == original
+
+
+def test_messages_of_a_document_are_stored(tmp_path: Path) -> None:
+    """They are no lines of a blob."""
+    session = write(tmp_path, fixture("gemini.json"), "session.json")
+    Repository(tmp_path).commit()
+    assert compress_session(session, HISTORY).originals_size
+    assert not has_places(session)
+
+
+def test_no_pack_lacks_what_a_commit_has(tmp_path: Path) -> None:
+    """An archive may be moved anywhere."""
+    session = turned(tmp_path / "work").folder / NAME
+    (outcome,) = pack_sessions([Found(session, named=True)], [session.parent], lambda _: HISTORY)
+    assert "its originals are in commits" in str(outcome.error)
+    assert restore_session(session).exact
+    assert session.read_bytes() == FIRST
+
+
+def test_forget_says_what_it_cannot_delete(tmp_path: Path) -> None:
+    """Git keeps it; only the places go."""
+    session = turned(tmp_path / "work").folder / NAME
+    stats = forget_session(session)
+    assert stats.in_commits == stats.originals == stats.originals_lost > 0
+    assert at_stake(stats).endswith(f"cannot be restored after that; {stats.in_commits} of them stay in git's commits")
+    assert not store_in(session).journal.exists()
 
 
 def test_in_a_hook_the_commit_before_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
