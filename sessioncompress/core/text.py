@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from pathlib import Path
 from shlex import quote as shell_word
 from typing import Any
 
@@ -34,8 +33,8 @@ def quote(text: str) -> str:
     return "$'" + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in raw) + "'"
 
 
-def restoring(backups: Path | None, *words: str) -> str:
-    """Write a command that restores, in quotes, for a user who may have a folder of backups."""
+def restoring(backups: object, *words: str) -> str:
+    """Write a command that restores, in quotes, for a user who may have a folder of backups, a path or None."""
     where = [] if backups is None else ["--backup-dir", quote(str(backups))]
     return f"'{' '.join(['sessioncompress restore', *where, *words])}'"
 

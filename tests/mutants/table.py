@@ -106,7 +106,7 @@ MUTANTS = (
     *_in("store/originals.py", "tests/unit/store/test_originals.py")(
         ("an original is not compared with its SHA-256", "sha256(line).hexdigest() != sha256_hex", "False"),
     ),
-    *_in("operations/show.py", "tests/unit/operations/test_restore.py", "tests/faults/test_store_attacks.py")(
+    *_in("pipeline/rewrite.py", "tests/unit/operations/test_restore.py", "tests/faults/test_store_attacks.py")(
         (
             "a replaced value is not compared with its record",
             "len(content) == block.bytes and block.digest in digests_of(content)",
