@@ -36,6 +36,24 @@ PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
 STOPS = ("error", "aborted")
 """Why a message of pi or a relative ends that holds no whole answer: the next request goes without it."""
 
+ADDED: Mapping[str, tuple[Any, ...]] = {
+    "type": ("text", "input_text", "event_msg", "token_count", "other"),
+    "text": (),
+    "info": (),
+    "rate_limits": (),
+    "synthetic": (True,),
+    "pruned": (True,),
+    "prunedAt": (),
+    "compacted": (),
+}
+"""What runs add: keys, with their values beside texts and nothing."""
+ADDED_TIMES = ("prunedAt", "compacted")
+CLEARED = re.compile(
+    r"\[(?:Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?|Old tool result content cleared"
+    r"|Output truncated - \d+ tokens)\]"
+)
+"""What agents say of a result that is gone."""
+
 
 def given(written: str) -> Any:
     """Parse the arguments that a text holds as JSON; what holds none is itself a text like any other.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -19,9 +19,8 @@ from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS, content_of, digests_of
 from sessioncompress.core.splice import within
 from sessioncompress.core.text import listed, quote
-from sessioncompress.formats import table
+from sessioncompress.formats import table, values
 from sessioncompress.formats.base import Entry
-from sessioncompress.formats.values import SMALLEST_BLOCK
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import is_folder
 from sessioncompress.pipeline.relatives import packed_kin, relatives_of
@@ -48,23 +47,6 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.records import BlockRecord, LineRecord
 
-_ADDED: Mapping[str, tuple[Any, ...]] = {
-    "type": ("text", "input_text", "event_msg", "token_count", "other"),
-    "text": (),
-    "info": (),
-    "rate_limits": (),
-    "synthetic": (True,),
-    "pruned": (True,),
-    "prunedAt": (),
-    "compacted": (),
-}
-"""What runs add: keys, with their values beside texts and nothing."""
-_TIMES = ("prunedAt", "compacted")
-_CLEARED = re.compile(
-    r"\[(?:Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?|Old tool result content cleared"
-    r"|Output truncated - \d+ tokens)\]"
-)
-"""What agents say of a result that is gone."""
 _CUT = re.compile(r"\A(?:[^|\s]+(?=\|)|data:[^,\s]*,)")
 """Of an id or an address of data, what may be left."""
 _IN_INDEX = frozenset(f"{INDEX}| ... and more deleted moved here".split())
@@ -142,13 +124,13 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
         is_new = path not in keys
         if key == but or (path, type(value), value) in known:
             continue
-        if is_new and key not in _ADDED:
+        if is_new and key not in values.ADDED:
             return True
-        if value in (None, "", *_ADDED.get(key, ())) or (is_new and key in _TIMES):
+        if value in (None, "", *values.ADDED.get(key, ())) or (is_new and key in values.ADDED_TIMES):
             continue
         if not isinstance(value, str):
             return True
-        if _CLEARED.fullmatch(value) or within(value) is not None:
+        if values.CLEARED.fullmatch(value) or within(value) is not None:
             # Of a text that is JSON each value is looked at.
             continue
         parts = marker.around(value.replace("\\", ""))
@@ -186,7 +168,9 @@ def identity(entry: Entry | None) -> int:
         if key == "type":
             continue
         if isinstance(value, str):
-            may_change = len(value) >= SMALLEST_BLOCK or PREFIX in value or _CLEARED.fullmatch(value) is not None
+            may_change = (
+                len(value) >= values.SMALLEST_BLOCK or PREFIX in value or values.CLEARED.fullmatch(value) is not None
+            )
         else:
             may_change = isinstance(value, (dict, list))
         if not may_change:

@@ -228,7 +228,7 @@ def test_an_agent_without_a_hook(name: str) -> None:
     result = run("hook", "install", name)
     assert result.exit_code == 2
     agent = "openclaw" if name == "openclaw" else "oh-my-pi"
-    said = f"there is no hook for {agent}, only for claude-code, codex, gemini, opencode, pi. Nothing was done."
+    said = f"there is no hook for {agent}, only for claude-code, codex, gemini, opencode, pi, qwen. Nothing was done."
     assert said in " ".join(result.stderr.split())
 
 

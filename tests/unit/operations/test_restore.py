@@ -92,7 +92,8 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
         with pytest.raises(Refused, match="markers, but its store is missing") as caught:
             use(moved, policy)
     said = str(caught.value)
-    assert "'sessioncompress restore --from-markers --originals OTHER PATH'" in said
+    backups = f" --backup-dir {policy.backup_dir}" if elsewhere else ""
+    assert f"'sessioncompress restore{backups} --from-markers --originals OTHER PATH'" in said
     assert said.count(str(moved)) == 1
     lie = ".sessioncompress/" if elsewhere is None else "backup/"
     moved_to = rf"{lie}local-[0-9a-f]{{8}}/(\w+-)?moved\.jsonl\.history and (\w+-)?moved\.jsonl\.originals\.zst"
