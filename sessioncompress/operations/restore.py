@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.core import VERSION, text
+from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
@@ -287,15 +288,18 @@ class _Exactly(Restoring):
         if self.journal.is_ours or not before.taken:
             return
         form, going = reading.format_of(self.session, self.form), dict[str, tuple[int, bytes]]()
-        signs = [each.encode() for each in (HEAD, form.thanks) if each]
         reader, stays = form.reader(), {hash(raw.removesuffix(b"\n")) for _, raw, _ in before.pieces()}
         for number, raw, whole in pieces_of(self.session.reader, self.session.size):
-            if not whole or hash(raw.removesuffix(b"\n")) in stays or any(each in raw for each in signs):
+            if not whole or hash(raw.removesuffix(b"\n")) in stays:
                 continue
             line = reading.read_line(raw, reader)
+            said = [each for each in reader.said(parse_any(raw) or {}) if each.text != form.thanks]
+            is_summary = any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said)
+            if is_summary and all(each.say in (Say.SUMMARY, Say.CARRIED) for each in said):
+                continue
             # An agent marks a checkpoint by lines that say nothing.
-            says = any(reader.said(parse_any(raw) or {})) if line.role is Role.CHECKPOINT else has_words(raw)
-            if says or line.role not in (Role.CHECKPOINT, Role.OTHER):
+            is_mark = line.role is Role.CHECKPOINT or not has_words(raw, but=form.thanks)
+            if said or not is_mark:
                 going[line.id or str(number)] = number, raw
         for _, raw, whole in before.pieces() if going else ():
             # A line that followed the checkpoint hangs elsewhere now.
@@ -334,13 +338,13 @@ class _Exactly(Restoring):
         session, journal = self.session, self.journal
         if not since.is_marked:
             return ""
-        standing = relatives.strangers_of(session, journal, self.form)
+        standing = relatives.strangers_of(session, relatives.believed(journal), self.form)
         own = relatives.Relative(session.path, self.store, journal)
         marked = relatives.unknown_to(standing, own)
         family = relatives.relatives_of(session, self.policy, self.form) if marked else []
         left = relatives.unknown_to(marked, *family)
         # Those in changed lines are named with them.
-        number = 0 if since.changed else sum(each.key in journal for each in standing)
+        number = 0 if since.changed or not journal.is_ours else sum(each.key in journal for each in standing)
         copies = text.staying(number, "that the agent copied")
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         return joined(copies, of_relatives, strangers(len(left)))

@@ -96,9 +96,9 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
     A run takes values out, or leaves of one nothing, the first part of an id, or a marker with a preview, whose lines
     are the value's. What it adds says nothing. All else is in the original, under the same keys.
     """
-    keys, known, texts = set[int](), set[tuple[int, type, Any]](), list[str]()
-    for path, _, value in _values(parse_any(original)):
-        keys.add(path)
+    stood = list(_values(parse_any(original)))
+    keys, known, texts = {path for path, _, _ in stood}, set[tuple[int, type, Any]](), list[str]()
+    for path, _, value in stood:
         known.add((path, type(value), value))
         if isinstance(value, str):
             texts.append(value)
@@ -119,29 +119,40 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
         # Above a preview stands how commands ended, or the title of a document.
         return all(map(holds_part, line.split(", "))) or line in map(marker.name, texts)
 
-    entry = parse_any(raw)
-    for path, key, value in _values(entry):
+    def may_be_made(path: int, key: Any, value: Any) -> bool:
         is_new = path not in keys
-        if key == but or (path, type(value), value) in known:
-            continue
         if is_new and key not in values.ADDED:
-            return True
+            return False
         if value in (None, "", *values.ADDED.get(key, ())) or (is_new and key in values.ADDED_TIMES):
-            continue
-        if not isinstance(value, str):
             return True
+        if not isinstance(value, str):
+            return False
         if values.CLEARED.fullmatch(value) or within(value) is not None:
             # Of a text that is JSON each value is looked at.
-            continue
+            return True
         parts = marker.around(value.replace("\\", ""))
-        if PREFIX not in value or not all(stands(line.strip()) for part in parts for line in part.split("\n")):
+        return PREFIX in value and all(stands(line.strip()) for part in parts for line in part.split("\n"))
+
+    entry, rest = parse_any(raw), iter(stood)
+    for path, key, value in _values(entry):
+        if key != but and (path, type(value), value) not in known and not may_be_made(path, key, value):
+            return True
+        # Texts stand in the order of the original's.
+        is_text = isinstance(value, str) and value not in ("", *values.ADDED.get(key, ()))
+        if is_text and key != but and (path, str, value) in known and not _comes(rest, path, value):
             return True
     return entry is None
 
 
-def has_words(raw: bytes) -> bool:
-    """Tell whether a line has a text of several words, or one that may be of several, where no spaces part them."""
-    texts = (value for _, _, value in _values(parse_any(raw)) if isinstance(value, str))
+def _comes(rest: Iterator[tuple[int, Any, Any]], path: int, text: str) -> bool:
+    """Tell whether a text, or one that it begins, is among the rest of a line's values, which it takes as far."""
+    those = (value for at, _, value in rest if at == path and isinstance(value, str))
+    return any(text == value or text in _CUT.findall(value) for value in those)
+
+
+def has_words(raw: bytes, *, but: str) -> bool:
+    """Tell whether a line has a text of several words, `but` one, or one that may be of several without spaces."""
+    texts = (value for _, _, value in _values(parse_any(raw)) if isinstance(value, str) and value != but)
     return any(len(each) >= 64 or not each.isascii() or len(each.split(maxsplit=1)) > 1 for each in texts)  # noqa: PLR2004
 
 

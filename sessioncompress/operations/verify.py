@@ -239,7 +239,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         left_over = recover.check(session, store, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
         own = relatives.Relative(session.path, store, journal)
-        strangers = relatives.unknown_to(relatives.strangers_of(session, journal, form), own)
+        strangers = relatives.unknown_to(relatives.strangers_of(session, relatives.believed(journal), form), own)
         family = relatives.relatives_of(session, policy, form) if strangers else []
         for relative in family:
             _read_originals(relative, strangers)

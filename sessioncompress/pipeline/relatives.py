@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache, lru_cache, partial
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -240,6 +240,11 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
     return found
 
 
+def believed(journal: Journal) -> Journal:
+    """Return a journal if all its runs are this user's, else an empty one: of no line it tells that it knows that."""
+    return journal if journal.is_ours else Journal()
+
+
 def unknown_to(strangers: Sequence[Stranger], *known_by: Relative) -> list[Stranger]:
     """Keep those of the texts whose originals no store has.
 
@@ -269,11 +274,17 @@ def unnamed_in(
     for row, (_, digest) in enumerate(journal.references if strangers else ()):
         if digest[:FEWEST_DIGITS] in wanted:
             rows[digest[:FEWEST_DIGITS]].append(row)
+
+    def records(stranger: Stranger) -> Iterator[int]:
+        named = stranger.reference[:FEWEST_DIGITS]
+        for row in journal.replaced(stranger.key):
+            # A stranger's may say of a text that it stands for another content than the text does.
+            if not named or journal.block(row)[1].digest.startswith(named):
+                yield row
+        yield from rows[named]
+
     # A stranger's journal may have any number of records of one text.
-    found = (
-        islice(chain(journal.replaced(each.key), rows[each.reference[:FEWEST_DIGITS]]), _MOST) for each in strangers
-    )
-    return [each for each, of in zip(strangers, found, strict=True) if not any(map(counts, of))]
+    return [each for each in strangers if not any(map(counts, islice(records(each), _MOST)))]
 
 
 def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
@@ -362,5 +373,5 @@ def left_to_others(session: OpenSession, store: Store) -> list[Stranger]:
     with suppress(SessionCompressError):
         journal = journals.load(store.journal)
     own = Relative(session.path, store, journal)
-    found = strangers_of(session, journal if journal.is_ours else Journal())
+    found = strangers_of(session, believed(journal))
     return [each for each in unknown_to(found, own) if each.reference]

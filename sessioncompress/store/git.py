@@ -89,7 +89,9 @@ def call(
 def _environment(kept: tuple[str, ...] = ()) -> dict[str, str]:
     named = {name: value for name, value in os.environ.items() if name in kept or name.startswith(_KEPT)}
     others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**others, **named, **_SET}
+    # Git runs at the top of a work tree, where a stranger's program may stand: no name is looked up from there.
+    path = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
+    return {**others, **named, **_SET, "PATH": path}
 
 
 LARGEST_BLOB = 32 << 20

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_128_hexdigest
 
+from sessioncompress.operations.show import lacks
+from sessioncompress.pipeline.relatives import Stranger, unnamed_in
+from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, hidden_in, plain_in, store_in
 from sessioncompress.store.machine import folder_name
 from tests.attacks.test_forged_references import sealed
@@ -226,24 +229,59 @@ def test_a_packed_session_whose_other_store_stayed_is_not_gone(tmp_path: Path) -
     assert "is gone" not in invoke("verify", path.parent).output
 
 
+_QUOTES = LINES[3].replace(b'"text":"', b'"text":"It began with [Extracted by sessioncompress from 4 entries. ', 1)
+
+
+@pytest.mark.parametrize("prompt", [next(line for line in LINES if b'"role":"user"' in line), _QUOTES])
 @pytest.mark.parametrize("options", [(), ("--last", "--yes"), ("--dry-run",)])
-def test_a_stranger_s_checkpoint_takes_no_text_away(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """It names a prompt of the user's as a line of a summary, which a restore takes out."""
+def test_a_stranger_s_checkpoint_takes_no_text_away(tmp_path: Path, options: tuple[str, ...], prompt: bytes) -> None:
+    """It names a prompt of the user's as a line of a summary, which a restore takes out; one may quote a summary."""
     config = tmp_path / "small.json"
     config.write_bytes(SMALL)
     _, path = repository(tmp_path, ORIGINAL)
     with user_of(tmp_path / "state"):
         run("compact", "--commit-originals", "--config", config, "--keep-tokens", "500", path)
     records = journal_of(path)
-    prompt = next(line for line in LINES if b'"role":"user"' in line)
     for record in records:
         if record["type"] == "checkpoint":
             record["lines"] = [sha256(prompt).hexdigest()]
     plain_in(path).journal.write_bytes(sealed(records))
-    path.write_bytes(ORIGINAL)
+    hers = b"".join([*LINES[:3], *({LINES[3]: None, prompt: None} if prompt is _QUOTES else LINES[3:4]), *LINES[4:]])
+    path.write_bytes(hers)
     done = invoke("restore", *options, path)
-    assert path.read_bytes() == ORIGINAL
+    assert path.read_bytes() == hers
     assert "a text would go that no run wrote" in done.stderr
+
+
+def test_a_record_of_a_text_that_names_another_content_is_none_of_it(tmp_path: Path) -> None:
+    """A stranger's may be of the text itself, and its original reads back."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, path)
+    journal = journals.load(store_in(path).journal)
+    ref, key = next(
+        (block.ref, key)
+        for row, _ in enumerate(journal.references)
+        for _, block in [journal.block(row)]
+        for key in block.identities()
+    )
+    known, other = Stranger(ref, key), Stranger("f" * 12, key)
+    assert unnamed_in(journal, [known, other]) == [other]
+
+
+_SAID = {
+    "type": "message",
+    "content": [{"text": "Do not touch:"}, {"text": "a file"}, {"text": "Delete:"}, {"text": "b"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("order", "is_other"), [((0, 1, 2, 3), False), ((1, 3), False), ((0, 3, 2, 1), True), ((0, 0, 1, 2, 3), True)]
+)
+def test_a_line_says_what_its_original_does_in_that_order(order: tuple[int, ...], is_other: bool) -> None:
+    """A run takes texts out, and moves or doubles none."""
+    raw = json.dumps({**_SAID, "content": [_SAID["content"][each] for each in order]}).encode()
+    assert lacks(json.dumps(_SAID).encode(), raw) is is_other
 
 
 @pytest.mark.parametrize("claims", ["references", "lines", "nothing"])
@@ -271,7 +309,7 @@ def test_a_stranger_s_journal_beside_a_fork_lets_no_original_go(tmp_path: Path, 
         assert "kept" in invoke("forget", how, "--yes", where).output
         assert hidden_in(path, folder_name()).originals.exists()
     told = "28 markers with originals in a relative's store" in invoke("verify", fork).output
-    assert told is (claims == "references")
+    assert told is (claims != "nothing")
 
 
 def test_a_printed_restore_names_the_backup_folder(tmp_path: Path) -> None:

@@ -107,6 +107,17 @@ def test_the_users_own_configuration_counts(repository: Repository, monkeypatch:
     assert said == [b"me\n", b"a@b\n", b"false\n"]
 
 
+def test_no_program_of_a_work_tree_is_git(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative folder in PATH is that of the user's working folder, and git runs at the top of another."""
+    fake = repository.folder / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho it ran\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join(["bin", "", os.environ["PATH"]]))
+    monkeypatch.chdir("/")
+    assert git.call(["rev-parse", "--is-inside-work-tree"], at=repository.folder) == b"true\n"
+
+
 @pytest.mark.parametrize("kind", ["commit -a", "commit FILE", "commit", "work tree"])
 def test_a_hook_of_git_stages_in_the_commit_at_hand(repository: Repository, kind: str) -> None:
     """With the variables that git itself sets."""
