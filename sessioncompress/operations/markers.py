@@ -118,7 +118,7 @@ class _Source:
     def _by_entry(self, key: OurKey) -> Mapping[str | None, _Candidates]:
         """Find what a text replaced, by the ids of the entries. Under None is what it replaced in any entry."""
         found = defaultdict[str | None, _Candidates](dict)
-        for row in self.journal.replaced(key):
+        for row in reversed(list(self.journal.replaced(key))):
             line, block = self.journal.block(row)
             if line.place is None:
                 continue

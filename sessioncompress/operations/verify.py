@@ -356,7 +356,7 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
 def _read_originals(relative: relatives.Relative, strangers: Iterable[relatives.Stranger]) -> None:
     """Check the originals in a relative's store that the session's markers stand for. Raises Damaged."""
     journal = relative.journal
-    rows = sorted({row for each in strangers for row in journal.replaced(each.key)})
+    rows = sorted({row for key in {each.key for each in strangers} for row in journal.replaced(key)})
     kept = [(line, block) for line, block in map(journal.block, rows) if line.place]
     if not kept:
         return

@@ -447,7 +447,7 @@ class Applied:
                 # Another line may hold the same one, as where Gemini CLI writes a call and its result twice, at another
                 # place: what an earlier run recorded of it in this very line counts first.
                 known, key = self._known.get(number), (block.digest, kind, block.call)
-                found = map(self._journal.block, reversed(self._journal.replaced(key)))
+                found = map(self._journal.block, self._journal.replaced(key))
                 origins = (each.origin for line, each in found if known and line.sha256 == known.sha256)
                 origin = next(origins, origin)
             replacement = b""

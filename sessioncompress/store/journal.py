@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
 from heapq import heappop, heappush
-from itertools import count, repeat
+from itertools import count, islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +26,8 @@ from sessioncompress.store.machine import is_signed
 from sessioncompress.store.originals import FRAME_BYTES, InBlob, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, Dropped, LineRecord, RunRecord
 
+_MOST_ASKED = 8
+"""Of the records of one line so many are asked for a place: a session may hold thousands of equal lines."""
 _MOST_SAID = 200
 """Characters of what an error says of a record, which may quote it."""
 ONE_SIDE = (
@@ -321,7 +323,7 @@ class Journal:
         A run that kept nothing may come before or behind one that did.
         """
         rows = (self._lines[row] for row in self._originals.all(original))
-        places = [place for each, _, place, *_ in rows if each == was and place]
+        places = list(islice((place for each, _, place, *_ in rows if each == was and place), _MOST_ASKED))
         # A commit may go.
         return min(places, key=lambda place: isinstance(place, InBlob), default=None)
 
@@ -340,20 +342,17 @@ class Journal:
             and any(self.stands(each) or self.run_of(each) in runs for each in self.originals(original))
         ]
 
-    def replaced(self, key: OurKey) -> list[int]:
-        """Find the block records of the replacements that a key identifies, in their order."""
-        return list(self._newest(key))[::-1]
-
-    def _newest(self, key: OurKey) -> Iterator[int]:
+    def replaced(self, key: OurKey) -> Iterator[int]:
+        """Yield the block records of the replacements that a key identifies, from the newest on."""
         found = (doubled // 2 for doubled in self._replacements.all(hash(key)))
         return (row for row in found if key in self._blocks[row].identities())
 
     def __contains__(self, key: OurKey) -> bool:
-        return next(self._newest(key), None) is not None
+        return next(self.replaced(key), None) is not None
 
     def origin(self, key: OurKey) -> Origin | None:
         """Return the original of a replacement of ours, None where it is none."""
-        row = next(self._newest(key), None)
+        row = next(self.replaced(key), None)
         return None if row is None else self._blocks[row].origin
 
     @property

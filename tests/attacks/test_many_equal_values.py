@@ -102,7 +102,7 @@ def test_lines_of_one_id_that_another_program_wrote_again(tmp_path: Path, counte
     assert [json.loads(line) for line in path.read_bytes().splitlines()] == [
         json.loads(line) for line in turn(of_one_id()).lines()
     ]
-    assert looked[0] <= 3 * MANY
+    assert looked[0] <= 5 * MANY
 
 
 def test_a_run_goes_that_rewrote_equal_lines(tmp_path: Path, counted: Counted) -> None:
@@ -138,7 +138,7 @@ def test_a_text_that_stands_for_values_of_another_kind(counted: Counted) -> None
     for number in range(MANY):
         journal.add(LineRecord(f"{number:064x}", None, f"{number + MANY:064x}"))
         journal.add(BlockRecord("0" * 12, number, ("content",), Kind.ATTACHMENT, "", "", 9, 1, "0" * 16, digest))
-    assert len(journal.replaced((digest, Kind.ATTACHMENT, ""))) == MANY
+    assert len(list(journal.replaced((digest, Kind.ATTACHMENT, "")))) == MANY
     looked = counted(BlockRecord, "identities")
     assert not any((digest, kind, "") in journal for kind in Kind if kind is not Kind.ATTACHMENT)
     assert looked == [0]

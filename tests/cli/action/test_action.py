@@ -321,7 +321,7 @@ def test_paths_are_lines(repository: Repository, job: Job) -> None:
 
 WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
     "no paths": ({"paths": " \n"}, "the input 'paths' names no session and no folder"),
-    "originals": ({**USED, "originals": "keep"}, "the input 'originals' must be 'commit' or 'none'"),
+    "originals": ({**USED, "originals": "keep"}, "the input 'originals' must be 'history', 'commit' or 'none'"),
     "fail-if-larger": ({**USED, "fail-if-larger": "yes"}, "the input 'fail-if-larger' must be 'true' or 'false'"),
     "a path that is not there": ({"paths": "elsewhere"}, "ask for something that does not exist, and nothing was done"),
     "a preset that is none": (

@@ -300,8 +300,11 @@ def test_a_block_is_ours_by_digest_kind_and_call() -> None:
     gone = BlockRecord("0123456789ab", 1, ("a",), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef0123")
     assert gone.identities() == ()
     journal = parsed(LINE.encode() + BLOCK.encode() + picture.encode() + gone.encode() + RUN.encode())
-    assert [journal.replaced(key) for key in (*BLOCK.identities(), *picture.identities())] == [[0], [1], [1]]
-    assert [journal.replaced(key) for key in ((digest, Kind.ARGUMENT, "call_1"), (b"", Kind.MIRROR, ""))] == [[], []]
+    assert [list(journal.replaced(key)) for key in (*BLOCK.identities(), *picture.identities())] == [[0], [1], [1]]
+    assert [list(journal.replaced(key)) for key in ((digest, Kind.ARGUMENT, "call_1"), (b"", Kind.MIRROR, ""))] == [
+        [],
+        [],
+    ]
     assert journal.origin((digest, Kind.RESULT, "call_1")) == BLOCK.origin
 
 
