@@ -12,6 +12,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Self
 
@@ -134,19 +135,28 @@ class Blobs:
             return None
         if (held := self._held.get(name)) is not None:
             return name, held
-        with failing("git"):
-            # Each question is answered before the next one is put.
-            self._process = self._process or _started(["cat-file", "--batch"], self.top)
-            with _stopped_in_time(self._process):
-                found = _asked(self._process, name)
-        if found is None:
-            # It may be about to give what is no blob, or too large.
-            self.close()
+        content = None
+        try:
+            with failing("git"):
+                # Each question is answered before the next one is put.
+                self._process = self._process or _started(["cat-file", "--batch"], self.top)
+                with _stopped_in_time(self._process):
+                    blob, content = _asked(self._process, name)
+        finally:
+            if content is None:
+                # It has ended, or is about to give what is no blob, or too large.
+                self.close()
+        if content is None or not blob:
             return None
-        while self._held and sum(map(len, self._held.values())) > LARGEST_BLOB - len(found[1]):
+        while self._held and sum(map(len, self._held.values())) > LARGEST_BLOB - len(content):
             self._held.pop(next(iter(self._held)))
-        self._held[found[0]] = found[1]
-        return found
+        self._held[blob] = content
+        return blob, content
+
+    @cached_property
+    def is_shallow(self) -> bool:
+        """Tell whether the repository lacks old commits. Raises FileFailed."""
+        return self.top is not None and b"true" in call(["rev-parse", "--is-shallow-repository"], at=self.top)
 
     def version(self, file: Path) -> tuple[str, bytes] | None:
         """Read a file as HEAD has it. Raises FileFailed.
@@ -210,15 +220,18 @@ BRING_BACK = (
 """What to do where a commit is gone."""
 
 
-def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes] | None:
+def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes | None]:
+    """Read a blob; its id is empty where there is none of that name, and None follows what is not to be read."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(os.fsencode(f"{name}\n"))
     process.stdin.flush()
     said = process.stdout.readline(_LONGEST_ANSWER)
     blob, kind, size, *_ = *said.split(), b"", b"", b""
-    if said.endswith(b" missing\n") or (kind and kind != b"blob") or int(size or 0) > LARGEST_BLOB:
-        return None
+    if said.endswith(b" missing\n"):
+        return "", b""
+    if (kind and kind != b"blob") or int(size or 0) > LARGEST_BLOB:
+        return "", None
     content = process.stdout.read(int(size or 0))
     if not size or process.stdout.read(1) != b"\n":
         what = f"git does not give {name}"

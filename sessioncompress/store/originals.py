@@ -180,6 +180,8 @@ class OriginalsReader:
         """What a frame holds and where the next one begins, by where it begins; the one asked for last is last."""
         self._size = 0
         self._blobs: git.Blobs | None = None
+        self._lacking: dict[str, tuple[str, str]] = {}
+        """Why a blob cannot be read and what to do, by its id: git is asked once."""
 
     def __enter__(self) -> Self:
         return self
@@ -218,21 +220,20 @@ class OriginalsReader:
 
     def _committed(self, place: InBlob, sha256_hex: str) -> bytes:
         self._blobs = self._blobs or git.Blobs(self._path.parent)
-        what, remedy = "its original is in a commit that this clone does not have", git.BRING_BACK
-        try:
-            found = self._blobs.read(place.blob)
-            line = found[1][place.offset : place.offset + place.bytes] if found else b""
-            if found and sha256(line).hexdigest() == sha256_hex:
-                return line
-            if found:
-                what = "the line's SHA-256 does not match its record"
-            elif self._blobs.top is None:
-                what, remedy = "its original is in a commit, and this is no clone", "Work in the clone it is from."
-            elif b"true" in git.call(["rev-parse", "--is-shallow-repository"], at=self._blobs.top):
-                remedy = "This clone is shallow: 'git fetch --unshallow' brings it."
-        except FileFailed as error:
-            what = f"its original is in a commit, but {error.what}"
-            remedy = f"Run 'git cat-file -t {place.blob}' here: in a partial clone that fetches it. Then run again."
+        lacking = self._lacking.get(place.blob)
+        if lacking is None:
+            try:
+                if found := self._blobs.read(place.blob):
+                    line = found[1][place.offset : place.offset + place.bytes]
+                    if sha256(line).hexdigest() == sha256_hex:
+                        return line
+                    lacking = "the line's SHA-256 does not match its record", git.BRING_BACK
+                else:
+                    lacking = self._lacking[place.blob] = _why(self._blobs)
+            except FileFailed as error:
+                do = f"Run 'git cat-file -t {place.blob}' here: in a partial clone that fetches it. Then run again."
+                lacking = self._lacking[place.blob] = f"its original is in a commit, but {error.what}", do
+        what, remedy = lacking
         raise Unreadable(f"{what} (git blob {place.blob})", where=self._path, state=NOT_CHANGED, remedy=remedy)
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
@@ -276,6 +277,15 @@ class OriginalsReader:
             remedy="Put a copy of this file back from a backup. Without one, 'sessioncompress restore --from-markers' "
             "puts back all lines that can still be read.",
         )
+
+
+def _why(blobs: git.Blobs) -> tuple[str, str]:
+    """Say why a repository does not have a blob, and what to do. Raises FileFailed."""
+    if blobs.top is None:
+        return "its original is in a commit, and this is no clone", "Work in the clone it is from."
+    shallow = "This clone is shallow: 'git fetch --unshallow' brings it."
+    lacks = "its original is in a commit that this clone does not have"
+    return lacks, shallow if blobs.is_shallow else git.BRING_BACK
 
 
 def read_frame(

@@ -522,7 +522,7 @@ MUTANTS = (
     ),
     *_in("store/originals.py", "tests/unit/store/test_committed.py")(
         ("any file of its name is a version of a session", "offset == 0 and digest != self._first", "False"),
-        ("what a commit has is not compared", "if found and sha256(line).hexdigest() == sha256_hex:", "if found:"),
+        ("what a commit has is not compared", "if sha256(line).hexdigest() == sha256_hex:", "if True:"),
     ),
     *_in("pipeline/rewrite.py", "tests/unit/store/test_committed.py")(
         ("no line waits for a commit", "if self._committed.waits:", "if False:"),

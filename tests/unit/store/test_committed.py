@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,9 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Prune
 from sessioncompress.store import git
+from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
+from sessioncompress.store.originals import InBlob, OriginalsReader
 from sessioncompress.store.records import decode
 from tests.faults.scenes import NAME, Size, built
 from tests.support.long import FEW, LONG, TURNS
@@ -160,6 +162,33 @@ def test_what_a_clone_lacks_is_named(tmp_path: Path, moved: Callable[[Repository
         assert way in str(error.value)
     assert compress_session(session, AGAIN, force=True).status is Status.UNCHANGED
     assert session.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("moved", "asked"),
+    # In a partial clone git ends with the question for what it would have to fetch.
+    [(_shallow, ["cat-file", "rev-parse"]), (_partial, ["cat-file", "cat-file", "rev-parse"])],
+    ids=["shallow", "partial"],
+)
+def test_git_is_asked_once_for_what_a_clone_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: Callable[[Repository, Path], Path], asked: Sequence[str]
+) -> None:
+    """Not once a line: many have their originals in one commit."""
+    session = moved(turned(tmp_path / "work"), tmp_path / "other") / NAME
+    called: list[str] = []
+    for name in ("call", "_started"):
+        asks = getattr(git, name)
+
+        def told(words: Sequence[str], *rest: object, asks: Callable[..., object] = asks, **named: object) -> object:
+            called.append(words[0])
+            return asks(words, *rest, **named)
+
+        monkeypatch.setattr(git, name, told)
+    with OriginalsReader(store_in(session).originals) as originals:
+        for blob in [*load(store_in(session).journal).blobs, "0" * 40, "1" * 40] * 2:
+            with pytest.raises(Unreadable, match="git blob"):
+                originals.line(InBlob(blob, 0, 1), "")
+    assert sorted(called) == asked
 
 
 def test_what_a_journal_says_of_a_commit_is_compared(tmp_path: Path) -> None:
