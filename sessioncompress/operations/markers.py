@@ -90,7 +90,8 @@ class _Source:
     """A store that gives originals: those of `whole` lines, and of markers. `unread` are lines that it should give."""
 
     def __init__(self, of: Relative, form: Format, stream: Callable[[], Iterable[Piece]], opened: ExitStack) -> None:
-        if of.journal.store_size and size_of(of.store.originals) is None:
+        gone = of.journal.store_size and size_of(of.store.originals) is None
+        if gone and not damage.any_readable(of.store.originals, of.journal):
             raise damage.too_short(of.store.originals, 0, of.journal.store_size)
         self.of, self.journal, self.where, self._form = of, of.journal, of.store.journal, form
         self.originals = opened.enter_context(damage.SalvagingReader(of.store.originals))
@@ -231,12 +232,15 @@ class _Restored:
         """Make the errors for the stores in which nothing can be read."""
         for each in self.sources:
             if each.unread and not self.given[each]:
-                remedy = damage.put_back(each.of.store.originals, each.journal.store_size)
+                remedy = each.originals.way
+                if not remedy:
+                    remedy = damage.put_back(each.of.store.originals, each.journal.store_size)
+                    remedy += f" Without one {damage.FORGET}" if each.of is own else ""
                 yield errors.Damaged(
                     f"nothing can be put back: {unreadable(each.unread)}",
                     where=each.of.store.originals,
                     state=errors.NOT_CHANGED,
-                    remedy=f"{remedy} Without one {damage.FORGET}" if each.of is own else remedy,
+                    remedy=remedy,
                 )
 
     def stays(self) -> str:

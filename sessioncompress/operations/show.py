@@ -27,7 +27,7 @@ from sessioncompress.pipeline.relatives import packed_kin, relatives_of
 from sessioncompress.pipeline.rewrite import recorded
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.damage import SalvagingReader, any_readable, or_from_git, put_back
+from sessioncompress.store.damage import SalvagingReader, any_readable, put_back
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import (
@@ -396,9 +396,6 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
     kept = [(line, block) for line, block in map(loaded.block, rows) if line.place is not None]
     if not kept:
         return []
-    if not path.exists():
-        remedy = f"Put back a copy of it from a backup{or_from_git(path)}, or name its folder with --backup-dir."
-        raise errors.FileFailed("the originals are missing", where=path, remedy=remedy)
     shown: dict[bytes, Shown] = {}
     lost: list[tuple[str, errors.Unreadable]] = []
     with SalvagingReader(path) as originals:
@@ -418,7 +415,7 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
     first = next((error for digest, error in lost if digest not in read), None)
     if first is None:
         return list(shown.values())
-    if any_readable(path, loaded):
+    if originals.way or any_readable(path, loaded):
         raise first
     # No other original can be read either: restore would put nothing back.
     raise errors.Unreadable(first.what, where=first.where, state=first.state, remedy=put_back(path, loaded.store_size))

@@ -14,7 +14,7 @@ from sessioncompress.store import disk, git, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Store, session_of
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, OriginalsReader, Place, read_frame
+from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, FROM_MARKERS, OriginalsReader, Place, read_frame
 
 FORGET: Final = (
     "'sessioncompress forget' ends this: it deletes what is left there. The session stays as it is, and what was only "
@@ -25,13 +25,12 @@ FORGET: Final = (
 
 def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
     """Make the error for a file of a store that has lost bytes, or is gone. `left`: an original in it can be read."""
-    first = (
-        ", 'sessioncompress restore --from-markers' puts back all lines that can still be read, and "
-        f"'zstd -dc {quote(path.name)}' prints what comes before the damage. Only after that"
-    )
     what = f"{committed - size:,} of its {committed:,} bytes are missing"
+    prints = f", and 'zstd -dc {quote(path.name)}' prints what comes before the damage"
     if not os.path.lexists(path):
-        what = f"it is missing, and with it the {committed:,} bytes that the session needs"
+        # Lines may be left that commits have.
+        what, prints = f"it is missing, and with it the {committed:,} bytes that the session needs", ""
+    first = f", {FROM_MARKERS}{prints}. Only after that"
     remedy = f"{put_back(path, committed)} Without one{first if left else ''} {FORGET}"
     return Damaged(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
@@ -60,7 +59,8 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
         )
     if journal.blobs and (lost := git.out_of_reach(journal.blobs, store.work.parent / session_of(store.journal).name)):
         what = f"originals are in {counted(len(lost), 'git blob', 'git blobs')} of no commit that HEAD comes from"
-        raise Damaged(what, where=store.journal, state=NOT_CHANGED, remedy=git.BRING_BACK)
+        remedy = f"{git.BRING_BACK} Without one, {FROM_MARKERS}."
+        raise Damaged(what, where=store.journal, state=NOT_CHANGED, remedy=remedy)
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
         return

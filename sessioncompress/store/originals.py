@@ -30,6 +30,8 @@ FRAME_BYTES: Final = 2 << 20
 """The content of every frame but the last one of a run."""
 LONGEST_LINE: Final = 64 << 20
 """Bytes. Longer lines are not kept, so that no record can make the reader use more memory."""
+FROM_MARKERS: Final = "'sessioncompress restore --from-markers' puts back all lines that can still be read"
+"""What is left to do where no copy of a file, or no clone, has what cannot be read."""
 READ_BYTES: Final = 1 << 16
 """Bytes of a frame that are read at once."""
 
@@ -182,6 +184,8 @@ class OriginalsReader:
         self._blobs: git.Blobs | None = None
         self._lacking: dict[str, tuple[str, str]] = {}
         """Why a blob cannot be read and what to do, by its id: git is asked once."""
+        self.way = ""
+        """What to do about the first original that was to be read from a commit, and was not; empty if all were."""
 
     def __enter__(self) -> Self:
         return self
@@ -234,6 +238,9 @@ class OriginalsReader:
                 do = f"Run 'git cat-file -t {place.blob}' here: in a partial clone that fetches it. Then run again."
                 lacking = self._lacking[place.blob] = f"its original is in a commit, but {error.what}", do
         what, remedy = lacking
+        self.way = self.way or remedy
+        if remedy == git.BRING_BACK:
+            remedy += f" Without one, {FROM_MARKERS}."
         raise Unreadable(f"{what} (git blob {place.blob})", where=self._path, state=NOT_CHANGED, remedy=remedy)
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
@@ -274,8 +281,7 @@ class OriginalsReader:
             f"{what} ({where})",
             where=self._path,
             state=NOT_CHANGED,
-            remedy="Put a copy of this file back from a backup. Without one, 'sessioncompress restore --from-markers' "
-            "puts back all lines that can still be read.",
+            remedy=f"Put a copy of this file back from a backup. Without one, {FROM_MARKERS}.",
         )
 
 

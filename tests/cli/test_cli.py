@@ -873,11 +873,12 @@ def test_every_command_refuses_alike(session: Path) -> None:
 
 
 def test_show_where_the_originals_are_gone(compressed: Path) -> None:
-    """Exit code 3, naming the file, and what to do."""
+    """Exit code 5, naming the file, and what to do."""
     store_in(compressed).originals.unlink()
     result = run("show", references(compressed)[0], "session.jsonl")
-    assert result.exit_code == 3
-    assert f"{store_in(compressed).originals}: the originals are missing. Put back a copy of it" in result.stderr
+    assert result.exit_code == 5
+    missing = f"{store_in(compressed).originals}: the originals that the journal lists are missing"
+    assert f"{missing}. The session was not changed. Put a copy of it back" in result.stderr
 
 
 def test_show_where_a_session_was_named(compressed: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.operations.wording import at_stake
 from sessioncompress.pipeline.discover import Found
@@ -55,6 +57,11 @@ def turned(folder: Path, **environment: str) -> Repository:
 def has_places(session: Path) -> bool:
     """Return true if the journal of a session names a place in git."""
     return b'"git-edit"' in store_in(session).journal.read_bytes()
+
+
+def reference_in(session: Path) -> str:
+    """Return the reference that the first marker names."""
+    return session.read_bytes().partition(b"sessioncompress show ")[2][:12].decode()
 
 
 def _after_gc(repository: Repository, _: Path) -> Path:
@@ -103,6 +110,7 @@ def test_an_original_comes_back_from_the_commits(
     session = moved(turned(tmp_path / "work", **environment), tmp_path / "other") / NAME
     assert has_places(session)
     assert not store_in(session).originals.exists()
+    assert show(reference_in(session), session)
     assert compress_session(session, AGAIN, force=True).is_smaller
     verify_session(session)
     assert restore_session(session).exact
@@ -156,10 +164,13 @@ def test_what_a_clone_lacks_is_named(tmp_path: Path, moved: Callable[[Repository
     """With the way to it. The session stays, and a run leaves the lines alone whose originals it needs."""
     session = moved(turned(tmp_path / "work"), tmp_path / "other") / NAME
     before = session.read_bytes()
-    for command in (verify_session, restore_session):
-        with pytest.raises(Unreadable, match="git blob") as error:
+    shown = partial(show, reference_in(session))
+    for command in (verify_session, restore_session, shown, partial(restore_session, from_markers=True)):
+        with pytest.raises(Damaged) as error:
             command(session)
         assert way in str(error.value)
+        # No file was ever stored.
+        assert "backup" not in str(error.value)
     assert compress_session(session, AGAIN, force=True).status is Status.UNCHANGED
     assert session.read_bytes() == before
 
@@ -189,6 +200,19 @@ def test_git_is_asked_once_for_what_a_clone_lacks(
             with pytest.raises(Unreadable, match="git blob"):
                 originals.line(InBlob(blob, 0, 1), "")
     assert sorted(called) == asked
+
+
+def test_where_the_stored_ones_are_gone_the_committed_come_back(tmp_path: Path) -> None:
+    """As far as what says that the file is missing promises."""
+    session = turned(tmp_path / "work").folder / NAME
+    session.write_bytes(session.read_bytes() + BOTH[len(FIRST) :])
+    assert compress_session(session, HISTORY, force=True).is_smaller
+    store_in(session).originals.unlink()
+    with pytest.raises(Damaged, match=r"it is missing, .* puts back all lines that can still be read\. Only"):
+        restore_session(session)
+    assert show(reference_in(session), session)
+    assert restore_session(session, from_markers=True).lines_restored
+    assert session.read_bytes().startswith(FIRST)
 
 
 def test_what_a_journal_says_of_a_commit_is_compared(tmp_path: Path) -> None:
