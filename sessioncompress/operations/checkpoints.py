@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from hashlib import sha256
@@ -223,7 +223,8 @@ class Before:
         return [each._replace(ended=True, rehung=() if at else rehung) for at, each in enumerate(self.taken)]
 
     def _take_out(self, raw: bytes, taking: Sequence[CheckpointRecord]) -> None:
-        """Take checkpoints out of a document."""
+        """Take checkpoints out of a document, each out of what its run left: later ones rewrote what is beside it."""
+        now: dict[bytes, bytes] = {}
         with OriginalsReader(self._originals) as reader:
             # Also one that ended: the run that took it out may have been killed before the session changed.
             for record in reversed(taking):
@@ -235,13 +236,38 @@ class Before:
                     what = "what it stores about a checkpoint cannot be read"
                     remedy = "Put it back from a backup."
                     raise Damaged(what, where=self._originals, state=NOT_CHANGED, remedy=remedy) from error
-                if (new := undone(raw, undo)) is not None:
+                was = self._left_by(self._journal.lifetime(record).start, raw, reader)
+                if (new := undone(_with(raw, was), undo)) is not None:
+                    now |= {before: now.get(part, part) for part, before in was.items()}
+                elif was:
+                    new = undone(raw, undo)
+                if new is not None:
                     raw = new
                     self.taken.append(record)
-        self._document = raw
+        self._document = _with(raw, now)
         standing = [each for each in taking if not each.ended]
         if _HEAD in raw and len(self.taken) < len(standing):
             self.altered = [each for each in standing if each not in self.taken]
+
+    def _left_by(self, run: int, raw: bytes, reader: OriginalsReader) -> dict[bytes, bytes]:
+        """Find what a run left of the messages of a document that later ones rewrote, each by what it is now."""
+        journal, left = self._journal, dict[bytes, bytes]()
+        if all(journal.run_of(row) <= run for row in range(journal.counts[0])):
+            return left
+        document = jsonl.cut(raw)
+        for _, part, whole in document.pieces() if document is not None else ():
+            digest, seen = sha256(part).digest(), set[bytes]()
+            # Runs may have made one of another by turns.
+            while whole and part not in left and digest not in seen and (row := journal.rewriting(digest)) is not None:
+                was = bytes.fromhex(journal.line(row).sha256)
+                place = journal.place(journal.original_of(row), was)
+                if journal.run_of(row) <= run or place is None:
+                    break
+                seen.add(digest)
+                digest, found = was, place
+            if seen:
+                left[part] = reader.line(found, digest.hex())
+        return left
 
     def _find(self, known: Sequence[CheckpointRecord]) -> None:
         """Find which of the checkpoints are there. Usually all are, and one pass shows it."""
@@ -422,6 +448,13 @@ class Before:
         if before:
             yield before.removesuffix(b"\n") if ends and unended else before
         there.append(found == wanted)
+
+
+def _with(raw: bytes, parts: Mapping[bytes, bytes]) -> bytes:
+    """Put other messages in the place of those of a document."""
+    if not parts or (document := jsonl.cut(raw)) is None:
+        return raw
+    return b"".join(parts.get(part, part) if whole else part for _, part, whole in document.pieces())
 
 
 class _Hanging:

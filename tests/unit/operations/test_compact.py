@@ -24,10 +24,11 @@ from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import Compact, CutRule, Policy
+from sessioncompress.policy.model import PRESETS, Compact, CutRule, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
+from tests.support.documents import OpenCodeExport
 from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, grown, pi, rounds_come_to_rest
 from tests.support.records import GeminiRecords
 from tests.support.runs import MTIME, compress, fixture, form_of, journal_of, snapshot, split, survey_of, write
@@ -400,6 +401,33 @@ def test_a_document_that_its_agent_wrote_again_in_its_layout_comes_back(name: st
     assert json.dumps(json.loads(path.read_bytes()), indent=2, ensure_ascii=False).encode() == path.read_bytes().strip()
     restore_session(path)
     assert path.read_bytes() == LONG[name](8)
+
+
+def opencode_between_summaries(turns: int = 12) -> bytes:
+    """Return an export with a summary of the agent's own among what it still reads, in messages that begin alike."""
+    made = OpenCodeExport()
+    for turn in range(turns):
+        made.user(f"Part {turn}: look at the logs.", diff=f"-a{turn}\n+b\n" * 90)
+        made.assistant().tool("bash", {"command": f"cat {turn}.log"}, f"Gauge {turn} failed.\n" * 150)
+        made.assistant(finish="stop").part("text", text=f"Gauge {turn} failed at noon.").finish("stop")
+        if turn == 8:
+            made.compaction("The first gauges failed.")
+            made.messages[-2]["parts"][0]["tail_start_id"] = made.messages[3]["info"]["id"]
+    return made.bytes(indent=4)
+
+
+@pytest.mark.parametrize("name", ["", *(name for name in LONG if name.endswith("document"))])
+def test_a_document_comes_back_after_what_is_beside_its_checkpoint_was_rewritten(name: str, tmp_path: Path) -> None:
+    whole = LONG[name](16) if name else opencode_between_summaries()
+    path = write(tmp_path, whole)
+    assert compact_session(path, FEW).is_compacted
+    archive = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0, turn_threshold_before_compress=0)
+    stats = compress_session(path, archive)
+    assert stats.lines_changed
+    verify_session(path)
+    done = restore_session(path)
+    assert (done.exact, done.checkpoints_removed, done.lines_restored) == (True, 1, stats.lines_changed)
+    assert path.read_bytes() == whole
 
 
 @pytest.mark.parametrize("name", ["claude-code", "gemini", "gencode document"])
