@@ -295,7 +295,9 @@ class _Exactly(Restoring):
             line = reading.read_line(raw, reader)
             said = [each for each in reader.said(parse_any(raw) or {}) if each.text != form.thanks]
             is_summary = any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said)
-            if is_summary and all(each.say in (Say.SUMMARY, Say.CARRIED) for each in said):
+            is_summary = is_summary and all(each.say in (Say.SUMMARY, Say.CARRIED) for each in said)
+            # That of a branch is not said in the checkpoint's own way.
+            if is_summary or (HEAD.encode() in raw and line.role is not Role.USER):
                 continue
             # An agent marks a checkpoint by lines that say nothing.
             is_mark = line.role is Role.CHECKPOINT or not has_words(raw, but=form.thanks)
