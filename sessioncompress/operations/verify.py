@@ -106,7 +106,8 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
             state=NOT_CHANGED,
             remedy="Put each session back to its own store.",
         )
-    changed = tuple(_changed(before, _Missing(journal, missing, originals, known)))[: len(missing)]
+    with closing(OriginalsReader(originals)) as reader:
+        changed = tuple(_changed(before, _Missing(journal, missing, reader, known)))[: len(missing)]
     return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked, newest)
 
 
@@ -132,19 +133,19 @@ def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:
 class _Missing:
     """Originals of which no line is there, by what tells that a line is one of them that was changed."""
 
-    def __init__(self, journal: Journal, missing: Sequence[LineRecord], originals: Path, form: Format) -> None:
+    def __init__(
+        self, journal: Journal, missing: Sequence[LineRecord], originals: OriginalsReader, form: Format
+    ) -> None:
         self.journal, self._originals, self._form = journal, originals, form
         self._by_name: dict[Hashable, list[LineRecord]] = {}
         self._by_ref: dict[str, list[LineRecord]] = {}
         self._found: set[str] = set()
-        if kept := [record for record in missing if record.place]:
-            with closing(OriginalsReader(originals)) as reader:
-                for record in kept:
-                    assert record.place is not None
-                    name, has_id = self._name(reader.line(record.place, record.sha256))
-                    self._by_name.setdefault(name, []).append(record)
-                    for ref in () if has_id else self.refs(record):
-                        self._by_ref.setdefault(ref, []).append(record)
+        for record in missing:
+            if record.place:
+                name, has_id = self._name(originals.line(record.place, record.sha256))
+                self._by_name.setdefault(name, []).append(record)
+                for ref in () if has_id else self.refs(record):
+                    self._by_ref.setdefault(ref, []).append(record)
 
     def refs(self, record: LineRecord) -> Sequence[str]:
         """List what `show` prints of an original."""
@@ -153,12 +154,12 @@ class _Missing:
 
     def is_later(self, raw: bytes, record: LineRecord) -> bool:
         """Tell whether a run that the journal does not know made this line of an original."""
-        blocks = reading.read_line(raw, self._form.reader()).blocks if PREFIX_BYTES in raw and record.place else ()
+        if record.place is None or PREFIX_BYTES not in raw:
+            return False
+        blocks = reading.read_line(raw, self._form.reader()).blocks
         if all((each.digest, each.kind, each.call) in self.journal for each in blocks if each.marked):
             return False
-        assert record.place is not None
-        with closing(OriginalsReader(self._originals)) as reader:
-            return not lacks(reader.line(record.place, record.sha256), raw)
+        return not lacks(self._originals.line(record.place, record.sha256), raw)
 
     def of(self, raw: bytes) -> LineRecord | None:
         """Find the original of a line that no run knows: by its id, or else by a marker in it, or by its time."""
