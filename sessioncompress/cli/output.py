@@ -75,13 +75,16 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
 
     names = sorted(set(archives))
     is_remote = names[0].startswith(OBJECT_STORES)
+    among: Iterable[Packed | SessionCompressError] = () if is_remote else packed_in(map(Path, names))
     if len(names) > MOST_TYPED and not is_remote:
-        with_all = {str(each.pack.archive) for each in packed_anywhere() if isinstance(each, Packed)}
+        everywhere = list(packed_anywhere())
+        with_all = {str(each.pack.archive) for each in everywhere if isinstance(each, Packed)}
         folders = {str(above.parent) for name in names for above in Path(name).parents if above.name == FOLDER}
-        names = ["--all"] if len(folders) > MOST_TYPED and with_all.issuperset(names) else sorted(folders)
+        is_all = len(folders) > MOST_TYPED and with_all.issuperset(names)
+        names = ["--all"] if is_all else sorted(folders)
+        among = everywhere if is_all else packed_in(map(Path, names))
     # Never broken: it is there to be copied.
     click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
-    among = () if is_remote else packed_anywhere() if names == ["--all"] else packed_in(map(Path, names))
     held = (each for each in among if isinstance(each, Packed))
     if (others := sum(each.pack.holds(each.entry) for each in held) - sessions) > 0:
         echo_wrapped(
