@@ -41,7 +41,7 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 class SearchStats(Struct, frozen=True, rename="camel"):
-    """Where a text was found in one session.
+    """The places in one session that hold a text.
 
     `cut`: more places exist. `shortened`: some text was replaced. `made_elsewhere`: there are hits, and not all runs of
     the session's store are this user's, on this machine.
@@ -77,7 +77,7 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
                 break
     elsewhere = False
     if hits:
-        # A store that cannot be read keeps nobody from searching.
+        # The search goes on without a store that cannot be read.
         with suppress(SessionCompressError):
             elsewhere = not journals.load(store_at(path, policy).journal).is_ours
     return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened, elsewhere)

@@ -127,7 +127,7 @@ def _laid_out(document: Document, message: bytes) -> bytes:
 
 
 def _around(document: Document, place: int, new: bytes) -> bytes:
-    """Lay out what is put around the messages, a value or members behind others, as the messages are."""
+    """Lay out a value, or members that follow others, that goes around the messages, in the way the messages are."""
     step, _ = _layout(document)
     if not step or new[:1] not in (b"{", b"[", b","):
         return new

@@ -18,19 +18,19 @@ from sessioncompress.formats.base import Entry, Head, Name, line_of
 _DATA = "data"
 _THOUGHTS = ("reasoningBlocks", "reasoningOpaque", "reasoningText")
 _SEALED = ("encryptedContent", "serverTools", "citations")
-"""What binds an answer to its thinking, or to what tools of the vendor gave back."""
+"""Keys that bind an answer to its thinking, or to results of the vendor's own tools."""
 
 _COPIES: Sequence[JsonPath] = tuple(
     (_DATA, "result", key) for key in ("detailedContent", "contents", "structuredContent")
 )
-"""What an event of a result keeps for the screen."""
+"""Copies for the screen in the event of a tool result."""
 
 _UNREAD: Mapping[str, tuple[JsonPath, ...]] = {
     "tool.execution_complete": ((_DATA, "toolTelemetry"),),
     "system.message": ((_DATA, "content"), (_DATA, "contentBlocks")),
     "model.messages_snapshot": ((_DATA, "messages"),),
 }
-"""What neither a resume nor a screen reads, by the types of events: the agent says its instructions anew."""
+"""By event type, values that neither a resume nor a screen reads. The agent sends its instructions again."""
 
 _STATES: Mapping[str, tuple[JsonPath, ...]] = {
     "session.shutdown": tuple((_DATA, key) for key in ("accountingSnapshot", "providerModelMetrics", "agentMetrics")),
@@ -218,9 +218,10 @@ class Copilot(base.Format):
         match kind, path:
             case "assistant.message", (_, key) if key in _THOUGHTS:
                 return value is REMOVED and not any(entry[_DATA].get(each) for each in _SEALED)
-            case "assistant.message", (_, "toolRequests", int(), "arguments", *inner):
-                return texts and (not inner or inner[-1] not in values.FILE_KEYS)
-            case "tool.execution_start", (_, "arguments", *inner):
+            case ("assistant.message", (_, "toolRequests", int(), "arguments", *inner)) | (
+                "tool.execution_start",
+                (_, "arguments", *inner),
+            ):
                 return texts and (not inner or inner[-1] not in values.FILE_KEYS)
             case "tool.execution_complete", (_, "result", "content") | (_, "error", "message"):
                 return texts

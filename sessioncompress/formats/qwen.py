@@ -19,7 +19,7 @@ _PARTS = ("message", "parts")
 _DISPLAY = ("toolCallResult", "resultDisplay")
 _EVENT = ("systemPayload", "uiEvent")
 _REPEATED = ("function_args", "response_text", "prompt")
-"""What an event repeats of the session. A resume counts the events; of these it reads nothing."""
+"""Keys in which an event repeats the session. A resume counts the events, and does not read these."""
 _STATES = {"attribution_snapshot": ("systemPayload", "snapshot")}
 """States of which a resume reads the newest, by the subtypes of their records."""
 
@@ -31,7 +31,7 @@ _GO_ON = (
     "Resume the prior task using the summary above. Continue from the last in-flight step; do not acknowledge the "
     "summary, do not re-introduce, do not greet the user again."
 )
-"""What the agent itself writes below a summary."""
+"""The text that the agent adds to a summary."""
 
 _OF_SESSION = ("cwd", "version", "gitBranch")
 

@@ -215,6 +215,11 @@ class Settings(AgentHooks):
         return f"Correct it, or name another folder with {self.elsewhere}."
 
 
+def _all_off(settings: Mapping[str, Any]) -> str:
+    """Describe the key with which Claude Code and Qwen Code disable all hooks; empty where it does not."""
+    return "disableAllHooks in it is true" if settings.get("disableAllHooks") is True else ""
+
+
 class Claude(Settings):
     """Claude Code."""
 
@@ -226,7 +231,7 @@ class Claude(Settings):
     below = "settings.json"
 
     def switched_off(self, text: str) -> str:
-        return "disableAllHooks in it is true" if self.document(text).get("disableAllHooks") is True else ""
+        return _all_off(self.document(text))
 
 
 class Codex(Settings):
@@ -311,4 +316,4 @@ class Qwen(Gemini):
     below = "settings.json"
 
     def switched_off(self, text: str) -> str:
-        return "disableAllHooks in it is true" if self.document(text).get("disableAllHooks") is True else ""
+        return _all_off(self.document(text))

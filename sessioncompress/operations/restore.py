@@ -294,9 +294,9 @@ class _Exactly(Restoring):
                 continue
             line = reading.read_line(raw, reader)
             said = [each for each in reader.said(parse_any(raw) or {}) if each.text != form.thanks]
-            is_summary = any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said)
-            is_summary = is_summary and all(each.say in (Say.SUMMARY, Say.CARRIED) for each in said)
-            # That of a branch is not said in the checkpoint's own way.
+            has_ours = any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said)
+            is_summary = has_ours and all(each.say in (Say.SUMMARY, Say.CARRIED) for each in said)
+            # A branch's summary is no SUMMARY of its format, but no prompt either: only a user may quote one.
             if is_summary or (HEAD.encode() in raw and line.role is not Role.USER):
                 continue
             # An agent marks a checkpoint by lines that say nothing.

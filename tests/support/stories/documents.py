@@ -9,14 +9,6 @@ from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.stories import tidewatch as tw
 from tests.support.story import Story
 
-_TURNS = (
-    ("Which gauges were silent last night?", "Two: North Mole and Old Lock, both from two in the morning on."),
-    ("Say so on the page.", "The page lists silent gauges first, with the time of their last reading."),
-    ("What woke them up again?", "Nothing did: the gateway was restarted at six, and both report since."),
-    ("Write that down.", "It stands in `docs/operations.md`, with the command that restarts the gateway."),
-    ("And a test of the page?", "Added. It uses three stations: one silent, one listed twice, one fine."),
-    ("Thanks, that's all.", "You're welcome."),
-)
 _REPORT = "src/tidewatch/report.py"
 
 
@@ -25,7 +17,7 @@ def gemini() -> GeminiDocument:
     made = GeminiDocument()
     rng = blocks.dice("gemini-story")
     made.message("info", "Gemini CLI update available! 0.60.0 → 0.61.0")
-    for number, (asked, said) in enumerate(_TURNS):
+    for number, (asked, said) in enumerate(tw.TURNS):
         made.user(asked)
         for _ in range((3, 2, 3, 1, 1, 0)[number]):
             log = texts.log_lines(rng, 40)
@@ -45,7 +37,7 @@ def opencode() -> OpenCodeExport:
     rng = blocks.dice("opencode-story")
     compacted = 0
     files = tw.files()
-    for number, (asked, said) in enumerate(_TURNS):
+    for number, (asked, said) in enumerate(tw.TURNS):
         made.user(
             asked, texts.unified_diff(files[_REPORT], texts.python_source(rng, 2), _REPORT) if number == 1 else ""
         )

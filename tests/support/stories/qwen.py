@@ -10,6 +10,7 @@ from typing import Any, Self
 from sessioncompress.formats.base import uuid_of
 from tests.support import blocks, texts
 from tests.support.session import START
+from tests.support.stories import tidewatch as tw
 from tests.support.story import Story
 
 _Bytes = bytes  # the builder has a method of that name
@@ -93,21 +94,11 @@ class QwenSession:
         return self.used("run_shell_command", {"command": command, "is_background": False}, framed, shown)
 
 
-_TURNS = (
-    ("Which gauges were silent last night?", "Two: North Mole and Old Lock, both from two in the morning on."),
-    ("Say so on the page.", "The page lists silent gauges first, with the time of their last reading."),
-    ("What woke them up again?", "Nothing did: the gateway was restarted at six, and both report since."),
-    ("Write that down.", "It stands in `docs/operations.md`, with the command that restarts the gateway."),
-    ("And a test of the page?", "Added. It uses three stations: one silent, one listed twice, one fine."),
-    ("Thanks, that's all.", "You're welcome."),
-)
-
-
 def qwen() -> QwenSession:
     """Return a session with commands, a written file that is edited and read, and a title."""
     made, rng = QwenSession(), blocks.dice("qwen-story")
     path = f"{_FOLDER}/page.py"
-    for number, (asked, said) in enumerate(_TURNS):
+    for number, (asked, said) in enumerate(tw.TURNS):
         made.user(asked)
         for _ in range((3, 2, 3, 1, 1, 0)[number]):
             made.ran("tail -40 logs/service.log", texts.log_lines(rng, 40), code=int(number == 2))

@@ -5,6 +5,16 @@ from __future__ import annotations
 from tests.support import texts
 from tests.support.blocks import dice
 
+TURNS = (
+    ("Which gauges were silent last night?", "Two: North Mole and Old Lock, both from two in the morning on."),
+    ("Say so on the page.", "The page lists silent gauges first, with the time of their last reading."),
+    ("What woke them up again?", "Nothing did: the gateway was restarted at six, and both report since."),
+    ("Write that down.", "It stands in `docs/operations.md`, with the command that restarts the gateway."),
+    ("And a test of the page?", "Added. It uses three stations: one silent, one listed twice, one fine."),
+    ("Thanks, that's all.", "You're welcome."),
+)
+"""What is asked and answered, in short stories."""
+
 ALERTS = '''"""Decides when a tide gauge raises an alert."""
 
 from __future__ import annotations
