@@ -25,6 +25,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
+from sessioncompress.store import git
 from sessioncompress.store.layout import backups_of
 
 if TYPE_CHECKING:
@@ -234,10 +235,14 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
 
 def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Policies, kept: Sequence[Any]) -> None:
     """Tell what the stores take that gave all bytes back, and how to delete no others."""
-    whole = [each for each in restored if _has_all_back(Path(each.path), policies)]
-    if not (size := sum(each.store_size for each in whole)):
+    whole = {Path(each.path): each for each in restored if _has_all_back(Path(each.path), policies)}
+    places = {path.parent.resolve() / path.name: path for path in whole}
+    for place in git.known(places):
+        # The command keeps these: a state in git may need them.
+        whole.pop(places[place], None)
+    if not (size := sum(each.store_size for each in whole.values())):
         return
-    paths = [Path(each.path) for each in whole]
+    paths = list(whole)
     take, it = ("The store still takes", "it") if len(paths) == 1 else ("The stores still take", "them")
     # Of many nobody types the paths; the option leaves alone what other sessions there still need.
     arguments = " ".join(typed(paths, *kept)) if len(paths) <= MOST_TYPED else chosen.typed(*kept)

@@ -53,6 +53,15 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
     )
 
 
+def test_stores_that_git_may_need_are_left_out(tmp_path: Path) -> None:
+    """The command keeps them, so that nobody is told to type it."""
+    known, other = put(tmp_path, "known", "other")
+    for arguments in (["init", "-q"], ["add", known.name]):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
+    assert said(run("restore", "--last", tmp_path)).endswith(f"sessioncompress forget --unneeded {other}")
+    assert "kept: git has a state" in " ".join(invoke("forget", "--unneeded", "--yes", known).output.split())
+
+
 @pytest.mark.parametrize("which", [(), ("--include", "[a-d].jsonl")], ids=["all", "some are chosen"])
 def test_of_many_the_folder_is_named(tmp_path: Path, which: tuple[str, ...]) -> None:
     """Nobody types the paths of many; the command deletes no other stores."""
