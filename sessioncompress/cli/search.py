@@ -139,7 +139,8 @@ class Search(SessionCommand[SearchStats]):
         head = f"total: {least}{counted(hits, 'line', 'lines')} in {len(found):,} of "
         head += counted(len(done.results), "session", "sessions")
         if shortened := sum(each.shortened for each in done.results):
-            head += f" ({shortened:,} with markers: what these stand for is not searched)"
+            have = counted(shortened, "session has markers", "sessions have markers")
+            head += f" ({have} in place of text, which is not searched)"
         echo_wrapped(output.with_others(head, done.others))
 
     def hints(self, done: Done[SearchStats]) -> None:

@@ -400,7 +400,7 @@ def test_a_search_says_of_how_many_sessions_not_all_is_there(here: Path) -> None
     """What was replaced is not found."""
     session = write(here, fixture("pi-anthropic.jsonl"), "s.jsonl")
     run("compress", session)
-    note = "(1 with markers: what these stand for is not searched)\n"
+    note = "(1 session has markers in place of text, which is not searched)\n"
     assert run("search", "no such text", session.parent).stdout.endswith(f"total: 0 lines in 0 of 1 session {note}")
 
 
