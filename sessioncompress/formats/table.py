@@ -309,7 +309,8 @@ def folded(name: str) -> str:
 
 def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
     """Look up what we call an agent by any name of it. Raises UsageError with the nearest name of those `among`."""
-    names = {each: row.name for row in TABLE for each in (row.name, *row.also) if row.name in among}
+    named = ((row.name, (row.name, *row.also, row.said.agents)) for row in TABLE if row.name in among)
+    names = {each: agent for agent, called in named for each in called}
     if found := {folded(each): agent for each, agent in names.items()}.get(folded(name)):
         return found
     # Imported here: only an error needs it.

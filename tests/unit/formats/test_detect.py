@@ -288,6 +288,7 @@ NAMED = [
         ("gitclaw", "pi"),
     ),
     *(("clawdbot", "openclaw"), ("Open Code", "opencode"), ("openai", "openai-chat"), ("gen", "gencode")),
+    *(("GitHub Copilot CLI", "copilot"), ("Qwen Code", "qwen")),
 ]
 MISNAMED = [("cluade", "claude-code"), ("codx", "codex"), ("geminy", "gemini"), ("oh_my_pi", "oh-my-pi")]
 
