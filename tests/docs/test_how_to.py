@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sessioncompress.hooks import AGENTS
 from tests.cli.action.runner import action
 from tests.docs.pages import DOCS, ROOT, Code, Place, alike, blocks, code, commands_shown, page, rows, section
 from tests.docs.reference import make_reference
@@ -77,7 +78,9 @@ def test_after_the_guide_to_remove_it_nothing_is_left(tmp_path: Path) -> None:
     )
     run(place, Code(given))
     assert set(left(tmp_path)) - set(before)
-    for each in code(page("docs/how-to/remove.md")):
+    guide = code(page("docs/how-to/remove.md"))
+    assert [line.split()[-1] for each in guide for line in each.lines if "hook uninstall" in line] == [*AGENTS]
+    for each in guide:
         run(place, each)
     assert left(tmp_path) == before
     assert not [*tmp_path.rglob("*sessioncompress/*")]
