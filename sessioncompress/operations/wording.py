@@ -247,7 +247,7 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
     """Format what `forget` deletes, what cannot be restored after that, and what stays."""
     stays = f", and what {counted(stats.packs, 'pack', 'packs')} kept of it" if stats.packs else ""
     stays += f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
-    stays += f"; {stats.in_commits:,} of them stay in git's commits" if stats.in_commits else ""
+    stays += f"; of {stats.in_commits:,} only the places go: git still has the lines" if stats.in_commits else ""
     if not stats.originals:
         return f"{kb(stats.bytes_deleted)} with no originals{stays}"
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
@@ -259,7 +259,8 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
         refer += f" to these originals: {listed(list(map(printable, stats.referring)))}"
     if stats.originals_lost:
         of = "which" if stats.originals_lost == stats.originals else f"{stats.originals_lost:,} of which"
-        lost = f"{what}, {of} {'can no longer be restored' if done else 'cannot be restored after that'}"
+        verb = "be found by 'restore'" if stats.in_commits else "be restored"
+        lost = f"{what}, {of} {f'can no longer {verb}' if done else f'cannot {verb} after that'}"
         return f"{lost}; {refer}{stays}" if refer else lost + stays
     has = "the session still has their bytes"
     return f"{what} ({f'{has}, but {refer}' if refer else f'nothing is lost: {has}'}){stays}"

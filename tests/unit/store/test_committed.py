@@ -357,7 +357,8 @@ def test_forget_says_what_it_cannot_delete(tmp_path: Path) -> None:
     session = turned(tmp_path / "work").folder / NAME
     stats = forget_session(session)
     assert stats.in_commits == stats.originals == stats.originals_lost > 0
-    assert at_stake(stats).endswith(f"cannot be restored after that; {stats.in_commits} of them stay in git's commits")
+    only = f"of {stats.in_commits} only the places go: git still has the lines"
+    assert at_stake(stats).endswith(f"cannot be found by 'restore' after that; {only}")
     assert not store_in(session).journal.exists()
 
 
