@@ -21,6 +21,7 @@ import msgspec  # noqa: E402
 
 from sessioncompress import PRESETS  # noqa: E402
 from sessioncompress.cli.main import main as command_line  # noqa: E402
+from sessioncompress.cli.options import once  # noqa: E402
 from sessioncompress.core import VERSION  # noqa: E402
 from sessioncompress.formats.table import AGENTS, TABLE  # noqa: E402
 from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, to_mapping  # noqa: E402
@@ -150,7 +151,7 @@ def _meaning(option: click.Option) -> str:
     said = [option.help or ""]
     if isinstance(option.type, click.Choice):
         said.append(f"One of {', '.join(f'`{each}`' for each in option.type.choices)}.")
-    if option.multiple:
+    if option.multiple and option.callback is not once:
         said.append("May be given several times.")
     return " ".join(said).replace("|", "\\|")
 

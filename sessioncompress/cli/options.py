@@ -218,10 +218,23 @@ FORMAT = click.option(
     type=Agent(),
     help="Treat the files as sessions of this format, whatever they look like.",
 )
-AGENT = click.option("--agent", metavar="NAME", type=Agent(), help="Only sessions of this agent.")
+
+
+def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """Return the only value, or None: click would take the last of several, and say nothing."""
+    if len(values) > 1:
+        raise click.BadParameter("it can be given once; use one run for each. Nothing was done.", ctx, param)
+    return values[0] if values else None
+
+
+AGENT = click.option(
+    "--agent", metavar="NAME", type=Agent(), multiple=True, callback=once, help="Only sessions of this agent."
+)
 PROJECT = click.option(
     "--project",
     type=ANY_PATH,
+    multiple=True,
+    callback=once,
     metavar="DIR",
     help="Only sessions started in this folder or below it; also takes a project as 'sessions' prints it.",
 )

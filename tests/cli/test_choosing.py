@@ -77,6 +77,7 @@ def test_what_is_chosen_must_be_plain(name: str, agents: Path) -> None:
         ((".", "--all"), "PATHS can't be combined with"),
         ((".", "--project", "."), "PATHS can't be combined with"),
         ((".", "--all", "--agent", "pi"), "PATHS can't be combined with"),
+        (("--agent", "pi", "--agent", "codex"), "it can be given once"),
         (("--agent", "cluade"), "did you mean claude-code? Nothing was done."),
     ):
         result = run(name, *arguments)
