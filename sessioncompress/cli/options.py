@@ -90,7 +90,8 @@ class PathKind(click.Path):
                     return self.coerce_path_result(str(path))
                 self.fail(f"'{path}' does not exist. {back}", param, ctx)
             if isinstance(param, click.Argument) and (paths := [quote(each.shown) for each in called_here(str(path))]):
-                self.fail(f"'{path}' is not a path. Sessions with that id or title: {listed(paths, 5)}.", param, ctx)
+                of = "The session" if len(paths) == 1 else "Sessions"
+                self.fail(f"'{path}' is not a path. {of} with that id or title: {listed(paths, 5)}.", param, ctx)
         return super().convert(value, param, ctx)
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:

@@ -300,7 +300,7 @@ def test_an_id_or_a_title_is_told_from_a_path(agents: Path) -> None:
         for command in ("stats", "restore", "sessions"):
             result = run(command, named)
             assert result.exit_code == 2
-            assert f"'{named}' is not a path. Sessions with that id or title: {meant['path']}. " in result.stderr
+            assert f"'{named}' is not a path. The session with that id or title: {meant['path']}. " in result.stderr
     assert "Path 'none such' does not exist." in run("stats", "none such").stderr
     del agents
 
