@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less, printable
+from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
+    from sessioncompress.policy.sources import Policies
 
 
 _KEEP_TURNS = click.option(
@@ -126,12 +129,35 @@ class Compress(SessionCommand["CompressionStats"]):
         # Without originals there is no way back.
         runs = (each.run for each in done.results if chosen.urls or self.policies.of(Path(each.path)).keep_backup)
         output.tell_of_undo(runs, *self.where, chosen.urls, quiet=chosen.quiet)
+        if not (chosen.rehearses or chosen.urls or chosen.quiet):
+            # Where git does not answer, nothing is told.
+            with suppress(SessionCompressError):
+                _tell_of_hidden((Path(each.path) for each in done.results if each.is_smaller), self.policies)
 
     def codes(self, done: Done[CompressionStats]) -> list[int]:
         return [int(self.chosen.check and stats.is_smaller) for stats in done.results]
 
 
 compress = Compress.command("compress ~/.pi/agent/sessions")
+
+
+def _tell_of_hidden(paths: Iterable[Path], policies: Policies) -> None:
+    """Tell of sessions that git tracks, though it does not see their originals; by the index, which is read quickly."""
+    from sessioncompress.store import folder, git
+    from sessioncompress.store.layout import store_at
+
+    tracked = 0
+    by_top: dict[Path, set[str]] = {}
+    for path in paths:
+        policy, top = policies.of(path), next(git.work_trees(path.parent), None)
+        if top and policy.keep_backup and not policy.backup_dir and folder.hides_from_git(store_at(path, policy)):
+            by_top.setdefault(top, set()).add(os.path.relpath(path.parent.resolve() / path.name, top))
+    for top, names in by_top.items():
+        tracked += len(names.intersection(os.fsdecode(git.call(["ls-files", "-z"], at=top)).split("\0")))
+    if tracked:
+        has = text.counted(tracked, "session", "sessions")
+        said = f"git tracks {has} of these, but does not see the originals, so that no commit has them"
+        click.echo(f"{said}; --commit-originals changes that", err=True)
 
 
 def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:

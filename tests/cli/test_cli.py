@@ -1337,6 +1337,15 @@ def test_originals_that_an_earlier_run_hid_are_shown(session: Path) -> None:
     assert ignore.read_bytes() != b"*\n"
 
 
+def test_a_run_tells_that_git_will_lack_the_originals_of_what_it_tracks(session: Path) -> None:
+    """Once, and of nothing else."""
+    write(session.parent, session.read_bytes(), "other.jsonl")
+    for arguments in (["init", "-q"], ["add", session.name]):
+        subprocess.run(["git", *arguments], cwd=session.parent, check=True)
+    told = "git tracks 1 session of these, but does not see the originals, so that no commit has them"
+    assert run("compress", session.parent).stderr.count(f"{told}; --commit-originals changes that\n") == 1
+
+
 def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
     """What lies beside can be read without this tool."""
     zstd = shutil.which("zstd")
