@@ -133,9 +133,10 @@ def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
     The session itself may be among them: another one of its folder with the same header has the same relatives.
     """
     near = _near(session)
+    stores = cache(lambda folder: _stores(folder, policy))
     names, found = [name], dict[Path, None]()
     for each in names:
-        for path in _named(each, near, policy):
+        for path in _named(each, near, stores):
             if path not in found and len(found) <= _MOST:
                 found[path] = None
                 names += {name_of(path)}.difference(names)
@@ -149,7 +150,13 @@ def _near(session: Path) -> list[Path]:
     return [*dict.fromkeys([session.parent, *(folders if roots else ())])]
 
 
-def _named(name: Name, near: Sequence[Path], policy: Policy) -> Iterator[Path]:
+def _stores(folder: Path, policy: Policy) -> list[tuple[Path, Store]]:
+    with suppress(OSError):
+        return stores_in(folder, backups_of(folder / "session.jsonl", policy))
+    return []
+
+
+def _named(name: Name, near: Sequence[Path], stores: Callable[[Path], Sequence[tuple[Path, Store]]]) -> Iterator[Path]:
     """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
     # A parent is named by its file or by its id.
     for parent in [each for each in name.parents if not {"/", "\\"}.isdisjoint(each) and "\0" not in each]:
@@ -158,10 +165,7 @@ def _named(name: Name, near: Sequence[Path], policy: Policy) -> Iterator[Path]:
         yield path if path.parent in near else near[0] / _last_of(parent)
     ids = {name.id, *name.parents} - {""}
     for folder in near if ids else ():
-        there: list[tuple[Path, Store]] = []
-        with suppress(OSError):
-            there = stores_in(folder, backups_of(folder / "session.jsonl", policy))
-        for owner, store in there:
+        for owner, store in stores(folder):
             # In other folders only what ends with an id is opened.
             is_likely = folder == near[0] or owner.stem.endswith(tuple(ids))
             if is_likely and _noted_id(store.journal) in ids:

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from sessioncompress.cli.main import main
-from sessioncompress.formats.base import Name
-from sessioncompress.pipeline import relatives
+from sessioncompress.formats.base import Format, Name
+from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.relatives import kin_of, name_of
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
@@ -82,7 +82,7 @@ def test_a_folder_of_stores_without_sessions_is_listed_once(
         (2, ("verify", "--jobs", 1)),
         (4, ("restore", "--jobs", 1)),
         (0, ("forget", "--yes", "--gone")),
-        (9, ("forget", "--yes")),
+        (15, ("forget", "--yes")),
     ],
 )
 def test_a_folder_is_listed_a_few_times_a_session(
@@ -91,7 +91,7 @@ def test_a_folder_is_listed_a_few_times_a_session(
     """Under a session's lock once or twice for what a dead run left, and once for stores of other machines.
 
     All else is listed once a command, however many lie there. `forget` also looks for the packs of other machines,
-    before it asks and as it deletes.
+    and for those to whom a relative's markers belong, before it asks and as it deletes: however many relatives that has.
     """
     few = listings(monkeypatch, *command, many(tmp_path / "few", FEW))
     all_of_them = listings(monkeypatch, *command, many(tmp_path / "many", MANY))
@@ -115,12 +115,13 @@ def test_headers_are_looked_at_once_a_command(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(relatives, "_HEADER_SECONDS", 3600.0)
     folder = many(tmp_path / "many", MANY)
     asked: list[Path] = []
+    real = reading.whose
 
-    def asking(path: Path) -> Name:
+    def asking(path: Path) -> tuple[Format, Name]:
         asked.append(path)
-        return name_of(path)
+        return real(path)
 
-    monkeypatch.setattr(relatives, "name_of", asking)
+    monkeypatch.setattr(reading, "whose", asking)
     run("forget", "--yes", folder)
     assert len(asked) <= 3 * MANY
 
