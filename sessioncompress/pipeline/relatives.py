@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache, lru_cache, partial
 from hashlib import sha256
@@ -28,7 +28,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, backups_of, last_line, store_at, stores_in
+from sessioncompress.store.layout import Store, all_stores, backups_of, last_line, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.pack import Entry
@@ -101,8 +101,14 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     is of no format, and what reading a relative's journal raises.
     """
     paths = [path for path in _named_by(_named_in(session, form), session.path, policy) if path != session.path]
-    found = [Relative(path, store, _journal(store.journal)) for path in paths for store in [store_at(path, policy)]]
+    found = [Relative(path, each, _journal(each.journal)) for path in paths for each in _stores_of(path, policy)]
     return [each for each in found if each.journal.runs]
+
+
+def _stores_of(path: Path, policy: Policy) -> Iterable[Store]:
+    """Find the store that counts for a session, and this user's: for what a fork holds no branch's counts alone."""
+    ours = (each for each in all_stores(path, backups_of(path, policy)) if each.is_ours)
+    return dict.fromkeys((store_at(path, policy), *ours))
 
 
 def _named_in(session: OpenSession, form: str | None) -> Name:
