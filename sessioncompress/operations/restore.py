@@ -338,7 +338,8 @@ class _Exactly(Restoring):
     def _markers(self, since: Since) -> str:
         """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""
         session, journal = self.session, self.journal
-        if not since.is_marked:
+        # Of what others made, a line may be what their journal says that it was, too.
+        if journal.is_ours and not since.is_marked:
             return ""
         standing = relatives.strangers_of(session, relatives.believed(journal), self.form)
         own = relatives.Relative(session.path, self.store, journal)

@@ -528,8 +528,8 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 where=where,
                 line=number,
                 state=NOT_CHANGED,
-                remedy=f"Put the journal back from a backup. {ONE_SIDE} "
-                "'sessioncompress forget' deletes it with the originals.",
+                remedy=f"Put the journal back from a backup. {ONE_SIDE} If others made it, move its two files away. "
+                "'sessioncompress forget' deletes all stores of the session.",
             ) from error
     return journal
 
