@@ -237,16 +237,20 @@ class OtherStores:
 def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
     """Map the digests of the lines and messages of a session; see _digests_of()."""
     # Imported here, as above.
-    from sessioncompress.core.jsonl import pieces, pieces_of
+    from sessioncompress.core.jsonl import begins_document, pieces, pieces_of
     from sessioncompress.core.marker import HEAD, PREFIX_BYTES
     from sessioncompress.store import disk
 
     found: dict[str, bytes] = {}
     with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
         size = os.fstat(fd).st_size
-        # A line that sets messages counts, and so does each of these.
-        parts = pieces_of(lambda: disk.reader(fd, 0, size), size)
-        for _, raw, whole in chain(parts, pieces(disk.reader(fd, 0, size), size)):
+
+        def reader() -> BinaryIO:
+            return disk.reader(fd, 0, size)
+
+        # A line that sets messages counts, and so does each of these. Those of a document are not what runs write.
+        lines = () if begins_document(reader, size) else pieces(reader(), size)
+        for _, raw, whole in chain(pieces_of(reader, size), lines):
             if whole and not (marked and PREFIX_BYTES not in raw and HEAD.encode() not in raw):
                 found |= _digests_of(raw)
     return found

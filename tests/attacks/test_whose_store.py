@@ -31,7 +31,7 @@ from tests.attacks.test_stores_of_branches import (
     stores_of,
     user_of,
 )
-from tests.support.runs import invoke, journal_of, run, split
+from tests.support.runs import FIXTURES, invoke, journal_of, run, split
 from tests.unit.store.tools import everything
 
 
@@ -340,6 +340,45 @@ def test_a_state_that_only_a_stranger_names_counts_for_less_than_lines_of_one_s_
     records[-1] |= {"compressedSize": size, "compressedXxh3": digest}
     theirs.write_bytes(sealed(records))
     assert store_in(path).is_ours
+
+
+def test_lines_of_a_document_s_layout_count_for_no_store(tmp_path: Path) -> None:
+    """Runs write messages: a stranger's journal that claims the lines around them, too, knows no more than one's own."""
+    path = tmp_path / "session-1.json"
+    whole = json.loads((FIXTURES / "gemini.json").read_bytes())
+    path.write_text(json.dumps(whole, indent=2))
+    run(*COMPRESS, path)
+    anew = {**json.loads(path.read_bytes()), "startTime": "2026-01-01T00:00:00.000Z"}
+    path.write_text(json.dumps(anew, indent=2))
+    *_, last = journal_of(path)
+    del last["originalsSha256"], last["records"]
+    claimed = [each["isSha256"] for each in journal_of(path) if each["type"] == "edit"]
+    claimed += [sha256(each.rstrip(b"\n")).hexdigest() for each in split(path.read_bytes()) if b"[[session" in each]
+    records = [{"type": "edit", "was": {"sha256": "0" * 64}, "isSha256": each, "line": 1} for each in claimed]
+    plain_in(path).journal.write_bytes(sealed([*records, {**last, "storeSize": 0}]))
+    assert store_in(path).is_ours
+    assert invoke("verify", path).exit_code == 0
+    run("restore", path)
+    assert json.loads(path.read_bytes())["messages"] == whole["messages"]
+
+
+def test_a_fork_finds_its_parent_s_store_beside_a_stranger_s(tmp_path: Path) -> None:
+    """Which store counts for the parent is another matter: each may know what the fork's markers stand for."""
+    _, path = repository(tmp_path, ORIGINAL)
+    run(*COMPRESS, path)
+    fork = path.with_name("t.jsonl")
+    shortened = split(path.read_bytes())
+    header = {**json.loads(shortened[0]), "id": "fork", "parentSession": str(path)}
+    fork.write_bytes(b"".join([json.dumps(header).encode() + b"\n", *shortened[1:]]))
+    *_, last = journal_of(path)
+    del last["originalsSha256"], last["records"]
+    run("restore", path)
+    path.write_bytes(path.read_bytes().replace(b'"version":3', b'"version":3,"x":1', 1))
+    state = {"compressedSize": path.stat().st_size, "compressedXxh3": xxh3_128_hexdigest(path.read_bytes())}
+    plain_in(path).journal.write_bytes(sealed([{**last, **state, "storeSize": 0}]))
+    assert not store_in(path).is_ours
+    run("restore", "--from-markers", fork)
+    assert split(fork.read_bytes())[1:] == split(ORIGINAL)[1:]
 
 
 @pytest.mark.parametrize("command", ["verify", "restore"])
