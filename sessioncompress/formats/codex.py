@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, Said, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.lines import Lines, without_taken_back
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.pointers import Pointers
 from sessioncompress.core.references import digest_of
-from sessioncompress.core.splice import REMOVED
+from sessioncompress.core.splice import REMOVED, within
+from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
-from sessioncompress.formats import codex_items as items
 from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
 
 _PAYLOAD = "payload"
@@ -29,19 +30,78 @@ _TOOLS = (
     "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
     "mcp_tool_call image_generation"
 )
+_CALLS: Mapping[str, JsonPath] = {
+    "function_call": ("arguments",),
+    "custom_tool_call": ("input",),
+    "local_shell_call": ("action", "command"),
+}
+"""The items that are calls, and where in them the arguments stand.
+
+They may stand without their item's id, as in all rollouts of before 2026.
+"""
+
+_RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+_TEXT_PARTS = frozenset({"input_text", "output_text"})
+
+_PASSED_OVER = "other"
+"""What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
+
+_NOT_WORDS = (
+    *("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "<skill>"),
+    *("<permissions instructions>", "<skills_instructions>", "<plugins_instructions>", "<apps_instructions>"),
+    *("<recommended_plugins>", "<turn_aborted>", "<collaboration_mode>", "<subagent_notification>", "<hook_prompt"),
+    *("<codex_internal_context", "<user_shell_command>", "<model_switch>", "<personality_spec>", "<user_action>"),
+)
+"""The beginnings of texts that Codex itself says in the user's name."""
+
+_COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
+_PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
+
+_PREAMBLE = re.compile(
+    r"(?:(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b[^\n]{0,80}\n){1,8}"
+    r"Output:\n)?"
+    r"(?:Warning: truncated output[^\n]{0,80}\n)?(?:Total output lines: \d+\n)?\n?"
+)
+"""What stands above the output of a command, or of a program; it may be nothing."""
+
+_ENDED = re.compile(
+    r"^(?:Process exited with code|Exit code:|Process running with session ID) -?\d{1,9}$"
+    r"|\"exit_code\":\s{0,4}-?\d{1,9}",
+    re.MULTILINE,
+)
+"""What says there, or in JSON, how the command ended."""
+
+_PART = re.compile(r"[^|;&\n]+")
+_PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
+_WORD = re.compile(r"[^\s'\"`\\]+")
+_NAMES_SKILL = re.compile(rf"\b{re.escape(SKILL_FILE)}\b")
+
+PREFIX = (
+    "Another language model started to solve this problem and produced a summary of its thinking process. You also "
+    "have access to the state of the tools that were used by that language model. Use this to build on the work that "
+    "has already been done and avoid duplicating work. Here is the summary produced by the other language model, use "
+    "the information in this summary to assist with your own analysis:\n"
+)
+"""What Codex itself puts before a summary."""
+
+_BY_CODEX = "Resume it with Codex, and compact it there with /compact."
+
+_STATUS = re.compile(
+    r"(?:(?:Chunk ID|Wall time)\b[^\n]{0,80}\n){0,4}(?:Process exited with code|Exit code:) (-?\d{1,9})\n"
+)
+_FAILED = ("apply_patch verification failed", "Script failed", "exec_command failed", "write_stdin failed")
+"""So begin the outputs of calls that Codex could not carry out."""
+
 _REASONING = "reasoning"
 _EVENT, _COUNT = "event_msg", "token_count"
 
 _SEALED = Facts(sealed=True)
 _THINKS = Facts(thinks=True)
-_GOES = Facts(ties=(Tie((_PAYLOAD, "type"), items.PASSED_OVER, 0),), thinks=True)
+_GOES = Facts(ties=(Tie((_PAYLOAD, "type"), _PASSED_OVER, 0),), thinks=True)
 """Reasoning with a seal: it loses its type with it."""
 
 _GOES_WITHOUT_ORDINAL = Facts(ties=(Tie(("type",), _EVENT, 0), Tie((_PAYLOAD, "type"), _COUNT, 0)), thinks=True)
 """In a rollout that Codex may yet migrate: it refuses one with an item of an unknown type, and takes any event."""
-
-_FREE = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
-"""The calls that may stand without their item's id, as in all rollouts of before 2026."""
 
 _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.MULTILINE)
 """What says of two equal outputs only when they came."""
@@ -93,48 +153,76 @@ class RolloutReader(base.Reader):
                     return self._checkpoint(raw, payload, values.items(history))
         return line_of(raw, Role.OTHER)
 
-    def said(self, entry: Entry) -> Iterable[Said]:
-        return items.said(entry)
+    def said(self, entry: Entry) -> Iterator[Said]:
+        payload = values.fields(entry.get(_PAYLOAD))
+        kind = values.text(payload.get("type"))
+        match entry.get("type"):
+            case "compacted":
+                yield from self._said_before(payload)
+            case "response_item" if kind == "message":
+                yield from _said_in(payload)
+            case "response_item" if kind in _CALLS:
+                yield _said_call(payload, kind)
+            case "response_item" if kind in _RESULTS:
+                yield _said_result(payload)
+
+    def _said_before(self, payload: Mapping[str, Any]) -> Iterator[Said]:
+        """Read a summary, and the prompts that a compaction of Codex keeps before it; of a sealed one these alone.
+
+        Behind one of ours stands all that was kept.
+        """
+        written = values.text(payload.get("message")).removeprefix(PREFIX)
+        if written.strip():
+            yield Said(Say.SUMMARY, written)
+        is_behind = False
+        for item in map(values.fields, values.items(payload.get("replacement_history"))):
+            is_message = item.get("type") == "message"
+            if is_behind:
+                yield from self.said({"type": "response_item", _PAYLOAD: item})
+            elif is_message and any(text.startswith(PREFIX) for text in _texts_of(item)):
+                is_behind = True
+            elif is_message:
+                yield from (each._replace(say=Say.CARRIED) for each in _said_in(item) if each.say is Say.PROMPT)
 
     def _item(self, raw: bytes, item: Mapping[str, Any], ordered: bool) -> Line:
         kind = values.text(item.get("type"))
         is_answer = _is_answer(item)
         if kind in ("message", "agent_message"):
-            self._said.update(hash(text) for text in items.texts_of(item) if len(text) >= values.SMALLEST_BLOCK)
+            self._said.update(hash(text) for text in _texts_of(item) if len(text) >= values.SMALLEST_BLOCK)
             if not is_answer:
                 self._response = ""
                 return _message(raw, item)
         if kind.endswith("_output"):
             self._response = ""
-            return self._result(raw, item) if kind in items.RESULTS else line_of(raw, Role.OTHER)
+            return self._result(raw, item) if kind in _RESULTS else line_of(raw, Role.OTHER)
         if not self._response:
             self._responses += 1
             self._response = f"response {self._responses}"
-        if kind in (_REASONING, items.PASSED_OVER, _COUNT):
+        if kind in (_REASONING, _PASSED_OVER, _COUNT):
             return _reasoning(raw, item, kind, self._response, ordered)
         facts = PLAIN
         # The id names the item to the API, which then wants the reasoning before it.
         if isinstance(name := item.get("id"), str):
             tie = Tie((_PAYLOAD, "id"), None, len(name) + len('"id":"",'))
-            facts = Facts(ties=(tie,)) if kind in _FREE or is_answer else _SEALED
+            facts = Facts(ties=(tie,)) if kind in _CALLS or is_answer else _SEALED
         if kind == "image_generation_call":
             # Its id is needed. Without the picture it is as Codex itself sends it to a model that sees none.
             blocks = values.whole(Kind.IMAGE, (_PAYLOAD, "result"), values.text(item.get("result")), "", "")
             facts, name = _THINKS if facts.sealed else facts, self._response
             return line_of(raw, Role.OTHER, blocks, reads=values.pictures(blocks), facts=facts, response=name)
-        if kind in items.CALLS:
-            return self._call(raw, item, items.CALLS[kind], facts)
+        if kind in _CALLS:
+            return self._call(raw, item, _CALLS[kind], facts)
         if is_answer:
-            reads = sum(map(len, items.texts_of(item)))
+            reads = sum(map(len, _texts_of(item)))
             return line_of(raw, Role.ASSISTANT, reads=reads, facts=facts, response=self._response)
         return line_of(raw, Role.OTHER, facts=facts, response=self._response)
 
     def _call(self, raw: bytes, item: Mapping[str, Any], place: JsonPath, facts: Facts) -> Line:
-        tool, call = items.called(item)
-        written = items.arguments_of(item, place)
+        tool, call = _called(item)
+        written = _arguments_of(item, place)
         # A command that prints a skill is a read of it.
-        skill = items.skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
-        purpose = Purpose.READ if skill else items.PURPOSES.get(tool, Purpose.OTHER)
+        skill = _skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
+        purpose = Purpose.READ if skill else _PURPOSES.get(tool, Purpose.OTHER)
         made = self.asked[call] = model.Call(call, call, intern(tool), purpose, skill)
         # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
         arguments = values.given(written) if isinstance(written, str) else written
@@ -153,10 +241,10 @@ class RolloutReader(base.Reader):
         output = item.get("output")
         texts: list[tuple[JsonPath, str]] = []
         if isinstance(output, str):
-            inner = items.wrapped(output)
+            inner = wrapped(output)
             texts.append(((), output) if inner is None else (("output",), inner))
         for index, part in enumerate(values.items(output)):
-            if values.type_of(part) in items.TEXT_PARTS and isinstance(part.get("text"), str):
+            if values.type_of(part) in _TEXT_PARTS and isinstance(part.get("text"), str):
                 texts.append(((index, "text"), part["text"]))
         blocks: list[Block] = []
         for path, text in texts:
@@ -180,7 +268,7 @@ class RolloutReader(base.Reader):
             blocks += _images_in(path, parts)
             for step, part in enumerate(parts):
                 text = values.part_text(part)
-                if values.type_of(part) in items.TEXT_PARTS and (hash(text) in self._said or marker.is_one(text)):
+                if values.type_of(part) in _TEXT_PARTS and (hash(text) in self._said or marker.is_one(text)):
                     blocks += _result_text((*path, step, "text"), text, "", "")
             copy = self._item(b"", item, ordered=True)
             reads += copy.reads
@@ -188,6 +276,82 @@ class RolloutReader(base.Reader):
                 blocks += [each._replace(path=(*_HISTORY, index, *each.path[1:])) for each in copy.blocks]
         self._response = ""
         return line_of(raw, Role.CHECKPOINT, blocks, reads=reads)
+
+
+def _called(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Read the tool of a call, and the name of the call."""
+    tool = values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call")
+    return tool, values.text(item.get("call_id")) or values.text(item.get("id"))
+
+
+def _arguments_of(item: Mapping[str, Any], path: JsonPath) -> Any:
+    """Find what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
+    value: Any = item
+    for step in path:
+        value = values.fields(value).get(str(step))
+    return value if isinstance(value, list if path == _CALLS["local_shell_call"] else str) else None
+
+
+def _skill_read(command: str) -> str:
+    """Find the path of the skill that a command prints; an empty text where it prints none."""
+    for part in _PART.findall(command):
+        prints = _PRINTS.search(part)
+        for word in _WORD.findall(part, prints.end()) if prints else ():
+            if named := list(_NAMES_SKILL.finditer(word)):
+                return str(word[: named[-1].end()])
+    return ""
+
+
+def _texts_of(item: Mapping[str, Any]) -> list[str]:
+    """List the texts of a message."""
+    return [values.part_text(part) for part in values.items(item.get("content"))]
+
+
+def _words_of(item: Mapping[str, Any]) -> list[str]:
+    """List the texts of a user's message that the user wrote."""
+    return [text for text in _texts_of(item) if text.strip() and not text.lstrip().startswith(_NOT_WORDS)]
+
+
+def wrapped(output: str) -> str | None:
+    """Read the text of an output that older versions wrote, as a string, in an object with its metadata."""
+    found = values.fields(within(output)) if output.lstrip()[:1] == "{" and '"metadata"' in output else {}
+    text = found.get("output")
+    return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
+
+
+def _said_in(item: Mapping[str, Any]) -> Iterator[Said]:
+    if item.get("role") == "assistant":
+        yield from (Said(Say.ANSWER, text) for text in _texts_of(item) if text.strip())
+    elif item.get("role") == "user" and (words := _words_of(item)):
+        yield Said(Say.PROMPT, "\n".join(words))
+
+
+def _said_call(item: Mapping[str, Any], kind: str) -> Said:
+    tool, call = _called(item)
+    written = _arguments_of(item, _CALLS[kind])
+    given = values.given(written) if kind == "function_call" and isinstance(written, str) else written
+    if not isinstance(given, dict):
+        given = {} if given is None else {_CALLS[kind][-1] if isinstance(given, list) else "input": given}
+    return Said(Say.CALL, tool=tool, call=call, purpose=_PURPOSES.get(tool, Purpose.OTHER), given=given)
+
+
+def _said_result(item: Mapping[str, Any]) -> Said:
+    output, status = item.get("output"), None
+    if not isinstance(output, str):
+        text = "\n".join(values.part_text(part) for part in values.items(output) if values.part_text(part))
+    elif (inner := wrapped(output)) is not None:
+        text = inner
+        status = values.fields(values.fields(within(output)).get("metadata")).get("exit_code")
+    else:
+        text = output
+    failed = None
+    if isinstance(status, int):
+        failed = status != 0
+    elif (reported := _STATUS.match(text)) is not None:
+        failed = int(reported[1]) != 0
+    elif text.startswith(_FAILED):
+        failed = True
+    return Said(Say.RESULT, text, call=values.text(item.get("call_id")), failed=failed)
 
 
 def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str, ordered: bool) -> Line:
@@ -203,13 +367,13 @@ def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str, or
 
 
 def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
-    reads, role = sum(map(len, items.texts_of(item))), item.get("role")
+    reads, role = sum(map(len, _texts_of(item))), item.get("role")
     if role == "assistant":
         return line_of(raw, Role.ASSISTANT, reads=reads)
     parts = values.items(item.get("content"))
     blocks = _images_in((_PAYLOAD, "content"), parts)
     blocks += values.marked_images((_PAYLOAD, "content"), parts)
-    asks = role == "user" and (items.words_of(item) or blocks)
+    asks = role == "user" and (_words_of(item) or blocks)
     facts = Facts(prompt=True) if asks else PLAIN
     return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
 
@@ -258,7 +422,7 @@ def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]
     if len(text) < values.SMALLEST_BLOCK and not marked:
         return []
     compared = written = values.literal(text)
-    if not marked and (above := items.PREAMBLE.match(text)) is not None and above.end():
+    if not marked and (above := _PREAMBLE.match(text)) is not None and above.end():
         # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
         rest = written[len(values.literal(above.group())) - 1 :]
         compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
@@ -328,8 +492,8 @@ class Codex(base.Format):
     name = "codex"
     reader = RolloutReader
     tools = frozenset(_TOOLS.split())
-    preamble = items.PREAMBLE
-    ended = items.ENDED
+    preamble = _PREAMBLE
+    ended = _ENDED
     of_tasks = frozenset({_COUNT})
     # An event that says nothing.
     bare: Mapping[JsonPath, Any] = {
@@ -363,7 +527,24 @@ class Codex(base.Format):
         return model.Shape(array("I", path), frozenset(base.dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        return items.checkpoint(session, cut, summary)
+        """Write a compaction before the kept lines, and at the end what Codex takes the context's size from.
+
+        Without that size Codex would compact the session again at once.
+        """
+        following = session.entry(cut.kept[0])
+        last = session.entry(cut.kept[-1])
+        text = PREFIX + summary.text
+        history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
+        compaction = {"message": text, "replacement_history": history}
+        counted = session.newest(b'"token_count"', _counts)
+        events: list[Mapping[str, Any]] = []
+        if counted is not None:
+            events.append(_recounted(values.fields(counted.get("payload")), summary.tokens_after))
+        if "ordinal" in following or "ordinal" in last:
+            return _numbered(session, cut, compaction, events)
+        events.append({"type": "context_compacted"})
+        behind = [Addition(len(session.lines), _line(last, "event_msg", event)) for event in events]
+        return Checkpoint((Addition(cut.kept[0], _line(following, "compacted", compaction)), *behind))
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out the items of the old part. Events stay: Codex lists and shows a session by them."""
@@ -430,29 +611,70 @@ class Codex(base.Format):
         return found._replace(at=base.moment(entry.get("timestamp")))
 
 
+def _numbered(session: Written, cut: Cut, compaction: dict[str, Any], events: list[Mapping[str, Any]]) -> Checkpoint:
+    """Write a compaction at the end, which repeats what is kept: between lines with numbers none can be put."""
+    meta = values.fields(session.entry(0).get("payload"))
+    if meta.get("history_base"):
+        what = "Codex began it as a branch of another rollout, and what was said before that stands only there"
+        raise CannotCheckpoint(what, _BY_CODEX)
+    kept = [session.entry(number) for number in cut.kept]
+    payloads = [values.fields(each.get("payload")) for each in kept if each.get("type") == "response_item"]
+    # In a history Codex leaves out no item: it sends those of types that it does not know.
+    compaction["replacement_history"] += [item for item in payloads if item.get("type", _PASSED_OVER) != _PASSED_OVER]
+    last = session.newest(b'"ordinal"', lambda entry: bool(model.tokens(entry.get("ordinal")))) or {}
+    turn = session.newest(b'"turn_context"', lambda entry: entry.get("type") == "turn_context") or {}
+    number, at = model.tokens(last.get("ordinal")) or 0, base.moment(last.get("timestamp"))
+    names = {"thread_id": meta.get("id"), "turn_id": values.fields(turn.get("payload")).get("turn_id")}
+    item = {"type": "ContextCompaction", "id": base.uuid_of("compaction", compaction["message"])}
+    events.append({"type": "item_completed", **names, "item": item, "started_at_ms": at, "completed_at_ms": at})
+    lines = [_line(last, "compacted", compaction, ordinal=number + 1)]
+    lines += [_line(last, "event_msg", event, ordinal=place) for place, event in enumerate(events, number + 2)]
+    if not number or not all(kept) or len(lines[0]) > LINE_CAP:
+        raise CannotCheckpoint("what would be kept cannot be repeated behind its last line", _BY_CODEX)
+    return Checkpoint(tuple(Addition(len(session.lines), line) for line in lines), repeated=frozenset(cut.kept))
+
+
+def _counts(entry: Mapping[str, Any]) -> bool:
+    payload = values.fields(entry.get("payload"))
+    return payload.get("type") == "token_count" and bool(values.fields(payload.get("info")).get("last_token_usage"))
+
+
+def _recounted(event: Mapping[str, Any], estimate: int) -> Mapping[str, Any]:
+    """Write a count of tokens as Codex does behind a compaction: as an estimate, in the total alone."""
+    info = values.fields(event.get("info"))
+    last = dict.fromkeys(values.fields(info.get("last_token_usage")), 0) | {"total_tokens": estimate}
+    return {**event, "info": {**info, "last_token_usage": last}}
+
+
+def _line(beside: Mapping[str, Any], kind: str, payload: Mapping[str, Any], **number: int) -> bytes:
+    """Write a line that is as old as the one beside it."""
+    entry = {"timestamp": values.text(beside.get("timestamp")), **number, "type": kind, "payload": payload}
+    return values.literal(json_safe(entry)) + b"\n"
+
+
 def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordered: bool) -> bool:
     kind = values.text(item.get("type"))
-    place = items.CALLS.get(kind)
+    place = _CALLS.get(kind)
     if place is not None and path[: len(place)] == place:
         may = path[-1] not in _FILE_KEYS
         if path == place:
             # A string that holds JSON only changes inside. It is parsed for this place alone: many may lie in it.
-            now = items.arguments_of(item, place)
+            now = _arguments_of(item, place)
             may = isinstance(now, str) and values.given(now) is now
         return isinstance(value, str) and may
     match path:
         # For reasoning to go, it loses its seal and its type, and the items of its response lose their ids.
         case ("type",):
-            return kind == _REASONING and bool(value == (items.PASSED_OVER if ordered else _COUNT))
+            return kind == _REASONING and bool(value == (_PASSED_OVER if ordered else _COUNT))
         case ("encrypted_content",) | ("id",):
-            goes = kind == _REASONING if path == ("encrypted_content",) else kind in _FREE or _is_answer(item)
+            goes = kind == _REASONING if path == ("encrypted_content",) else kind in _CALLS or _is_answer(item)
             return goes and value is REMOVED
         case ("result",):
             return kind == "image_generation_call" and bool(value == "")
-        case ("output",) | ("output", "output") if kind in items.RESULTS:
-            is_wrapped = items.wrapped(values.text(item.get("output"))) is not None
+        case ("output",) | ("output", "output") if kind in _RESULTS:
+            is_wrapped = wrapped(values.text(item.get("output"))) is not None
             return isinstance(value, str) and isinstance(item.get("output"), str) and is_wrapped is (len(path) > 1)
-        case ("output", *part) if kind in items.RESULTS:
+        case ("output", *part) if kind in _RESULTS:
             return _may_change_part(item.get("output"), part, value)
         case ("content", int(index)) if kind == "message":
             return _may_change_part(item.get("content"), [index], value)
@@ -462,7 +684,7 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordere
 def _may_change_part(parts: Any, path: list[Any], value: Any) -> bool:
     match path:
         case [int(index), "text"]:
-            return isinstance(value, str) and values.type_of(values.items(parts)[index]) in items.TEXT_PARTS
+            return isinstance(value, str) and values.type_of(values.items(parts)[index]) in _TEXT_PARTS
         case [int(index)]:
             return isinstance(value, dict) and values.type_of(values.items(parts)[index]) == "input_image"
     return False

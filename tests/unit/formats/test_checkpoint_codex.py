@@ -12,8 +12,7 @@ from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint
-from sessioncompress.formats.codex import RolloutReader
-from sessioncompress.formats.codex_items import framed
+from sessioncompress.formats.codex import PREFIX, RolloutReader
 from sessioncompress.formats.table import format_named
 from tests.support import texts
 from tests.support.checkpoints import SUMMARY, checkpointed, written_of
@@ -87,11 +86,11 @@ ITEMS: list[tuple[str, dict[str, Any], list[Said]]] = [
     ("a result in parts", output(PARTS), result("a\nb")),
 ]
 
-OURS, WAS = words("user", framed("So.")), Said(Say.SUMMARY, "So.")
+OURS, WAS = words("user", PREFIX + "So."), Said(Say.SUMMARY, "So.")
 PROMPT, CARRIED = words("user", "Fix it."), Said(Say.CARRIED, "Fix it.")
 SUMMARIES: list[tuple[str, dict[str, Any], list[Said]]] = [
-    ("ours", {"message": framed("So."), "replacement_history": [OURS]}, [WAS]),
-    ("the agent's, with prompts", {"message": framed("So."), "replacement_history": [PROMPT, OURS]}, [WAS, CARRIED]),
+    ("ours", {"message": PREFIX + "So.", "replacement_history": [OURS]}, [WAS]),
+    ("the agent's, with prompts", {"message": PREFIX + "So.", "replacement_history": [PROMPT, OURS]}, [WAS, CARRIED]),
     ("a sealed one", {"message": "", "replacement_history": [PROMPT, {"type": "compaction"}]}, [CARRIED]),
 ]
 
@@ -154,7 +153,7 @@ def test_the_lines() -> None:
     assert [addition.before for addition in done.checkpoint.added] == [first, end, end]
     compacted, usage, event = (json.loads(addition.line) for addition in done.checkpoint.added)
     own = entries(before)
-    text = framed(SUMMARY.text)
+    text = PREFIX + SUMMARY.text
     assert compacted == {
         "timestamp": own[first]["timestamp"],
         "type": "compacted",
@@ -192,7 +191,7 @@ def test_behind_numbered_lines_stands_what_is_kept() -> None:
     done = checkpointed(before, first=first)
     assert [addition.before for addition in done.checkpoint.added] == [end] * 3
     compacted, usage, event = (json.loads(addition.line) for addition in done.checkpoint.added)
-    own, text = entries(before), framed(SUMMARY.text)
+    own, text = entries(before), PREFIX + SUMMARY.text
     assert compacted == {
         "timestamp": own[-1]["timestamp"],
         "ordinal": end,
@@ -234,7 +233,7 @@ def test_our_reader_sees_all_in_one_line() -> None:
     assert found.shape.dead == frozenset(range(end))
     kept = sum(found.lines[number].reads for number in range(first, end))
     assert kept > 100
-    assert found.lines[end].reads == kept + len(framed(SUMMARY.text))
+    assert found.lines[end].reads == kept + len(PREFIX + SUMMARY.text)
 
 
 def test_what_is_kept_is_said_behind_the_summary() -> None:

@@ -16,8 +16,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.lines import turns_of
 from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Standing
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats.codex import Codex
-from sessioncompress.formats.codex_items import wrapped
+from sessioncompress.formats.codex import Codex, wrapped
 from sessioncompress.formats.table import head_of
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
