@@ -49,8 +49,6 @@ _MORE = "and {} more"
 _FIRST_LINE = re.compile(r"(?:\s|\\n)*((?:[^\\\n]|\\[^n])*)")
 """Of a literal, in which line ends are escaped."""
 
-_FILE_KEYS = frozenset({"path", "file_path", "filePath", "absolute_path", "dir_path", "paths", "cwd", "workdir"})
-
 
 def propose(view: View) -> Iterator[Change]:
     """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
@@ -170,7 +168,7 @@ def _previews(text: str, other: str, room: int, wording: Wording, runs: bool) ->
 def _leaves(value: Any, path: JsonPath, other: str = "") -> Iterator[tuple[JsonPath, str, str]]:
     """Yield the strings at any depth, each with the other text of its edit, but those under a key that names files."""
     if isinstance(value, str):
-        if next(step for step in reversed(path) if isinstance(step, str)) not in _FILE_KEYS:
+        if next(step for step in reversed(path) if isinstance(step, str)) not in values.PLACE_KEYS:
             yield path, value, other
     elif isinstance(value, dict):
         for key, child in value.items():

@@ -72,12 +72,11 @@ class CannotCheckpoint(Exception):
 class Reader(ABC):
     """Reads the lines of one file in their order; may keep what the lines before said."""
 
-    purposes: Mapping[str, Purpose] = {}
+    purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     """What the agent's tools are for, by their names in lower case; of any other nothing is supposed."""
 
-    file_keys: Sequence[str] = values.FILE_KEYS
     part_keys: Sequence[str] = values.PART_KEYS
-    """The arguments that name the file that a call is about, and the part of it."""
+    """The arguments that name the part of a file that a read is about, where the agent's reads can have one."""
 
     reads_as = ""
     """Set where what a read returns is never, or not surely, the file itself: its lines come with their numbers."""
@@ -117,7 +116,7 @@ class Reader(ABC):
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
         parts = [self.reads_as] if self.reads_as and purpose is Purpose.READ else []
         file = ""
-        for key in self.file_keys:
+        for key in values.FILE_KEYS:
             if key in given:
                 file = intern(values.text(given[key]))
                 break

@@ -64,9 +64,8 @@ class ClaudeReader(base.Reader):
     """Reads the lines of one session: messages, and notes beside them."""
 
     purposes: Mapping[str, Purpose] = {
-        "read": Purpose.READ,
-        "write": Purpose.WRITE,
-        **dict.fromkeys(("bash", "powershell", "bashoutput", "taskoutput"), Purpose.COMMAND),
+        **base.Reader.purposes,
+        **dict.fromkeys(("powershell", "bashoutput", "taskoutput"), Purpose.COMMAND),
         **dict.fromkeys(("task", "agent"), Purpose.AGENT),
     }
     reads_as = "numbered"
@@ -166,17 +165,15 @@ class ClaudeReader(base.Reader):
         blocks: list[Block] = []
         calls: list[model.Call] = []
         thoughts: list[Block] = []
-        says = characters = io = thinks = 0
+        says = characters = io = 0
         for index, part in enumerate(values.items(message.get("content"))):
             if not isinstance(part, dict):
                 says += 1
                 continue
             kind = part.get("type")
             if kind in _THOUGHTS:
-                thinks += 1
                 characters += values.thought(part.get("thinking"), part.get("signature") or part.get("data"))
-                if size := len(values.literal(part)):
-                    thoughts.append(Block(Kind.THINKING, values.part_path(index), size, size))
+                thoughts += values.thinking(values.part_path(index), part)
                 continue
             # White space says nothing: alone it is a message that the agent leaves out.
             text = values.text(part.get("text"))
@@ -186,12 +183,12 @@ class ClaudeReader(base.Reader):
                 made = self.call(part.get("id"), part.get("name"), part.get("input"))
                 calls.append(made)
                 io += values.arguments(values.part_path(index, "input"), part.get("input"), made, blocks)
-        if len(thoughts) == thinks and (says or response):
+        if says or response:
             # All thinking of a line goes or none; where nothing else would stay, other lines must hold the rest.
             blocks = thoughts + blocks
         blocks += screen.screen_blocks(entry, "", "")
         reads = characters + io + values.CALL * len(calls)
-        facts, time = Facts(thinks=True) if thinks else PLAIN, _time(entry)
+        facts, time = Facts(thinks=True) if thoughts else PLAIN, _time(entry)
         return line_of(
             raw,
             Role.ASSISTANT,
@@ -572,7 +569,7 @@ class ClaudeCode(base.Format):
                 return kind in _THOUGHTS if value is REMOVED else kind in screen.PICTURES
             case ["input", *_, step]:
                 kept = str(part.get("name")).lower() in self.kept_tools
-                return kind == "tool_use" and texts and not kept and step not in values.FILE_KEYS
+                return kind == "tool_use" and texts and not kept and step not in values.PLACE_KEYS
             case ["content"] | ["content", int(), "text"]:
                 return kind == "tool_result" and texts
             case ["content", int()]:

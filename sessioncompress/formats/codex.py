@@ -25,7 +25,6 @@ _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
 _GUARDED: JsonPath = (_PAYLOAD, "guardian_history")
 """A copy of the items that a compaction replaced."""
 
-_FILE_KEYS = frozenset({"path", "file_path", "workdir", "cwd"})
 _TOOLS = (
     "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
     "mcp_tool_call image_generation"
@@ -656,7 +655,7 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordere
     kind = values.text(item.get("type"))
     place = _CALLS.get(kind)
     if place is not None and path[: len(place)] == place:
-        may = path[-1] not in _FILE_KEYS
+        may = path[-1] not in values.PLACE_KEYS
         if path == place:
             # A string that holds JSON only changes inside. It is parsed for this place alone: many may lie in it.
             now = _arguments_of(item, place)

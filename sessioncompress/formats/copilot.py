@@ -52,7 +52,6 @@ class CopilotReader(base.Reader):
         **dict.fromkeys(("bash", "powershell", "read_bash", "read_powershell"), Purpose.COMMAND),
         "task": Purpose.AGENT,
     }
-    part_keys = ("view_range",)
     linking = ("type", "id", "timestamp", "agentId")
 
     def line(self, raw: bytes, entry: Entry) -> Line:
@@ -112,8 +111,8 @@ class CopilotReader(base.Reader):
         thinks = any(data.get(key) for key in (*_THOUGHTS, *_SEALED))
         if (text.strip() or calls) and not any(data.get(key) for key in _SEALED):
             for key in _THOUGHTS:
-                if data.get(key) and (size := len(values.literal(data[key]))):
-                    blocks.append(Block(Kind.THINKING, (_DATA, key), size, size))
+                if data.get(key):
+                    blocks += values.thinking((_DATA, key), data[key])
         thought = values.thought(data.get("reasoningText"), data.get("reasoningOpaque"))
         return line._replace(
             role=Role.ASSISTANT,
@@ -147,7 +146,7 @@ class CopilotReader(base.Reader):
             given = data.get("arguments")
             strings = values.fields(given).items() if isinstance(given, dict) else [("", given)]
             for key, value in strings:
-                if isinstance(value, str) and key not in self.file_keys:
+                if isinstance(value, str) and key not in values.PLACE_KEYS:
                     place = (_DATA, "arguments", *filter(None, [key]))
                     yield from values.whole(Kind.MIRROR, place, value, tool, name)
         for path in _UNREAD.get(kind, ()):
@@ -222,7 +221,7 @@ class Copilot(base.Format):
                 "tool.execution_start",
                 (_, "arguments", *inner),
             ):
-                return texts and (not inner or inner[-1] not in values.FILE_KEYS)
+                return texts and (not inner or inner[-1] not in values.PLACE_KEYS)
             case "tool.execution_complete", (_, "result", "content") | (_, "error", "message"):
                 return texts
         return False

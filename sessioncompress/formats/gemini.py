@@ -21,7 +21,6 @@ _TOOLS = (
     "replace list_directory read_many_files glob grep_search search_file_content google_web_search web_fetch "
     "write_todos save_memory codebase_investigator ask_user activate_skill"
 )
-_FILE_KEYS = ("file_path", "absolute_path", "path", "dir_path")
 _HEADER_KEYS = ("sessionId", "projectHash")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 _BACK = "$rewindTo"
@@ -63,7 +62,6 @@ class GeminiReader(base.Reader):
         "write_file": Purpose.WRITE,
         "run_shell_command": Purpose.COMMAND,
     }
-    file_keys = _FILE_KEYS
     part_keys = ()
     linking: Sequence[str] = ("type", "id", "timestamp", _BACK)
 
@@ -252,15 +250,13 @@ def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list
     """
     blocks: list[Block] = []
     thoughts = entry.get("thoughts")
-    size = len(values.literal(thoughts)) if isinstance(thoughts, list) and thoughts else 0
-    if size and (calls or text_of(entry.get("content")).strip()):
-        blocks.append(Block(Kind.THINKING, ("thoughts",), size, size))
+    if isinstance(thoughts, list) and thoughts and (calls or text_of(entry.get("content")).strip()):
+        blocks += values.thinking(("thoughts",), thoughts)
     rest = [part for _, part in parts if not part.get("thought")]
     if any("functionCall" in part for part in rest) or (not calls and any(rest)):
         for index, part in parts:
             if part.get("thought") is True and part.keys() == {"text", "thought"}:
-                size = len(values.literal(part))
-                blocks.append(Block(Kind.THINKING, ("content", index), size, size))
+                blocks += values.thinking(("content", index), part)
     return blocks
 
 
@@ -408,7 +404,7 @@ class Gemini(base.Format):
             case ("toolCalls", int(), "resultDisplay"):
                 return value is REMOVED
             case ("toolCalls", int(), "args", *_, step):
-                return isinstance(value, str) and step not in _FILE_KEYS
+                return isinstance(value, str) and step not in values.PLACE_KEYS
             case ("toolCalls", int(index), "result"):
                 return isinstance(value, str) and isinstance(entry["toolCalls"][index]["result"], str)
             case ("toolCalls", int(index), "result", int(step), *inner):
@@ -455,7 +451,7 @@ def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:
         case ["functionResponse", "parts", int()]:
             return value is REMOVED
         case ["functionCall", "args", *_, step]:
-            return isinstance(value, str) and step not in _FILE_KEYS and not signed
+            return isinstance(value, str) and step not in values.PLACE_KEYS and not signed
     return False
 
 

@@ -11,7 +11,7 @@ from xxhash import xxh3_64_hexdigest
 
 from sessioncompress.core import model
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
-from sessioncompress.core.model import Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role
+from sessioncompress.core.model import Answer, Block, Facts, JsonPath, Kind, Line, Role
 from sessioncompress.core.splice import Added
 from sessioncompress.core.text import estimate, utf8
 from sessioncompress.formats import base, values
@@ -28,7 +28,6 @@ SUMMARY = "[Earlier conversation - "
 class GenCodeReader(base.Reader):
     """Reads the messages of one session."""
 
-    purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     reads_as = "numbered"
 
     def __init__(self) -> None:
@@ -132,7 +131,7 @@ class GenCode(base.Format):
                 return isinstance(value, Added) and part.get("type") == "tool_result" and key not in part
             case ("content", int(index), "input", *_, step):
                 part = entry["content"][index]
-                return isinstance(value, str) and step not in values.FILE_KEYS and "thoughtSignature" not in part
+                return isinstance(value, str) and step not in values.PLACE_KEYS and "thoughtSignature" not in part
         return False
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:

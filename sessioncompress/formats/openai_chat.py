@@ -109,8 +109,7 @@ class ChatReader(base.Reader):
                 blocks += values.marked_leaves(Kind.ARGUMENT, path, given, made.tool, made.name)
         thoughts = {key: text for key in _REASONING if (text := values.text(entry.get(key)))}
         for key, text in thoughts.items() if _may_go(entry) else ():
-            length = len(values.literal(text))
-            blocks.append(Block(Kind.THINKING, (key,), length, length))
+            blocks += values.thinking((key,), text)
         reads = size + io + values.CALL * len(calls) + sum(map(len, thoughts.values()))
         facts = Facts(thinks=True) if thoughts else PLAIN
         return line_of(raw, Role.ASSISTANT, blocks, calls=calls, io=io, reads=reads, facts=facts)
@@ -179,7 +178,7 @@ class Chat(base.Format):
             case ("content", int(index)):
                 return isinstance(value, dict) and values.type_of(entry["content"][index]) in _ATTACHED
             case ("tool_calls", int(index), "function", "arguments", *_, step):
-                return isinstance(value, str) and step not in (*values.FILE_KEYS, "cwd", "workdir")
+                return isinstance(value, str) and step not in values.PLACE_KEYS
             case ("tool_calls", int(index), "function", "arguments"):
                 # They stay a string of JSON where they are one.
                 now = entry["tool_calls"][index]["function"]["arguments"]

@@ -22,7 +22,6 @@ _TOOLS = (
     "edit multiedit apply_patch patch grep glob list webfetch websearch codesearch task todowrite todoread question "
     "lsp invalid"
 )
-_FILE_KEYS = ("filePath", "path")
 _TIED = frozenset({"openai", "copilot"})
 _ITEM = frozenset({"itemId", "reasoningEncryptedContent", "reasoningOpaque", "phase"})
 """Providers whose data at a text or a call names the reasoning before it, and by which keys it does with any other (as
@@ -47,14 +46,7 @@ _Part = tuple[int, Mapping[str, Any]]
 class OpenCodeReader(base.Reader):
     """Reads the messages of one session."""
 
-    purposes: Mapping[str, Purpose] = {
-        "read": Purpose.READ,
-        "write": Purpose.WRITE,
-        "bash": Purpose.COMMAND,
-        "task": Purpose.AGENT,
-    }
-    file_keys = _FILE_KEYS
-    part_keys = ("offset", "limit")
+    purposes: Mapping[str, Purpose] = {**base.Reader.purposes, "task": Purpose.AGENT}
     linking = ("info.id", "info.parentID")
 
     def __init__(self) -> None:
@@ -104,8 +96,7 @@ class OpenCodeReader(base.Reader):
                     reads += len(values.text(part.get("text")))
                 case "reasoning":
                     reads += len(values.text(part.get("text")))
-                    size = len(values.literal(part))
-                    thoughts.append(Block(Kind.THINKING, ("parts", index), size, size))
+                    thoughts += values.thinking(("parts", index), part)
         ties: list[Tie] = []
         if _may_go(parts):
             blocks += thoughts
@@ -334,7 +325,7 @@ def _may_change_state(state: Mapping[str, Any], path: list[Any], value: Any) -> 
         case ["time", "compacted"]:
             return isinstance(value, Added) and _may_be_pruned(state)
         case ["input", *_, step]:
-            return isinstance(value, str) and step not in _FILE_KEYS
+            return isinstance(value, str) and step not in values.PLACE_KEYS
     return False
 
 

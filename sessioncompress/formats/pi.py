@@ -52,7 +52,6 @@ _HANDOFF = "<handoff-context>\n{}\n</handoff-context>\n\nThe above is a handoff 
 class PiReader(base.Reader):
     """Reads the entries of one session; what the tools are for differs among the relatives."""
 
-    purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
     linking = ("type", "id", "parentId", "firstKeptEntryId", "message.role", "message.toolCallId")
     not_asked: re.Pattern[str] | None = None
     """Matches the beginning of a text that the agent itself writes in the user's name."""
@@ -212,7 +211,8 @@ class PiReader(base.Reader):
         ties: list[Tie] = []
         calls: list[model.Call] = []
         texts: list[str] = []
-        characters = io = thoughts = written = 0
+        thoughts: list[Block] = []
+        characters = io = 0
         for index, part in enumerate(values.items(message.get("content"))):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "toolCall":
@@ -235,14 +235,11 @@ class PiReader(base.Reader):
                 if responses:
                     ties += _signature_tie(values.part_path(index, "textSignature"), part.get("textSignature"))
             elif kind in _THOUGHTS:
-                thoughts += 1
                 characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
-                size = len(values.literal(part))
-                written += size > 0
-                blocks.append(Block(Kind.THINKING, values.part_path(index), size, size))
-        if thoughts and (thoughts != written or not (calls or any(text.strip() for text in texts))):
-            # All thinking of a message goes or none: one block could not be written, or nothing else would stay.
-            blocks = [block for block in blocks if block.kind is not Kind.THINKING]
+                thoughts += values.thinking(values.part_path(index), part)
+        if calls or any(text.strip() for text in texts):
+            # All thinking of a message goes, or none where nothing else would stay.
+            blocks = thoughts + blocks
         payload = message.get("providerPayload")
         # A Responses history repeats what the message says in its content; any other payload we do not know.
         sealed = payload is not None and values.fields(payload).get("type") != "openaiResponsesHistory"
@@ -259,7 +256,7 @@ class PiReader(base.Reader):
         self._unanswered.clear()
         facts = Facts(thinks=True) if thoughts else PLAIN
         if ties or repeats or payload is not None:
-            facts = Facts(tuple(ties), thinks=thoughts > 0, sealed=sealed, bound=payload is not None, repeats=repeats)
+            facts = Facts(tuple(ties), thinks=bool(thoughts), sealed=sealed, bound=payload is not None, repeats=repeats)
         reads = 0 if message.get("stopReason") in values.STOPS else characters + io + values.CALL * len(calls)
         return line_of(raw, Role.ASSISTANT, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
@@ -452,7 +449,7 @@ class FamilyFormat(base.Format):
             case ["id"]:
                 may = kind == "toolCall" and bool(value) and value == values.text(part.get("id")).partition("|")[0]
             case ["arguments", *_, step]:
-                may = kind == "toolCall" and isinstance(value, str) and step not in values.FILE_KEYS
+                may = kind == "toolCall" and isinstance(value, str) and step not in values.PLACE_KEYS
         return may
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:

@@ -31,8 +31,13 @@ whoever the vendor; the third is Anthropic's count, 1,600 tokens."""
 
 _PAGE = re.compile(rb"/Type ?/Page\b")
 
-FILE_KEYS = ("path", "file_path", "filePath")
-PART_KEYS = ("offset", "limit", "range", "startLine", "endLine")
+FILE_KEYS = ("path", "file_path", "filePath", "absolute_path", "dir_path")
+PART_KEYS = ("offset", "limit", "range", "startLine", "endLine", "view_range")
+"""The arguments that name the file that a call is about, and the part of it."""
+
+PLACE_KEYS = frozenset({*FILE_KEYS, "paths", "cwd", "workdir"})
+"""The arguments that name a file or a folder: they stay, however long."""
+
 STOPS = ("error", "aborted")
 """Why a message of pi or a relative ends that holds no whole answer: the next request goes without it."""
 
@@ -183,6 +188,12 @@ def whole(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[
     if size < SMALLEST_BLOCK:
         return []
     return [Block(kind, path, size, picture(value) if kind is Kind.IMAGE else size, tool, call)]
+
+
+def thinking(path: JsonPath, value: Any) -> list[Block]:
+    """Make the block of a thought."""
+    size = len(literal(value))
+    return [Block(Kind.THINKING, path, size, size)]
 
 
 def long_text(

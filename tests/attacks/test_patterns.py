@@ -156,7 +156,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "formats.codex._PART": ("cat ", "|", "cat x|"),
     "formats.codex._PRINTS": ("ca", "catt ", "headtail"),
     "formats.codex._WORD": ("a", "'", "a "),
-    "formats.codex_index._CHANGES": ("UPDATE", "UPDATEx", "U"),
+    "formats.codex_places._CHANGES": ("UPDATE", "UPDATEx", "U"),
     "formats.codex_places._UUID": ("0", "01234567-", "01234567-89ab-", "01234567-89ab-cdef-0123-"),
     "formats.codex_places._ROLLOUT": ("rollout-", "-", "01234567-89ab-cdef-0123-456789abcdef_"),
     "formats.codex_places._NUMBERED": ('{"timestamp":"', '{"timestamp":"x","ordinal":1', "1"),

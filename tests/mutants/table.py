@@ -853,8 +853,6 @@ MUTANTS = (
             "            if each and each.wrong(when):",
             "            if False:",
         ),
-    ),
-    *_in("formats/codex_index.py", "tests/unit/formats/test_codex_places.py")(
         (
             "a place that we do not know stays where it was",
             'or {(table, column) for table, column in found if "offset" in column} - known',

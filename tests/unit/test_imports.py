@@ -191,7 +191,7 @@ def test_the_store_knows_no_sessions(module: str) -> None:
 
 def is_pure(module: str) -> bool:
     """Say whether a module is one that decides; where an agent keeps what of its sessions is about files alone."""
-    files = ("formats.table", "formats.codex_index", "formats.codex_places")
+    files = ("formats.table", "formats.codex_places")
     return (module in PURE or module.split(".", maxsplit=1)[0] in PURE) and module not in files
 
 

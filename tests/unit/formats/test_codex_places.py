@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from sessioncompress import Policy
 from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged, InUse, Refused
-from sessioncompress.formats import codex_index, codex_places
+from sessioncompress.formats import codex_places
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
@@ -222,7 +222,7 @@ def _locked_as_it_is(path: Path) -> Iterator[None]:
 @pytest.mark.parametrize("name", [*_IN_USE, *_REFUSED])
 def test_where_not_all_can_follow_nothing_changes(name: str, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codex_places, "_SECONDS", 0.05)
-    monkeypatch.setattr(codex_index, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(codex_places, "_BUSY_SECONDS", 0.05)
     prepare, what = (_IN_USE | _REFUSED)[name]
     kind = InUse if name in _IN_USE else Refused
     with contextmanager(prepare)(home):
