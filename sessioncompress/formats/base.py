@@ -21,7 +21,8 @@ from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, S
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.pointers import Pointers
-from sessioncompress.core.splice import REMOVED
+from sessioncompress.core.splice import REMOVED, CannotSplice, splice
+from sessioncompress.core.text import json_safe
 from sessioncompress.formats import values
 
 Entry = dict[str, Any]
@@ -49,6 +50,12 @@ class Name(NamedTuple):
     id: str = ""
     parents: tuple[str, ...] = ()
     project: str = ""
+
+
+def name_of(own: Any, project: Any = "", *parents: Any) -> Name:
+    """Make a name of what a header holds, where each value may be anything."""
+    named = tuple(filter(None, map(values.text, parents)))
+    return Name(values.text(own), named, values.text(project))
 
 
 class Cleared(NamedTuple):
@@ -351,6 +358,20 @@ def tree_shape(lines: Lines, leaf: int | None = None) -> Shape:
             gone.update((number if at in was else at, newest.get(target, at)))
             newest[target] = number
     return Shape(array("I", path), frozenset(gone))
+
+
+def json_of(entry: Mapping[str, Any], end: bytes = b"\n") -> bytes:
+    """Write an entry of a checkpoint, by default as a line; half characters in it are escaped."""
+    return values.literal(json_safe(entry)) + end
+
+
+def relinked(session: Written, number: int, key: str, parent: str | None, remedy: str) -> bytes:
+    """Write an entry with another parent. Raises CannotCheckpoint where it cannot be spliced."""
+    try:
+        return splice(session.raw(number), session.entry(number), {(key,): parent})[0]
+    except CannotSplice as error:
+        what = f"an entry that stays cannot be linked to another one before it ({error})"
+        raise CannotCheckpoint(what, remedy) from error
 
 
 def newest_time(session: Written, numbers: Iterable[int]) -> str:

@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any
 
-import orjson
-
 from sessioncompress.core import model
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.core.text import json_safe, utf8
+from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, values
 from sessioncompress.formats import claude_screen as screen
 from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of, moment, uuid_of
@@ -392,17 +390,6 @@ def _as_read(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> l
     return whole
 
 
-def _dead(lines: Lines, path: Sequence[int]) -> Sequence[int]:
-    """Find the lines of the path that no model sees again: those before what the last compaction kept."""
-    last = max((number for number in path if lines.roles[number] is Role.CHECKPOINT), default=None)
-    if last is None:
-        return ()
-    keeps = lines.facts[last].keeps
-    return path[
-        : next(at for at, number in enumerate(path) if number == last or (keeps and lines.ids[number] == keeps))
-    ]
-
-
 _TOOLS = (
     "Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree "
     "ExitPlanMode ExitWorktree Glob Grep KillBash KillShell ListMcpResourcesTool LS LSP Monitor MultiEdit "
@@ -450,8 +437,7 @@ class ClaudeCode(base.Format):
         for entry in filter(_is_own, head.entries):
             own = values.text(entry.get("agentId")) if entry.get("isSidechain") else ""
             if name := own or values.text(entry.get("sessionId")):
-                parent = values.text(values.fields(entry.get("forkedFrom")).get("sessionId"))
-                return Name(name, (parent,) if parent else (), folder)
+                return base.name_of(name, folder, values.at(entry, ("forkedFrom", "sessionId")))
         return Name()
 
     def shape(self, lines: Lines) -> Shape:
@@ -477,7 +463,7 @@ class ClaudeCode(base.Format):
             if lines.ids[number] and lines.parents[number] in names:
                 names.add(lines.ids[number])
                 path.append(number)
-        return Shape(array("I", path), frozenset(_dead(lines, path)))
+        return Shape(array("I", path), frozenset(base.dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         """Write a boundary and a summary before the kept lines.
@@ -542,7 +528,7 @@ class ClaudeCode(base.Format):
                 **of_session,
             },
         )
-        return Checkpoint(tuple(Addition(first, orjson.dumps(json_safe(entry)) + b"\n") for entry in added))
+        return Checkpoint(tuple(Addition(first, base.json_of(entry)) for entry in added))
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out what stands before the boundary: the agent does so as well when it loads the session.

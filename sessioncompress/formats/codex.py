@@ -16,7 +16,6 @@ from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, 
 from sessioncompress.core.pointers import Pointers
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import REMOVED, within
-from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
 
@@ -129,7 +128,7 @@ class RolloutReader(base.Reader):
                 for path in _FIRST_COUNTS if self._header else ():
                     value = values.at(payload, path)
                     if isinstance(value, (str, list)) and value == values.at(self._header, path):
-                        blocks += _unseen((_PAYLOAD, *path), value)
+                        blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, "", "", unseen=True)
                 self._header = self._header or payload
                 return line_of(raw, Role.HEADER, blocks)
             case "response_item" if payload:
@@ -140,7 +139,7 @@ class RolloutReader(base.Reader):
             case "event_msg":
                 return _event(raw, payload)
             case "token_usage_record":
-                return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), payload, "token_usage_record"))
+                return _state(raw, payload, "token_usage_record")
             case "world_state":
                 # Each stays: a later one may hold only what changed.
                 return line_of(raw, Role.OTHER)
@@ -260,7 +259,7 @@ class RolloutReader(base.Reader):
         also results: those of what was kept.
         """
         guarded, reads = values.at(payload, _GUARDED[1:]), 0
-        blocks = _unseen(_GUARDED, guarded) if isinstance(guarded, list) else []
+        blocks = values.whole(Kind.MIRROR, _GUARDED, values.items(guarded), "", "", unseen=True)
         for index, item in enumerate(history):
             path: JsonPath = (*_HISTORY, index, "content")
             parts = values.items(item.get("content"))
@@ -377,6 +376,11 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
     return line_of(raw, Role.OTHER, blocks, reads=reads + values.pictures(blocks), facts=facts)
 
 
+def _state(raw: bytes, state: Mapping[str, Any], tool: str) -> Line:
+    """Read a state that no screen shows; of a `tool` the newest one stays."""
+    return line_of(raw, Role.OTHER, values.whole(Kind.MIRROR, (_PAYLOAD,), state, tool, "", unseen=True))
+
+
 def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
     kind, back = values.text(event.get("type")), event.get("num_turns")
     if kind == "thread_rolled_back" and isinstance(back, int):
@@ -385,23 +389,15 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
         return line_of(raw, Role.OTHER, facts=Facts(task=True))
     if kind in _STATES:
         # A count without its numbers is never gone back to.
-        newest_stays = kind if kind != _COUNT or values.fields(event.get("info")) else ""
-        return line_of(raw, Role.OTHER, _unseen((_PAYLOAD,), event, newest_stays))
+        return _state(raw, event, kind if kind != _COUNT or values.fields(event.get("info")) else "")
     blocks: list[Block] = []
     tool = kind.removesuffix("_end") if kind.endswith("_end") else ""
     call = values.text(event.get("call_id")) or values.text(values.fields(event.get("item")).get("id"))
+    unseen = kind == "task_complete"
     for path, value in _mirrors(event):
-        if kind == "task_complete":
-            blocks += _unseen((_PAYLOAD, *path), value)
-        else:
-            blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, call)
+        blocks += values.whole(Kind.MIRROR, (_PAYLOAD, *path), value, tool, "" if unseen else call, unseen=unseen)
     is_prompt = kind == "user_message" or values.type_of(event.get("item")) == "UserMessage"
     return line_of(raw, Role.USER if is_prompt else Role.OTHER, blocks)
-
-
-def _unseen(path: JsonPath, value: Any, tool: str = "") -> list[Block]:
-    """Make the block of what no screen shows again; of a `tool` the newest one stays."""
-    return [block._replace(unseen=True) for block in values.whole(Kind.MIRROR, path, value, tool, "")]
 
 
 def _is_item(lines: Lines, number: int) -> bool:
@@ -417,16 +413,13 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
 
 def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]:
     """Make the block of a text that the model reads, where it is long enough or holds something like a marker."""
-    marked = marker.occurs_in(text)
-    if len(text) < values.SMALLEST_BLOCK and not marked:
-        return []
-    compared = written = values.literal(text)
-    if not marked and (above := _PREAMBLE.match(text)) is not None and above.end():
-        # Outputs are compared without when, and in how much time, they came. JSON escapes each character by itself.
-        rest = written[len(values.literal(above.group())) - 1 :]
-        compared = values.literal(_PASSING.sub("", above.group()))[:-1] + rest
-    bulk = len(text.encode(errors="replace"))
-    return [Block(Kind.RESULT, path, len(written), bulk, tool, call, digest_of(compared), marked)]
+    found = values.long_text(Kind.RESULT, path, text, tool, call)
+    above = _PREAMBLE.match(text)
+    if not found or found[0].marked or above is None:
+        return found
+    # Outputs are compared without when, and in how much time, they came.
+    compared = digest_of(values.literal(_PASSING.sub("", above.group()) + text[above.end() :]))
+    return [found[0]._replace(digest=compared)]
 
 
 def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> list[Block]:
@@ -510,8 +503,7 @@ class Codex(base.Format):
     def named(self, head: Head) -> Name:
         header = head.entries[0] if head.entries else {}
         meta = values.fields(header.get(_PAYLOAD)) if header.get("type") == "session_meta" else {}
-        parent = values.text(meta.get("forked_from_id"))
-        return Name(values.text(meta.get("id")), (parent,) if parent else (), values.text(meta.get("cwd")))
+        return base.name_of(*map(meta.get, ("id", "cwd", "forked_from_id")))
 
     def is_subagent(self, session: Written) -> bool:
         return "subagent" in values.fields(values.fields(session.entry(0).get(_PAYLOAD)).get("source"))
@@ -648,7 +640,7 @@ def _recounted(event: Mapping[str, Any], estimate: int) -> Mapping[str, Any]:
 def _line(beside: Mapping[str, Any], kind: str, payload: Mapping[str, Any], **number: int) -> bytes:
     """Write a line that is as old as the one beside it."""
     entry = {"timestamp": values.text(beside.get("timestamp")), **number, "type": kind, "payload": payload}
-    return values.literal(json_safe(entry)) + b"\n"
+    return base.json_of(entry)
 
 
 def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordered: bool) -> bool:

@@ -11,7 +11,6 @@ from sessioncompress.core import model
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Treatment
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Entry, Head, Name, line_of
 
@@ -131,9 +130,9 @@ class CopilotReader(base.Reader):
                 io += len(text)
                 blocks += values.long_text(Kind.RESULT, (_DATA, *inner), text, call.tool, call.name)
         for path in _COPIES:
-            for block in values.whole(Kind.MIRROR, path, values.at(entry, path), call.tool, call.name):
-                # The screen shows of a read what the model got, if there is no copy of it.
-                blocks.append(block._replace(unseen=call.purpose is Purpose.READ))
+            # The screen shows of a read what the model got, if there is no copy of it.
+            unseen = call.purpose is Purpose.READ
+            blocks += values.whole(Kind.MIRROR, path, values.at(entry, path), call.tool, call.name, unseen=unseen)
         facts = Facts(failed=True) if _failed(data) else PLAIN
         reads = io + values.RESULT
         return line._replace(role=Role.RESULT, blocks=tuple(blocks), answers=call.name, io=io, reads=reads, facts=facts)
@@ -150,11 +149,9 @@ class CopilotReader(base.Reader):
                     place = (_DATA, "arguments", *filter(None, [key]))
                     yield from values.whole(Kind.MIRROR, place, value, tool, name)
         for path in _UNREAD.get(kind, ()):
-            for block in values.whole(Kind.MIRROR, path, values.at(entry, path), "", name or kind):
-                yield block._replace(unseen=True)
+            yield from values.whole(Kind.MIRROR, path, values.at(entry, path), "", name or kind, unseen=True)
         for path in _STATES.get(kind, ()):
-            for block in values.whole(Kind.MIRROR, path, values.at(entry, path), kind, ""):
-                yield block._replace(unseen=True)
+            yield from values.whole(Kind.MIRROR, path, values.at(entry, path), kind, "", unseen=True)
 
 
 def _asks(entry: Entry, data: Mapping[str, Any]) -> bool:
@@ -206,8 +203,7 @@ class Copilot(base.Format):
         data = values.fields(first.get(_DATA))
         if first.get("type") != "session.start" or not values.text(data.get("copilotVersion")):
             return Name()
-        folder = values.text(values.fields(data.get("context")).get("cwd"))
-        return Name(values.text(data.get("sessionId")), project=folder)
+        return base.name_of(data.get("sessionId"), values.at(data, ("context", "cwd")))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         kind, old = values.text(entry.get("type")), values.at(entry, path)
@@ -266,4 +262,4 @@ class Copilot(base.Format):
             "timestamp": base.newest_time(session, islice(reversed(cut.old), 8)),
             "parentId": parent,
         }
-        return Checkpoint((Addition(first, values.literal(json_safe(event)) + b"\n"),))
+        return Checkpoint((Addition(first, base.json_of(event)),))

@@ -463,4 +463,4 @@ def _messages(session: Written, cut: Cut, summary: Summary) -> list[bytes]:
     name = base.uuid_of(_SUMMARY, text)
     asked = {"id": name, "timestamp": time, "type": "user", "content": [{"text": text}]}
     thanks = {"id": base.uuid_of("answer", name), "timestamp": time, "type": "gemini", "content": [{"text": THANKS}]}
-    return [values.literal(asked), values.literal(thanks)]
+    return [base.json_of(asked, b""), base.json_of(thanks, b"")]

@@ -115,8 +115,7 @@ class GenCode(base.Format):
 
     def named(self, head: Head) -> Name:
         metadata = values.fields(values.fields(head.document).get("metadata"))
-        parent = values.text(metadata.get("parentId"))
-        return Name(values.text(metadata.get("id")), (parent,) if parent else (), values.text(metadata.get("cwd")))
+        return base.name_of(*map(metadata.get, ("id", "cwd", "parentId")))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Allow changes of results and of arguments.

@@ -11,7 +11,6 @@ from sessioncompress.core import marker, model
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, gencode, values
 from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
@@ -195,8 +194,8 @@ class Chat(base.Format):
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         """Put a message of the user in the place of those that it sums up: no agent reads a summary back."""
         stays, gone = gencode.parted(session, cut)
-        message = values.literal({"role": "user", "content": utf8(SUMMARY + summary.text)})
-        line = message + b"\n" if session.outer is None else message
+        message = {"role": "user", "content": SUMMARY + summary.text}
+        line = base.json_of(message, b"\n" if session.outer is None else b"")
         return Checkpoint((Addition(min(cut.kept), line),), gone, stays=stays)
 
     def written_at(self, entry: Mapping[str, Any]) -> int:

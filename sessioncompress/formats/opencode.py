@@ -14,7 +14,6 @@ from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say
 from sessioncompress.core.model import Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import attached
 from sessioncompress.core.splice import REMOVED, Added
-from sessioncompress.core.text import json_safe
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head, Name, line_of
 
@@ -198,8 +197,7 @@ class OpenCode(base.Format):
 
     def named(self, head: Head) -> Name:
         info = values.fields(values.fields(head.document).get("info"))
-        parent = values.text(info.get("parentID"))
-        return Name(values.text(info.get("id")), (parent,) if parent else (), values.text(info.get("directory")))
+        return base.name_of(*map(info.get, ("id", "directory", "parentID")))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         match path:
@@ -301,7 +299,7 @@ class OpenCode(base.Format):
         ):
             part |= {"id": _new_id("prt", at + after, seed), "sessionID": whose, "messageID": name}
             message = {"info": {**info, "id": name, "sessionID": whose}, "parts": [part]}
-            added.append(Addition(len(lines), values.literal(json_safe(message))))
+            added.append(Addition(len(lines), base.json_of(message, b"")))
         return Checkpoint(tuple(added), removed=gone)
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:

@@ -23,8 +23,8 @@ from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, NewSessio
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
-from sessioncompress.core.splice import REMOVED, Added, CannotSplice, splice, within
-from sessioncompress.core.text import estimate, json_safe
+from sessioncompress.core.splice import REMOVED, Added, within
+from sessioncompress.core.text import estimate
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head, Name, line_of
 
@@ -364,8 +364,7 @@ class FamilyFormat(base.Format):
 
     def named(self, head: Head) -> Name:
         header = _header_of(head) or {}
-        parents = (values.text(header.get(key)) for key in ("parentSession", "branchedFrom"))
-        return Name(values.text(header.get("id")), tuple(filter(None, parents)), values.text(header.get("cwd")))
+        return base.name_of(*map(header.get, ("id", "cwd", "parentSession", "branchedFrom")))
 
     def shape(self, lines: Lines) -> Shape:
         """Walk the tree. Where the header says so, or none has an id, entries follow each other."""
@@ -390,7 +389,7 @@ class FamilyFormat(base.Format):
             "details": files,
             **_system_message(session, live),
         }
-        return Checkpoint((Addition(len(session.lines), _line(entry)),))
+        return Checkpoint((Addition(len(session.lines), base.json_of(entry)),))
 
     def noted_beside(self, session: Written, cut: Cut, summary: Summary) -> Mapping[str, Any]:
         """Give what a relative of pi notes in a compaction besides."""
@@ -419,7 +418,7 @@ class FamilyFormat(base.Format):
             "summary": above + summary.text + _lists(files),
             "details": files,
         }
-        return Checkpoint((Addition(len(session.lines), _line(entry)),))
+        return Checkpoint((Addition(len(session.lines), base.json_of(entry)),))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         message = values.fields(entry.get("message"))
@@ -525,11 +524,7 @@ def _handoff(session: Written, live: Sequence[int], path: str, text: str, seed: 
         "timestamp": written,
     }
     file = f"{written.translate(str.maketrans(':.', '--'))}_{name}.jsonl"
-    return NewSession(file, _line(header) + _line(entry))
-
-
-def _line(entry: Mapping[str, Any]) -> bytes:
-    return values.literal(json_safe(entry)) + b"\n"
+    return NewSession(file, base.json_of(header) + base.json_of(entry))
 
 
 def _new_id(ids: Iterable[str], *seed: str) -> str:
@@ -633,12 +628,9 @@ class Pi(FamilyFormat):
                 continue
             while step in gone:
                 step = numbers.get(lines.parents[step])
-            try:
-                above = None if step is None else lines.ids[step]
-                changed[number] = splice(session.raw(number), session.entry(number), {("parentId",): above})[0]
-            except CannotSplice as error:
-                what = "an entry that stays is linked to one that would go, and cannot be linked elsewhere"
-                raise CannotCheckpoint(what, "Run without --drop-dead: the lines stay.") from error
+            above = None if step is None else lines.ids[step]
+            remedy = "Run without --drop-dead: the lines stay."
+            changed[number] = base.relinked(session, number, self.parent_key, above, remedy)
         return made._replace(removed=gone, changed=changed)
 
     def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:

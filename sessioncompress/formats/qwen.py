@@ -9,10 +9,9 @@ from sessioncompress.core import model
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Answer, Block, JsonPath, Kind, Line, Purpose, Role, Shape
-from sessioncompress.core.splice import REMOVED, CannotSplice, splice
-from sessioncompress.core.text import json_safe
+from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, gemini, values
-from sessioncompress.formats.base import CannotCheckpoint, Entry, Head, Name, line_of
+from sessioncompress.formats.base import Entry, Head, Name, line_of
 
 _KINDS = ("user", "assistant", "tool_result", "system")
 _PARTS = ("message", "parts")
@@ -112,8 +111,7 @@ def _copies(entry: Entry, line: Line) -> Iterator[Block]:
     event = values.fields(values.at(entry, _EVENT))
     for key in _REPEATED if entry.get("type") == "system" else ():
         whose = values.text(event.get("function_name")), values.text(event.get("call_id")) or "event"
-        for block in values.whole(Kind.MIRROR, (*_EVENT, key), event.get(key), *whose):
-            yield block._replace(unseen=True)
+        yield from values.whole(Kind.MIRROR, (*_EVENT, key), event.get(key), *whose, unseen=True)
     for path in filter(None, [_STATES.get(str(entry.get("subtype")))]):
         yield from values.whole(Kind.MIRROR, path, values.at(entry, path), str(entry["subtype"]), "")
 
@@ -148,9 +146,7 @@ class Qwen(gemini.Gemini):
 
     def named(self, head: Head) -> Name:
         first = next((each for each in head.entries if values.text(each.get("sessionId"))), {})
-        parent = values.text(values.fields(first.get("forkedFrom")).get("sessionId"))
-        folder = values.text(first.get("cwd"))
-        return Name(values.text(first.get("sessionId")), (parent,) if parent else (), folder)
+        return base.name_of(first.get("sessionId"), first.get("cwd"), values.at(first, ("forkedFrom", "sessionId")))
 
     def shape(self, lines: Lines) -> Shape:
         return base.tree_shape(lines)
@@ -216,13 +212,10 @@ class Qwen(gemini.Gemini):
 
         boundary = record(parent, {"info": info, "compressedHistory": history})
         counts = record(lines.ids[last], {"info": info})
-        try:
-            hung = splice(session.raw(first), session.entry(first), {("parentUuid",): boundary["uuid"]})[0]
-        except CannotSplice as error:
-            what = f"the first record that would stay cannot be linked elsewhere ({error})"
-            raise CannotCheckpoint(what, "Keep more: use a larger number with --keep-tokens.") from error
+        remedy = "Keep more: use a larger number with --keep-tokens."
+        hung = base.relinked(session, first, self.parent_key, boundary["uuid"], remedy)
         ends = {first: boundary, len(lines): counts}
-        added = tuple(Addition(before, values.literal(json_safe(made)) + b"\n") for before, made in ends.items())
+        added = tuple(Addition(before, base.json_of(made)) for before, made in ends.items())
         return Checkpoint(added, changed={first: hung})
 
     dropping = base.Format.dropping

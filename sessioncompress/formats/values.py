@@ -182,12 +182,12 @@ def picture(part: Any) -> int:
     return PICTURE
 
 
-def whole(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:
+def whole(kind: Kind, path: JsonPath, value: Any, tool: str, call: str, *, unseen: bool = False) -> list[Block]:
     """Make the block of a value that is replaced as a whole; none where it is small."""
     size = len(literal(value))
     if size < SMALLEST_BLOCK:
         return []
-    return [Block(kind, path, size, picture(value) if kind is Kind.IMAGE else size, tool, call)]
+    return [Block(kind, path, size, picture(value) if kind is Kind.IMAGE else size, tool, call, unseen=unseen)]
 
 
 def thinking(path: JsonPath, value: Any) -> list[Block]:
