@@ -380,13 +380,6 @@ def newest_time(session: Written, numbers: Iterable[int]) -> str:
     return next((time for time in times if isinstance(time, str) and moment(time)), "1970-01-01T00:00:00.000Z")
 
 
-def tree_leaves(lines: Lines) -> list[int]:
-    """Find the entries that no entry names as its parent."""
-    numbers = {name: number for number, name in enumerate(lines.ids) if name}
-    parents = frozenset(lines.parents)
-    return sorted(number for name, number in numbers.items() if name not in parents)
-
-
 def dead(lines: Lines, live: Sequence[int]) -> set[int]:
     """Find the lines before the first entry that the last checkpoint kept, and the checkpoints before it.
 
@@ -403,7 +396,13 @@ def dead(lines: Lines, live: Sequence[int]) -> set[int]:
     return gone.union(takewhile(lambda number: not keeps or lines.ids[number] != keeps, earlier))
 
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_of(moment: int) -> str:
+    """Write a time in milliseconds since 1970 as JavaScript does."""
+    written = (_EPOCH + timedelta(milliseconds=moment)).isoformat(timespec="milliseconds")
+    return written.replace("+00:00", "Z")
 
 
 def moment(value: Any) -> int:
@@ -412,7 +411,7 @@ def moment(value: Any) -> int:
         # JavaScript counts exactly up to there.
         return int(value) if 0 <= value <= 1 << 53 else 0
     try:
-        found = datetime.fromisoformat(values.text(value)).astimezone(UTC) - EPOCH
+        found = datetime.fromisoformat(values.text(value)).astimezone(UTC) - _EPOCH
     except (ValueError, OverflowError):
         return 0
     return max(0, found // timedelta(milliseconds=1))

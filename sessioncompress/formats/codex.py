@@ -62,13 +62,6 @@ _PREAMBLE = re.compile(
 )
 """What stands above the output of a command, or of a program; it may be nothing."""
 
-_ENDED = re.compile(
-    r"^(?:Process exited with code|Exit code:|Process running with session ID) -?\d{1,9}$"
-    r"|\"exit_code\":\s{0,4}-?\d{1,9}",
-    re.MULTILINE,
-)
-"""What says there, or in JSON, how the command ended."""
-
 _PART = re.compile(r"[^|;&\n]+")
 _PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
 _WORD = re.compile(r"[^\s'\"`\\]+")
@@ -485,7 +478,11 @@ class Codex(base.Format):
     reader = RolloutReader
     tools = frozenset(_TOOLS.split())
     preamble = _PREAMBLE
-    ended = _ENDED
+    ended = re.compile(
+        r"^(?:Process exited with code|Exit code:|Process running with session ID) -?\d{1,9}$"
+        r"|\"exit_code\":\s{0,4}-?\d{1,9}",
+        re.MULTILINE,
+    )
     of_tasks = frozenset({_COUNT})
     # An event that says nothing.
     bare: Mapping[JsonPath, Any] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
@@ -137,8 +136,8 @@ class GenCode(base.Format):
         part = block.path[:-1]
         if not entry["content"][part[-1]].keys().isdisjoint({"pruned", "prunedAt"}):
             return None
-        at = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return Cleared("[Old tool result content cleared]", {(*part, "pruned"): True, (*part, "prunedAt"): at})
+        flags = {(*part, "pruned"): True, (*part, "prunedAt"): base.time_of(now)}
+        return Cleared("[Old tool result content cleared]", flags)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
         """Put a message of the system in the place of those that it sums up, and a record of it beside the messages."""

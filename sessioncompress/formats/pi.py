@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from itertools import count
 from sys import intern
 from typing import Any
@@ -397,7 +396,9 @@ class FamilyFormat(base.Format):
 
     def leaves(self, lines: Lines) -> Sequence[int]:
         _refuse_list(lines)
-        return base.tree_leaves(lines)
+        numbers = {name: number for number, name in enumerate(lines.ids) if name}
+        parents = frozenset(lines.parents)
+        return sorted(number for name, number in numbers.items() if name not in parents)
 
     def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
         """Write the entry; the files of an earlier summary on the branch count in."""
@@ -507,7 +508,7 @@ def _handoff(session: Written, live: Sequence[int], path: str, text: str, seed: 
     headers = (number for number, role in enumerate(session.lines.roles) if role is Role.HEADER)
     source = session.entry(next(headers, 0))
     at = base.moment(base.newest_time(session, reversed(live)))
-    written = (base.EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    written = base.time_of(at)
     digits = xxh3_128_hexdigest(f"{values.text(source.get('id'))}\n{seed}".encode(errors="backslashreplace"))
     name = str(UUID(f"{at:012x}7{digits[:3]}8{digits[3:18]}"))
     # All of the family read this version.

@@ -9,7 +9,7 @@ import pytest
 
 from sessioncompress.core.checkpoint import Cut, Said, Say, Summary
 from sessioncompress.core.model import Purpose
-from sessioncompress.formats.base import CannotCheckpoint, tree_leaves, tree_shape
+from sessioncompress.formats.base import CannotCheckpoint, tree_shape
 from sessioncompress.formats.pi import OhMyPiReader, OpenClawReader, PiReader
 from tests.support.branched import branched
 from tests.support.build import OmpAnthropicSession, OmpSession
@@ -329,5 +329,5 @@ def test_leaves_of_odd_trees() -> None:
     made = PiSession()
     for name, parent in (("a", None), ("b", "a"), ("c", "nowhere"), ("d", "d"), ("b", "c")):
         made.raw(json.dumps({"type": "label", "id": name, "parentId": parent, "timestamp": ""}).encode() + b"\n")
-    assert tree_leaves(survey_of(made.bytes()).lines) == [5]
+    assert form_of(made.bytes()).leaves(survey_of(made.bytes()).lines) == [5]
     assert list(tree_shape(survey_of(made.bytes()).lines, 4).live) == [4]
