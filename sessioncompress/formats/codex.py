@@ -24,10 +24,6 @@ _HISTORY: JsonPath = (_PAYLOAD, "replacement_history")
 _GUARDED: JsonPath = (_PAYLOAD, "guardian_history")
 """A copy of the items that a compaction replaced."""
 
-_TOOLS = (
-    "exec_command exec shell shell_command local_shell write_stdin apply_patch update_plan view_image patch_apply "
-    "mcp_tool_call image_generation"
-)
 _CALLS: Mapping[str, JsonPath] = {
     "function_call": ("arguments",),
     "custom_tool_call": ("input",),
@@ -53,7 +49,7 @@ _NOT_WORDS = (
 """The beginnings of texts that Codex itself says in the user's name."""
 
 _COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
-_PURPOSES = {**dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND), "wait_agent": Purpose.AGENT}
+_TOOLS = "apply_patch update_plan view_image patch_apply mcp_tool_call image_generation"
 
 _PREAMBLE = re.compile(
     r"(?:(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b[^\n]{0,80}\n){1,8}"
@@ -101,6 +97,10 @@ _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.
 class RolloutReader(base.Reader):
     """Reads the lines of one rollout."""
 
+    purposes: Mapping[str, Purpose] = {
+        **dict.fromkeys(_COMMANDS.split(), Purpose.COMMAND),
+        "wait_agent": Purpose.AGENT,
+    }
     linking = ("type", "timestamp")
 
     def __init__(self) -> None:
@@ -153,7 +153,12 @@ class RolloutReader(base.Reader):
             case "response_item" if kind == "message":
                 yield from _said_in(payload)
             case "response_item" if kind in _CALLS:
-                yield _said_call(payload, kind)
+                tool, call = _called(payload)
+                written = _arguments_of(payload, _CALLS[kind])
+                given = values.given(written) if kind == "function_call" and isinstance(written, str) else written
+                if not isinstance(given, dict) and given is not None:
+                    given = {_CALLS[kind][-1] if isinstance(given, list) else "input": given}
+                yield self.said_call(call, tool, given)
             case "response_item" if kind in _RESULTS:
                 yield _said_result(payload)
 
@@ -213,7 +218,7 @@ class RolloutReader(base.Reader):
         written = _arguments_of(item, place)
         # A command that prints a skill is a read of it.
         skill = _skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
-        purpose = Purpose.READ if skill else _PURPOSES.get(tool, Purpose.OTHER)
+        purpose = Purpose.READ if skill else self.purposes.get(tool.lower(), Purpose.OTHER)
         made = self.asked[call] = model.Call(call, call, intern(tool), purpose, skill)
         # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
         arguments = values.given(written) if isinstance(written, str) else written
@@ -315,15 +320,6 @@ def _said_in(item: Mapping[str, Any]) -> Iterator[Said]:
         yield from (Said(Say.ANSWER, text) for text in _texts_of(item) if text.strip())
     elif item.get("role") == "user" and (words := _words_of(item)):
         yield Said(Say.PROMPT, "\n".join(words))
-
-
-def _said_call(item: Mapping[str, Any], kind: str) -> Said:
-    tool, call = _called(item)
-    written = _arguments_of(item, _CALLS[kind])
-    given = values.given(written) if kind == "function_call" and isinstance(written, str) else written
-    if not isinstance(given, dict):
-        given = {} if given is None else {_CALLS[kind][-1] if isinstance(given, list) else "input": given}
-    return Said(Say.CALL, tool=tool, call=call, purpose=_PURPOSES.get(tool, Purpose.OTHER), given=given)
 
 
 def _said_result(item: Mapping[str, Any]) -> Said:
@@ -476,7 +472,7 @@ class Codex(base.Format):
 
     name = "codex"
     reader = RolloutReader
-    tools = frozenset(_TOOLS.split())
+    tools = frozenset({*RolloutReader.purposes, *_TOOLS.split()})
     preamble = _PREAMBLE
     ended = re.compile(
         r"^(?:Process exited with code|Exit code:|Process running with session ID) -?\d{1,9}$"

@@ -37,8 +37,6 @@ _THOUGHTS = ("thinking", "redactedThinking")
 _PARTIAL = ("partialJson", "partialArgs")
 """Keys of the raw streamed arguments, which some providers leave in a call."""
 
-_FAILED = Facts(failed=True)
-
 _SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummary")
 """The entries, and in some versions the messages, that are summaries."""
 
@@ -138,7 +136,8 @@ class PiReader(base.Reader):
             blocks += values.whole(Kind.MIRROR, place, message.get("details"), tool, names[0])
         io, calls = sum(len(text) for text, _ in found.values()), [made for _, made in found.values()]
         reads = 0 if unread else max(values.characters(message.get("content")), io) + pictures + written
-        facts = PLAIN if message.get("exitCode") in (None, 0) and message.get("cancelled") is not True else _FAILED
+        failed = message.get("exitCode") not in (None, 0) or message.get("cancelled") is True
+        facts = Facts(failed=True) if failed else PLAIN
         role = Role.USER if self._asks(message) else Role.OTHER
         return line_of(raw, role, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
@@ -199,7 +198,7 @@ class PiReader(base.Reader):
             blocks += values.whole(Kind.MIRROR, ("message", "details"), details, tool, call)
         ties = _id_tie(("message", "toolCallId"), made.id)
         failed = message.get("isError") is True
-        facts = Facts(tuple(ties), failed) if ties else _FAILED if failed else PLAIN
+        facts = Facts(tuple(ties), failed) if ties or failed else PLAIN
         io = characters + values.pictures(blocks)
         reads = io + values.RESULT
         return line_of(raw, Role.RESULT, blocks, *names, answers=made.id, io=io, reads=reads, facts=facts)

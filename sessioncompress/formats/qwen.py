@@ -51,7 +51,7 @@ class QwenReader(gemini.GeminiReader):
                 role=read.role if kind == "assistant" or read.role is Role.RESULT else Role.OTHER,
                 id=names[0],
                 parent=names[1],
-                blocks=tuple(_moved(read.blocks)),
+                blocks=tuple(block._replace(path=(*_PARTS, *block.path[1:])) for block in read.blocks),
                 facts=read.facts._replace(failed=True) if failed else read.facts,
             )
         elif kind == "user":
@@ -86,10 +86,6 @@ class QwenReader(gemini.GeminiReader):
 def _message(entry: Entry) -> Entry:
     """Give a record's message as Gemini CLI has it."""
     return {"id": "", "content": list(values.items(values.fields(entry.get("message")).get("parts")))}
-
-
-def _moved(blocks: Sequence[Block]) -> Iterator[Block]:
-    yield from (block._replace(path=(*_PARTS, *block.path[1:])) for block in blocks)
 
 
 def _compressed(entry: Entry) -> Sequence[Any]:
