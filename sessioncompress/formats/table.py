@@ -210,7 +210,7 @@ TABLE = (
     _Row(
         "gencode",
         ("gen",),
-        "gencode.GenCode",
+        "chat.GenCode",
         ("metadata", None),
         _Said("gencode", "not: it is on no registry any more", "one JSON document", since="0.4"),
         keys=(b'"metadata"', b'"createdAt"', b'"provider"', b'"cwd"'),
@@ -221,7 +221,7 @@ TABLE = (
     _Row(
         "openai-chat",
         ("openai", "chat"),
-        "openai_chat.Chat",
+        "chat.Chat",
         ("role", None),
         _Said(
             "a chat in OpenAI's form",

@@ -139,7 +139,7 @@ _WORST: dict[str, tuple[str, ...]] = {
         "System: ",
     ),
     "compressors.results._JSON": (" ", "[", "[ ", " [", "{"),
-    "formats.openai_chat._EXIT": ("exit code ", "exit ed with ", "exit code    ", "exit_status 12345"),
+    "formats.chat._EXIT": ("exit code ", "exit ed with ", "exit code    ", "exit_status 12345"),
     "formats.claude.ClaudeCode.links": (
         "saved to ",
         "saved to: x tool-results",

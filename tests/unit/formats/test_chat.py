@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.core.splice import REMOVED
-from sessioncompress.formats.openai_chat import Chat, ChatReader
+from sessioncompress.formats.chat import Chat, ChatReader
 from sessioncompress.pipeline.reading import read_line
 from tests.support.chats import ChatSession
 from tests.support.runs import compress

@@ -9,7 +9,7 @@ import pytest
 
 from sessioncompress.core.model import Role
 from sessioncompress.formats.base import CannotCheckpoint
-from sessioncompress.formats.openai_chat import SUMMARY as OPENING
+from sessioncompress.formats.chat import SUMMARY as OPENING
 from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.checkpoints import SUMMARY, checkpointed
 from tests.support.documents import OpenCodeExport

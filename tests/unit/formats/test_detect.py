@@ -385,4 +385,4 @@ def test_only_the_format_of_a_session_is_imported() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     modules = {name.rpartition(".")[2] for name in done.stdout.split()}
     assert "codex" in modules
-    assert modules.isdisjoint({"claude", "pi", "gemini", "opencode", "gencode", "openai_chat"})
+    assert modules.isdisjoint({"claude", "pi", "gemini", "opencode", "chat"})

@@ -9,7 +9,7 @@ import pytest
 
 from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.core.splice import REMOVED, Added
-from sessioncompress.formats.gencode import GenCode, GenCodeReader
+from sessioncompress.formats.chat import GenCode, GenCodeReader
 from sessioncompress.formats.table import head_of
 from sessioncompress.pipeline.reading import read_line
 from tests.support.chats import GenCodeSession

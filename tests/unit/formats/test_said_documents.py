@@ -10,9 +10,8 @@ import pytest
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose, Role
 from sessioncompress.formats.base import Reader
+from sessioncompress.formats.chat import SUMMARY, ChatReader, GenCodeReader
 from sessioncompress.formats.gemini import THANKS, GeminiReader
-from sessioncompress.formats.gencode import GenCodeReader
-from sessioncompress.formats.openai_chat import SUMMARY, ChatReader
 from sessioncompress.formats.opencode import OpenCodeReader
 from sessioncompress.pipeline.reading import read_line
 
