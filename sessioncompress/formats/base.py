@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 from itertools import takewhile
 from sys import intern
@@ -150,8 +151,8 @@ class Format(ABC):
     reader: type[Reader]
     """What reads the lines; made anew for each file."""
 
-    tools: frozenset[str] = frozenset()
-    """The agent's own tools, in lower case."""
+    other_tools: str = ""
+    """The agent's own tools besides those of which its reader tells the purpose, in lower case, parted by blanks."""
 
     kept_tools: frozenset[str] = frozenset()
     """The tools whose calls and results stay, in lower case: they hold the user's words, or a resume reads them."""
@@ -185,6 +186,11 @@ class Format(ABC):
 
     titles: Sequence[JsonPath] = ()
     """Where an entry, or what stands around a document's messages, has the session's title; the strongest first."""
+
+    @cached_property
+    def tools(self) -> frozenset[str]:
+        """The agent's own tools, in lower case."""
+        return frozenset({*self.reader.purposes, *self.other_tools.split()})
 
     @abstractmethod
     def recognizes(self, head: Head) -> bool:

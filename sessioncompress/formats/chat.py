@@ -280,10 +280,6 @@ def _is_message(entry: Entry) -> bool:
     return calls is None or (isinstance(calls, list) and strings)
 
 
-_GENCODE_TOOLS = (
-    "askuserquestion edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
-)
-
 _MOST_USES, _LONGEST_USE = 3, 120
 """Files or commands of a tool in the agent's record of a summary, and their characters."""
 _EARLIER = "[Earlier conversation - "
@@ -358,7 +354,9 @@ class GenCode(base.Format):
 
     name = "gencode"
     reader = GenCodeReader
-    tools = frozenset({*GenCodeReader.purposes, *_GENCODE_TOOLS.split()})
+    other_tools = (
+        "askuserquestion edit glob grep webfetch websearch todowrite task taskoutput skill enterplanmode exitplanmode"
+    )
     kept_tools = frozenset({"askuserquestion"})
     titles = (("metadata", "title"),)
 

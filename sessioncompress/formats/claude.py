@@ -390,14 +390,6 @@ def _as_read(lines: Lines, path: Sequence[int], numbers: Mapping[str, int]) -> l
     return whole
 
 
-_TOOLS = (
-    "Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree "
-    "ExitPlanMode ExitWorktree Glob Grep KillBash KillShell ListMcpResourcesTool LS LSP Monitor MultiEdit "
-    "NotebookEdit NotebookRead PowerShell Read ReadMcpResourceTool SendMessage SendUserFile Skill SlashCommand "
-    "StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite "
-    "ToolSearch WebFetch WebSearch Workflow Write "
-)
-
 _NOTES = (
     "summary custom-title ai-title last-prompt tag agent-name agent-color agent-setting pr-link mode progress "
     "file-history-snapshot file-history-delta attribution-snapshot permission-mode worktree-state queue-operation "
@@ -411,7 +403,12 @@ class ClaudeCode(base.Format):
 
     name = "claude-code"
     reader = ClaudeReader
-    tools = frozenset(_TOOLS.lower().split())
+    other_tools = (
+        "askuserquestion croncreate crondelete cronlist edit enterplanmode enterworktree exitplanmode "
+        "exitworktree glob grep killbash killshell listmcpresourcestool ls lsp monitor multiedit notebookedit "
+        "notebookread readmcpresourcetool sendmessage senduserfile skill slashcommand structuredoutput taskcreate "
+        "taskget tasklist taskstop taskupdate todoread todowrite toolsearch webfetch websearch workflow"
+    )
     # What the user answered; the plan, which a resume writes to its file, and the list, which it shows.
     kept_tools = frozenset({"askuserquestion", "exitplanmode", "todowrite"})
     listings = screen.LISTINGS

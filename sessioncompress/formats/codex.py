@@ -49,7 +49,6 @@ _NOT_WORDS = (
 """The beginnings of texts that Codex itself says in the user's name."""
 
 _COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
-_TOOLS = "apply_patch update_plan view_image patch_apply mcp_tool_call image_generation"
 
 _PREAMBLE = re.compile(
     r"(?:(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b[^\n]{0,80}\n){1,8}"
@@ -472,7 +471,7 @@ class Codex(base.Format):
 
     name = "codex"
     reader = RolloutReader
-    tools = frozenset({*RolloutReader.purposes, *_TOOLS.split()})
+    other_tools = "apply_patch update_plan view_image patch_apply mcp_tool_call image_generation"
     preamble = _PREAMBLE
     ended = re.compile(
         r"^(?:Process exited with code|Exit code:|Process running with session ID) -?\d{1,9}$"

@@ -176,18 +176,16 @@ def _summary(entry: Entry) -> str:
     return values.text(data.get("summaryContent")) if done else ""
 
 
-_TOOLS = (
-    "edit grep rg glob apply_patch web_fetch web_search stop_bash write_bash list_bash sql report_intent update_todo "
-    "ask_user skill store_memory exit_plan_mode list_agents read_agent write_agent fetch_copilot_cli_documentation"
-)
-
-
 class Copilot(base.Format):
     """Sessions of GitHub Copilot CLI."""
 
     name = "copilot"
     reader = CopilotReader
-    tools = frozenset({*CopilotReader.purposes, *_TOOLS.split()})
+    other_tools = (
+        "edit grep rg glob apply_patch web_fetch web_search stop_bash write_bash list_bash sql report_intent "
+        "update_todo ask_user skill store_memory exit_plan_mode list_agents read_agent write_agent "
+        "fetch_copilot_cli_documentation"
+    )
     # What the user answered, the plan, and the list.
     kept_tools = frozenset({"ask_user", "exit_plan_mode", "update_todo"})
     answer_marks = (b'"session.usage_record"', b'"session.error"')

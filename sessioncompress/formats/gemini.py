@@ -17,10 +17,6 @@ from sessioncompress.core.text import utf8
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import Entry, Head, Name, line_of
 
-_TOOLS = (
-    "replace list_directory read_many_files glob grep_search search_file_content google_web_search web_fetch "
-    "write_todos save_memory codebase_investigator ask_user activate_skill"
-)
 _HEADER_KEYS = ("sessionId", "projectHash")
 _MESSAGE_KEYS = frozenset({"id", "timestamp", "type", "content"})
 _BACK = "$rewindTo"
@@ -335,7 +331,10 @@ class Gemini(base.Format):
 
     name = "gemini"
     reader = GeminiReader
-    tools = frozenset({*GeminiReader.purposes, *_TOOLS.split()})
+    other_tools = (
+        "replace list_directory read_many_files glob grep_search search_file_content google_web_search web_fetch "
+        "write_todos save_memory codebase_investigator ask_user activate_skill"
+    )
     answer_marks = (b'"gemini"', b'"error"')
     titles: Sequence[JsonPath] = (("summary",), ("$set", "summary"))
     thanks = THANKS

@@ -17,10 +17,6 @@ from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.formats import base, values
 from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head, Name, line_of
 
-_TOOLS = (
-    "edit multiedit apply_patch patch grep glob list webfetch websearch codesearch task todowrite todoread question "
-    "lsp invalid"
-)
 _TIED = frozenset({"openai", "copilot"})
 _ITEM = frozenset({"itemId", "reasoningEncryptedContent", "reasoningOpaque", "phase"})
 """Providers whose data at a text or a call names the reasoning before it, and by which keys it does with any other (as
@@ -185,7 +181,10 @@ class OpenCode(base.Format):
 
     name = "opencode"
     reader = OpenCodeReader
-    tools = frozenset({*OpenCodeReader.purposes, *_TOOLS.split()})
+    other_tools = (
+        "edit multiedit apply_patch patch grep glob list webfetch websearch codesearch task todowrite todoread "
+        "question lsp invalid"
+    )
     answer_marks = (b'"assistant"',)
     titles = (("info", "title"),)
 

@@ -598,7 +598,7 @@ class Pi(FamilyFormat):
 
     name = "pi"
     reader = PiReader
-    tools = frozenset({*PiReader.purposes, "edit", "grep", "find", "ls"})
+    other_tools = "edit grep find ls"
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out what was said before what is kept, but for what another branch hangs on.
@@ -658,9 +658,7 @@ class OpenClaw(FamilyFormat):
 
     name = "openclaw"
     reader = OpenClawReader
-    tools = frozenset(
-        {*OpenClawReader.purposes, "edit", "grep", "find", "ls", "web_search", "web_fetch", "session_status", "browser"}
-    )
+    other_tools = "edit grep find ls web_search web_fetch session_status browser"
 
     def recognizes(self, head: Head) -> bool:
         kinds = [values.text(entry.get("customType")) for entry in head.entries]
@@ -700,7 +698,7 @@ class OhMyPi(FamilyFormat):
 
     name = "oh-my-pi"
     reader = OhMyPiReader
-    tools = frozenset({*OhMyPiReader.purposes, "edit", "grep", "glob", "find", "ls", "web_search", "fetch", "task"})
+    other_tools = "edit grep glob find ls web_search fetch"
     links = re.compile(r"artifact://\d+|blob:sha256:[0-9a-f]{64}")
 
     def recognizes(self, head: Head) -> bool:

@@ -112,19 +112,16 @@ def _copies(entry: Entry, line: Line) -> Iterator[Block]:
         yield from values.whole(Kind.MIRROR, path, values.at(entry, path), str(entry["subtype"]), "")
 
 
-_TOOLS = (
-    "exec edit grep_search glob todo_write save_memory skill exit_plan_mode enter_plan_mode web_fetch web_search "
-    "list_directory lsp ask_user_question cron_create cron_list task_stop task_create task_update task_list "
-    "send_message monitor notebook_edit tool_search workflow report_findings get_goal update_goal"
-)
-
-
 class Qwen(gemini.Gemini):
     """Sessions of Qwen Code."""
 
     name = "qwen"
     reader = QwenReader
-    tools = frozenset({*QwenReader.purposes, *_TOOLS.split()})
+    other_tools = (
+        "exec edit grep_search glob todo_write save_memory skill exit_plan_mode enter_plan_mode web_fetch web_search "
+        "list_directory lsp ask_user_question cron_create cron_list task_stop task_create task_update task_list "
+        "send_message monitor notebook_edit tool_search workflow report_findings get_goal update_goal"
+    )
     # What the user answered, the plan, and the list and the goal that a resume shows.
     kept_tools = frozenset({"ask_user_question", "exit_plan_mode", "todo_write", "update_goal"})
     answer_marks = (b'"assistant"', b'qwen-code.api_error"')
