@@ -26,12 +26,12 @@ from sessioncompress.errors import (
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, refuse_linked_folder, tidy
 from sessioncompress.store.late_links import stale_drafts
-from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, sessions_named, status_of, store_in
+from sessioncompress.store.layout import FOLDER, PACKS, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, open_file, wait_for_lock, wait_until_free
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import INDEX, Entry, Member, PackReader, State, is_same
 from sessioncompress.store.packing import Pack, by_tar, certain_packs
-from sessioncompress.store.places import IN_PACK, NEW, TEMP, Disk, Place, is_below, packs_of
+from sessioncompress.store.places import IN_PACK, TEMP, Disk, Place, is_below, packs_of
 from sessioncompress.store.recover import LINK_SECONDS
 from sessioncompress.store.swap import HOLD_SECONDS
 
@@ -231,7 +231,10 @@ def _settle(root: Path) -> None:
     """Finish what a killed run began: forward where its pack was certain, else back."""
     for folder in (packs_of(root), root / FOLDER / PACKS):
         if folder.is_dir() and not folder.is_symlink():
-            _settle_in(folder)
+            for name in sorted(os.listdir(folder)):
+                if name.endswith(TEMP) or (name.startswith(".") and f"{INDEX}." in name):
+                    disk.remove(folder / name)
+            disk.flush_folder(folder)
     left_in = cache(sessions_named)
     for pack in certain_packs(Disk(root)):
         left = {}
@@ -249,22 +252,6 @@ def _settle(root: Path) -> None:
         for work in {pack.place(entry).parent / FOLDER for entry in pack.index.entries}:
             if work.is_dir() and is_below(root, work):
                 tidy(work)
-
-
-def _settle_in(folder: Path) -> None:
-    for name in sorted(os.listdir(folder)):
-        path = folder / name
-        if name.endswith(NEW):
-            made = path.with_name(name.removesuffix(NEW) + INDEX)
-            archive = path.with_name(name.removesuffix(NEW) + ARCHIVE)
-            # It is written when the archive has been read back, and before that has its name.
-            if os.path.lexists(archive) and not os.path.lexists(made):
-                disk.system.replace(path, made)
-            else:
-                disk.remove(path)
-        elif name.endswith(TEMP) or (name.startswith(".") and f"{INDEX}." in name):
-            disk.remove(path)
-    disk.flush_folder(folder)
 
 
 def _settled(pack: Pack, entry: Entry) -> State:

@@ -17,11 +17,10 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from sessioncompress.core.text import counted, quote
-from sessioncompress.errors import Damaged, FileFailed, InUse, SessionCompressError, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import ARCHIVE
-from sessioncompress.store.objects import Object
 from sessioncompress.store.pack import (
     INDEX,
     MODE,
@@ -36,7 +35,7 @@ from sessioncompress.store.pack import (
     index_in,
     opened,
 )
-from sessioncompress.store.places import NEW, TEMP, Disk, Place, packs_of
+from sessioncompress.store.places import TEMP, Disk, Place, packs_of
 from sessioncompress.store.swap import link
 
 _TRIES: Final = 5
@@ -45,21 +44,22 @@ _TRIES: Final = 5
 class Pack:
     """One pack: the place that was packed, its name, its index, and the folder in which both its files lie."""
 
-    def __init__(
-        self, at: Place, folder: Path, name: str, index: Index, seen: Object | None = None, *, has_index: bool = True
-    ) -> None:
+    def __init__(self, at: Place, folder: Path, name: str, index: Index, *, has_index: bool = True) -> None:
         self.at = at
         self.root = at.root
         self.folder = folder
         self.name = name
         self.index = index
-        self._seen = seen
         self._has_index = has_index
 
     @property
     def archive(self) -> Path:
         """The archive's path."""
         return self.folder / f"{self.name}{ARCHIVE}"
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / f"{self.name}{INDEX}"
 
     @property
     def shown(self) -> str:
@@ -93,18 +93,17 @@ class Pack:
 
     def mark(self, states: Mapping[str, State]) -> None:
         """Note what became of sessions, by their paths, whoever else notes something meanwhile. Raises OSError."""
-        path = self.folder / f"{self.name}{INDEX}"
         for _ in range(_TRIES):
             entries = [
                 replace(each, state=states[each.path]) if each.state is State.PACKED and each.path in states else each
                 for each in self.index.entries
             ]
             self.index = self.index._replace(entries=tuple(entries))
-            if self.at.note(path, self.index, self._seen):
+            if self.at.note(self._file, self.index):
                 return
-            self.index, self._seen = self.at.index(path)
-        what = "others write its index all the time"
-        raise InUse(what, where=self.at.shown(path), state="The sessions are where they were.", remedy="Run again.")
+            self.index = self.at.index(self._file)
+        what, where = "others write its index all the time", self.at.shown(self._file)
+        raise InUse(what, where=where, state="The sessions are where they were.", remedy="Run again.")
 
     def write_index(self) -> None:
         """Write the index of an archive that lost it, or never got it, as it stands there. Raises OSError."""
@@ -124,7 +123,25 @@ class Pack:
     def drop_if_done(self) -> None:
         """Delete a pack all of whose sessions are at their places again. Raises OSError, FileFailed."""
         if not self.packed() and not self.is_of_another():
-            self.at.drop(self.archive, self.folder / f"{self.name}{INDEX}", self._seen)
+            self.at.drop(self.archive, self._file)
+
+    def wrong(self) -> Damaged | None:
+        """Make the error of a pack whose archive is gone though it holds sessions, or is another one."""
+        if self.is_of_another():
+            return _without_index(self.archive, self.at, "its index is of an archive of another size")
+        if self.at.size(self.archive) is not None or not self.waiting():
+            return None
+        # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
+        try:
+            self.index = self.at.index(self._file)
+        except (FileFailed, InUse):
+            return None
+        if not (waiting := self.waiting()):
+            return None
+        archive, count = self.archive.name, counted(len(waiting), "session is", "sessions are")
+        remedy = f"Put {archive} back from a backup: {count} only there. If that is lost, delete this file."
+        where = self.at.shown(self._file)
+        return Damaged("its archive is missing", where=where, state="The pack was not changed.", remedy=remedy)
 
 
 def packs_in(at: Place) -> Iterator[Pack | SessionCompressError]:
@@ -142,12 +159,9 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
         base = name.removesuffix(INDEX if name.endswith(INDEX) else ARCHIVE)
         try:
             if name.endswith(INDEX):
-                pack = Pack(at, folder, base, *at.index(folder / name))
-                wrong = _lost(folder / name, pack)
-                if wrong is None and pack.is_of_another():
-                    wrong = _without_index(pack.archive, at, "its index is of an archive of another size")
-                yield wrong or pack
-            elif name.endswith(ARCHIVE) and base + INDEX not in names and base + NEW not in names:
+                pack = Pack(at, folder, base, at.index(folder / name))
+                yield pack.wrong() or pack
+            elif name.endswith(ARCHIVE) and base + INDEX not in names:
                 with at.opened(folder / name) as span:
                     index = index_in(span)
                 if index is None:
@@ -178,20 +192,6 @@ def _without_index(archive: Path, at: Place, what: str) -> Damaged:
     tar = f", or unpack it by '{by_tar(archive, at.root)}', and move it away" if isinstance(at, Disk) else ""
     remedy = f"Put its {index} back from a backup{tar}."
     return Damaged(what, where=at.shown(archive), state="The pack was not changed.", remedy=remedy)
-
-
-def _lost(index: Path, pack: Pack) -> Damaged | None:
-    """Make the error of a pack whose archive is gone though it holds sessions; None where all is well."""
-    if pack.at.size(pack.archive) is not None or not pack.waiting():
-        return None
-    # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
-    with suppress(FileFailed, InUse):
-        if waiting := Pack(pack.at, pack.folder, pack.name, *pack.at.index(index)).waiting():
-            archive, count = pack.archive.name, counted(len(waiting), "session is", "sessions are")
-            remedy = f"Put {archive} back from a backup: {count} only there. If that is lost, delete this file."
-            where = pack.at.shown(index)
-            return Damaged("its archive is missing", where=where, state="The pack was not changed.", remedy=remedy)
-    return None
 
 
 class NewPack:
@@ -260,8 +260,14 @@ class NewPack:
             with PackReader(opened(self._path), index) as reader:
                 for entry in index.entries:
                     reader.check(entry)
-            seen = self._at.publish(self._path, self.name, index)
-            return Pack(self._at, self._at.folders()[0], self.name, index, seen)
+            again = None
+            with suppress(Damaged), opened(self._path) as span:
+                again = index_in(span)
+            if again != index:
+                what, remedy = "its index does not read back", "Pack fewer sessions at once."
+                raise FileFailed(what, where=self._path, state=NOT_CHANGED, remedy=remedy)
+            self._at.publish(self._path, self.name, index)
+            return Pack(self._at, self._at.folders()[0], self.name, index)
 
 
 def share_of(pack: Pack, entry: Entry) -> int:

@@ -50,7 +50,6 @@ from sessioncompress.store.pack import (
 from sessioncompress.store.swap import link
 
 TEMP: Final = f"{ARCHIVE}.temp"
-NEW: Final = f"{INDEX}.new"
 _NOT_TAKEN: Final = "No session was moved."
 IN_PACK: Final = "It is in the pack."
 LARGEST: Final = 1024 * MB
@@ -106,24 +105,22 @@ class Disk:
         folder = packs_of(self.root)
         return frozenset(known(folder / name for name in self.names(folder)))
 
-    def index(self, path: Path) -> tuple[Index, Object | None]:
-        """Read an index, and in a bucket what it was then. Raises Damaged, Refused, FileFailed.
+    def index(self, path: Path) -> Index:
+        """Read an index. Raises Damaged, Refused, FileFailed.
 
         None that another user owns, nor the archive: who wrote it says what comes back, and where to.
         """
         _refuse_of_others(path)
         _refuse_of_others(path.with_name(path.name.removesuffix(INDEX) + ARCHIVE))
-        return read_index(path), None
+        return read_index(path)
 
-    def note(self, path: Path, index: Index, seen: Object | None) -> bool:
-        """Replace an index in one step, unless it is no longer what was seen; alone() keeps others from it here."""
-        del seen
+    def note(self, path: Path, index: Index) -> bool:
+        """Replace an index in one step, unless another run wrote it since it was read; here alone() keeps them off."""
         disk.put(path, index.written())
         return True
 
-    def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
+    def drop(self, archive: Path, index: Path) -> None:
         """Remove a pack that holds no more. The archive goes first: an index without one tells of nothing lost."""
-        del seen
         disk.remove(archive)
         disk.remove(index)
         disk.flush_folder(archive.parent)
@@ -133,32 +130,16 @@ class Disk:
         folder = packs_of(self.root)
         for number in count(1):
             free = f"{base}-{number}"
-            files = (folder / f"{free}{end}" for end in (ARCHIVE, INDEX, NEW, TEMP))
+            files = (folder / f"{free}{end}" for end in (ARCHIVE, INDEX, TEMP))
             if free not in taken and not any(map(os.path.lexists, files)):
                 break
         return free
 
-    def publish(self, draft: Path, name: str, index: Index) -> Object | None:
-        """Make a pack of an archive that was read back, and of its index, which reads back too and is named last."""
-        archive, new = draft.with_name(f"{name}{ARCHIVE}"), draft.with_name(f"{name}{NEW}")
-        try:
-            with disk.closing(disk.create(new)) as fd:
-                disk.write_all(fd, index.written())
-                disk.system.fsync(fd)
-            read_index(new)
-            disk.flush_folder(draft.parent)
-            disk.system.replace(draft, archive)
-        except OSError:
-            disk.remove(new)
-            raise
-        except Damaged as error:
-            disk.remove(new)
-            what, remedy = f"its index would not read back: {error.what}", "Pack fewer sessions at once."
-            raise FileFailed(what, where=archive, state=NOT_CHANGED, remedy=remedy) from error
+    def publish(self, draft: Path, name: str, index: Index) -> None:
+        """Make a pack of an archive that was read back. It ends with its index, so that its name makes it certain."""
+        disk.system.replace(draft, draft.with_name(f"{name}{ARCHIVE}"))
         disk.flush_folder(draft.parent)
-        disk.system.replace(new, draft.with_name(f"{name}{INDEX}"))
-        disk.flush_folder(draft.parent)
-        return None
+        disk.put(draft.with_name(f"{name}{INDEX}"), index.written())
 
     def opened(self, archive: Path) -> AbstractContextManager[Span]:
         """Open an archive to read parts of it."""
@@ -222,6 +203,8 @@ class Bucket:
         self._url = url
         self._listing = listing
         self._listed = listed
+        self._seen: dict[Path, Object] = {}
+        """The indexes as they were read or put last: the condition of the next write."""
 
     def shown(self, path: Path) -> str:
         """Write a path as its URL."""
@@ -249,7 +232,7 @@ class Bucket:
         del archive
         return True
 
-    def index(self, path: Path) -> tuple[Index, Object | None]:
+    def index(self, path: Path) -> Index:
         """Read it; it was not empty as it was listed."""
         url = self.shown(path)
         refuse_unless_file(url, path.name, path.name.removesuffix(INDEX) + ARCHIVE)
@@ -259,22 +242,28 @@ class Bucket:
             raise Damaged(what, where=url, state=NOTHING, remedy="Find out who wrote it.")
         if not seen.size:
             raise InUse("another run just removed it", where=url, state=NOTHING, remedy="Run again.")
-        return index_of(url, b"".join(seen.pieces())), seen
+        found = index_of(url, b"".join(seen.pieces()))
+        self._seen[path] = seen
+        return found
 
-    def note(self, path: Path, index: Index, seen: Object | None) -> bool:
+    def _met(self, index: Path) -> Object:
+        """Return an index as this run saw it last, else as it is now."""
+        if index not in self._seen:
+            self._seen[index] = objects.met(self.shown(index), index)
+        return self._seen[index]
+
+    def note(self, path: Path, index: Index) -> bool:
         """Put it, if nobody has put another one."""
         try:
-            (seen or objects.met(self.shown(path), path)).put(
-                index.written(), state="The sessions are in their places, and in the pack too."
-            )
+            self._met(path).put(index.written(), state="The sessions are in their places, and in the pack too.")
         except InUse:
             return False
         return True
 
-    def drop(self, archive: Path, index: Path, seen: Object | None) -> None:
+    def drop(self, archive: Path, index: Path) -> None:
         """The index goes first: what is written to it meanwhile keeps the archive."""
         try:
-            (seen or objects.met(self.shown(index), index)).put(b"")
+            self._met(index).put(b"")
         except InUse:
             return
         objects.met(self.shown(archive), archive).put(b"")
@@ -284,19 +273,17 @@ class Bucket:
         del taken
         return f"{base}-{os.urandom(8).hex()}"
 
-    def publish(self, draft: Path, name: str, index: Index) -> Object | None:
+    def publish(self, draft: Path, name: str, index: Index) -> None:
         """Put the archive, then the index, and read both back."""
         (folder,) = self.folders()
         archive, path = self.shown(folder / f"{name}{ARCHIVE}"), folder / f"{name}{INDEX}"
         objects.put_new(archive, draft, _NOT_TAKEN)
-        is_whole, seen = objects.holds(archive, draft, _NOT_TAKEN), None
+        is_whole = objects.holds(archive, draft, _NOT_TAKEN)
         if is_whole:
-            objects.met(self.shown(path), path).put(index.written(), state=_NOT_TAKEN)
-            again, seen = self.index(path)
-            is_whole = again == index
+            self._met(path).put(index.written(), state=_NOT_TAKEN)
+            is_whole = self.index(path) == index
         if not is_whole:
             raise _not_read_back(archive, _NOT_TAKEN)
-        return seen
 
     @contextmanager
     def opened(self, archive: Path) -> Iterator[Span]:
