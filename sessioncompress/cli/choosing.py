@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.operations.batch import Engine, Outcome
     from sessioncompress.operations.cloud import Places
-    from sessioncompress.operations.packed import Packed
     from sessioncompress.operations.sessions import Selection
     from sessioncompress.pipeline.discover import Found, Search
+    from sessioncompress.store.packing import Packed
 
     Taken = Callable[[Packed], object]
 
@@ -137,7 +137,7 @@ class Chosen(NamedTuple):
 
     def left_out(self, search: Search) -> str:
         """Word how many sessions are here that are not chosen, and why."""
-        from sessioncompress.operations.packed import Packed
+        from sessioncompress.store.packing import Packed
 
         of_any_age = self._replace(older_than=None)
         fitting = sum(1 for _ in of_any_age.found(search))
@@ -149,10 +149,10 @@ class Chosen(NamedTuple):
         )
 
     def packed(self, taken: Taken = lambda _: None) -> Iterator[Packed | SessionCompressError]:
-        """Find the packed sessions that are chosen on this machine; see selected()."""
+        """Find the packed sessions that are chosen; see selected()."""
         from sessioncompress.operations.packed import selected
 
-        return selected(self.paths, self.selection, taken)
+        return selected(self.paths, self.selection, taken, self.places)
 
     @property
     def selection(self) -> Selection:
@@ -166,11 +166,9 @@ class Chosen(NamedTuple):
         self, work: Callable[[Path, Path], T], taken: Taken = lambda _: None, *, stores: bool = False
     ) -> Iterator[Outcome[T]]:
         """Do some work on the packed sessions that are chosen, or have `stores`: on the place of each, and a copy."""
-        from sessioncompress.operations.packed import each_packed, packed_below
+        from sessioncompress.operations.packed import each_packed
 
         among = self.packed(taken)
-        if self.places:
-            among = packed_below(self.places, self.selection.globs, self.older_than, is_read=True)
         with_store = (each for each in among if not hasattr(each, "entry") or len(each.entry.members) > 1)
         return each_packed(with_store if stores else among, work)
 

@@ -23,9 +23,9 @@ from sessioncompress.pipeline.discover import Found, compressed
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from sessioncompress.operations.packed import Packed
     from sessioncompress.operations.sessions import Session
     from sessioncompress.policy.model import Policy
+    from sessioncompress.store.packing import Packed
 
 S = TypeVar("S", bound="Struct")
 Option = Callable[[Any], Any]

@@ -70,8 +70,9 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
     It names the packed folders in place of many archives, of which each project has one, and `--all` for many folders.
     """
     from sessioncompress.cli.tables import echo_wrapped
-    from sessioncompress.operations.packed import Packed, packed_anywhere, packed_in
+    from sessioncompress.operations.packed import packed_anywhere, packed_in
     from sessioncompress.store.layout import FOLDER
+    from sessioncompress.store.packing import Packed
 
     names = sorted(set(archives))
     is_remote = names[0].startswith(OBJECT_STORES)
@@ -85,8 +86,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         among = everywhere if is_all else packed_in(map(Path, names))
     # Never broken: it is there to be copied.
     click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
-    held = (each for each in among if isinstance(each, Packed))
-    if (others := sum(each.pack.holds(each.entry) for each in held) - sessions) > 0:
+    if (others := sum(isinstance(each, Packed) and each.is_waiting for each in among) - sessions) > 0:
         echo_wrapped(
             f"which also brings back {counted(others, 'other session', 'other sessions')} packed earlier", err=True
         )
@@ -106,7 +106,7 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
     if chosen.quiet or chosen.as_json or (among is None and (chosen.urls or chosen.is_one)):
         return
     from sessioncompress.cli.tables import echo_wrapped
-    from sessioncompress.operations.packed import Packed
+    from sessioncompress.store.packing import Packed
 
     packed = [] if chosen.urls else [each for each in chosen.packed() if isinstance(each, Packed)]
     archives = [str(each.pack.archive) for each in packed if among is None or each.shown in among]

@@ -16,7 +16,6 @@ from sessioncompress.errors import UsageError
 from sessioncompress.operations.packed import (
     AT_PLACE,
     Ambiguous,
-    Packed,
     UnpackStats,
     meant_by,
     packed_below,
@@ -25,6 +24,7 @@ from sessioncompress.operations.packed import (
 )
 from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import Found
+from sessioncompress.store.packing import Packed
 
 _COLUMNS = (Column("session"), Column("agent"), Column("changed"), Column("title", may_be_cut=True))
 _MOST_LISTED = 10
@@ -65,7 +65,7 @@ class Unpack(SessionCommand[UnpackStats]):
             # Imported here: most packs lie on a disk.
             from sessioncompress.operations.cloud import Places
 
-            if not (urls := list(packed_below(Places(self.urls_named)))):
+            if not (urls := packed_below(Places(self.urls_named))):
                 what, where = "no packed session matches it", self.urls_named[0]
                 raise UsageError(what, where=where, state="Nothing was done.")
             return self.collected(unpack_sessions(urls, dry_run=dry_run))

@@ -73,23 +73,28 @@ def skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | Non
 
 
 class Copy(NamedTuple):
-    """The copy of a session and its store in a temporary folder."""
+    """The copy of a session and its store in a temporary folder; what is not there, of a session too, is not found."""
 
     session: Object
     originals: Object
     journal: Object
 
+    @property
+    def store(self) -> list[Object]:
+        """What there is of its store."""
+        return [each for each in (self.originals, self.journal) if each.size]
 
-def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
-    """Fetch a session with its store into a folder. Raises SessionCompressError."""
+
+def copied(remote: Remote, folder: Path, *, writes: bool, is_gone: bool = False) -> Copy:
+    """Fetch a session with its store into a folder, or the store that one left. Raises SessionCompressError."""
     where, _, name = remote.url.rpartition("/")
     refuse_unless_file(remote.url, name)
     if writes and remote.size > LARGEST:
         what = f"it has more than {LARGEST // MB:,} MB, the most we change in an object store"
         raise Refused(what, where=remote.url, state=NOT_CHANGED, remedy="Compress a local copy of it.")
     store = plain_in(folder / name)
-    session = objects.fetched(remote.url, folder / name)
-    if session.found is None:
+    session = Object(remote.url, folder / name) if is_gone else objects.fetched(remote.url, folder / name)
+    if session.found is None and not is_gone:
         remedy = (
             "Run again. If that does not help, its key begins or ends with a slash, which cannot be read: rename it."
         )
@@ -100,12 +105,15 @@ def copied(remote: Remote, folder: Path, *, writes: bool) -> Copy:
         for path in (store.journal, store.originals)
         for url in (f"{where}/{FOLDER}/{path.name}",)
     )
+    copy = Copy(session, originals, journal)
+    if is_gone:
+        return copy
     if any(each.found and not each.size for each in (journal, originals)) and session.is_overwritten():
         # What is packed is emptied, the session first. Without its store it would read as damaged.
         raise InUse("somebody else just packed or wrote it", where=remote.url, state=NOT_CHANGED, remedy="Run again.")
     if writes:
         _refuse_if_leased(originals, store)
-    return Copy(session, originals, journal)
+    return copy
 
 
 @contextmanager

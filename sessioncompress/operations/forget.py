@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,13 +48,8 @@ from sessioncompress.store.layout import (
 )
 from sessioncompress.store.lock import Held, OpenSession, held, open_file, open_session
 from sessioncompress.store.originals import InBlob
-from sessioncompress.store.pack import Entry
-from sessioncompress.store.pack import State as Became
-from sessioncompress.store.packing import Pack
+from sessioncompress.store.packing import Packed
 from sessioncompress.store.places import Disk
-
-if TYPE_CHECKING:
-    from sessioncompress.operations.packed import Packed
 
 
 class ForgetStats(Struct, frozen=True, rename="camel"):
@@ -177,7 +173,7 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
 def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
     """Find out which sessions are at another place or in a pack: under any name in their folder, or with an agent."""
     # Imported here, as below.
-    from sessioncompress.operations.packed import Packed, packed_anywhere, packed_beside
+    from sessioncompress.operations.packed import packed_anywhere, packed_beside
     from sessioncompress.operations.sessions import Selection, Session, sessions
 
     around = {each.parent: path for each, path in places.items()}
@@ -224,34 +220,29 @@ def forget_session(
         done = ForgetStats(str(path), gone=True)
     if done.kept:
         return done
-    for pack, entry in copies if not dry_run else ():
-        with moves.alone(pack.at):
-            packing.write_anew(pack, entry)
-    size = sum(packing.share_of(*each) for each in copies)
+    for each in copies if not dry_run else ():
+        with moves.alone(each.pack.at):
+            packing.write_anew(each)
+    size = sum(map(packing.share_of, copies))
     return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies))
 
 
-def _copies_in_packs(path: Path) -> list[tuple[Pack, Entry]]:
+def _copies_in_packs(path: Path) -> list[Packed]:
     """Find the packs whose archives have a session that is not packed there any more."""
     states = tuple((packs, state_of(packs)) for root in path.parents for packs in Disk(root).folders())
     # A change within one tick of the clock shows in no time of the folder: what just changed is not remembered.
     is_settled = all(state and time.time_ns() - max(state[2:]) > _TICK_NS for _, state in states)
     by_place = (_by_place if is_settled else _by_place.__wrapped__)(path.parent, states)
-    return [
-        (pack, entry)
-        for pack, entry in by_place.get(path, ())
-        if entry.state is not Became.PACKED or moves.is_as_packed(pack.root, entry)
-    ]
+    return [each for each in by_place.get(path, ()) if not each.is_packed or moves.is_as_packed(each)]
 
 
 @lru_cache(maxsize=1)
-def _by_place(folder: Path, states: tuple[tuple[Path, State], ...]) -> dict[Path, list[tuple[Pack, Entry]]]:
+def _by_place(folder: Path, states: tuple[tuple[Path, State], ...]) -> dict[Path, list[Packed]]:
     """Read the packs of a folder and of those above, once for its sessions, as long as no folder of packs changes."""
     del states
-    found: dict[Path, list[tuple[Pack, Entry]]] = {}
-    for pack in packing.readable_packs((folder, *folder.parents)):
-        for entry in pack.index.entries:
-            found.setdefault(pack.place(entry), []).append((pack, entry))
+    found: dict[Path, list[Packed]] = {}
+    for each in packing.packed_around(folder):
+        found.setdefault(each.place, []).append(each)
     return found
 
 
@@ -470,17 +461,9 @@ def _marked_in_packs(
         with open_session(copy, writing=False) as session:
             return place.name, left_to_others(session, store_in(copy))
 
-    among = [each for each in _packed(folder, states) if each.entry.title == title]
+    found = chain.from_iterable(_by_place(folder, states).values())
+    among = (each for each in found if each.place.parent == folder and each.is_waiting and each.entry.title == title)
     return [outcome.result for outcome in each_packed(among, left) if outcome.result is not None]
-
-
-@lru_cache(maxsize=1)
-def _packed(folder: Path, states: tuple[tuple[Path, State], ...]) -> list[Packed]:
-    # Imported here, as above.
-    from sessioncompress.operations.packed import packed_beside
-
-    del states
-    return list(packed_beside(folder))
 
 
 def _dropped(journal: journals.Journal | None) -> int:

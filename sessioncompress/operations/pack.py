@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
-from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,11 +30,9 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
 from sessioncompress.store.layout import (
     ARCHIVE,
-    FOLDER,
     Store,
     all_stores,
     holds,
-    plain_in,
     sessions_named,
     store_in,
     store_of,
@@ -44,7 +41,7 @@ from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.objects import MB, Object
 from sessioncompress.store.pack import MOST, Entry, State, is_same, may_name, source_of
-from sessioncompress.store.packing import Pack
+from sessioncompress.store.packing import Pack, Packed
 from sessioncompress.store.places import Bucket, Disk, Place, packs_of, refuse_unless_file
 from sessioncompress.store.recover import recover
 
@@ -68,6 +65,10 @@ class PackStats(Struct, frozen=True, rename="camel"):
     status: str
     store_size: int = 0
     other_stores: tuple[str, ...] = ()
+
+
+Take = Callable[[Packed, "Head"], None]
+"""Removes a session from its place."""
 
 
 class Head(NamedTuple):
@@ -106,12 +107,12 @@ def pack_sessions(
         else:
             head = outcome.result
             projects_in.setdefault(head.root, {}).setdefault(head.name.project, []).append(head)
-    # Whoever packs again and again is told of an archive that none of our commands can read.
-    for wrong in chain.from_iterable(packing.packs_in(Disk(root)) for root in {*real, *projects_in}):
-        if not isinstance(wrong, Pack):
-            yield Outcome(Found(Path(wrong.where or ""), named=True), error=wrong)
+    # Where nothing is left to pack, what a killed run left is put right all the same.
+    for root in sorted(root for root in real if Disk(root).folders()):
+        projects_in.setdefault(root, {})
     if dry_run:
         for root, projects in projects_in.items():
+            yield from packed.failures(packing.packs_in(Disk(root)))
             names: list[str] = []
             for heads in map(by_family, projects.values()):
                 names.append(Disk(root).free_name(_name_of(heads[0]), names))
@@ -119,14 +120,13 @@ def pack_sessions(
                 for head in heads:
                     yield outcome_of(head.found, lambda: stats_of(head, archive, "would-pack"))  # noqa: B023 - called at once
         return
-    # Where nothing is left to pack, what a killed run left is put right all the same.
-    for root in sorted(root for root in real if Disk(root).folders()):
-        projects_in.setdefault(root, {})
     # What goes on from another session began later, and leaves before that one.
     for root, projects in sorted(projects_in.items(), reverse=True):
         try:
-            with moves.alone(at := Disk(root)):
-                packs = packing.certain_packs(at)
+            with moves.alone(at := Disk(root)) as found_here:
+                yield from packed.failures(found_here)
+                # Only what no checkout takes away may go from its place.
+                packs = [each for each in found_here if isinstance(each, Pack) and each.is_certain]
                 latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
                 for heads in latest_first:
                     yield from pack_project(at, root, by_family(heads), packs, _take_out)
@@ -181,7 +181,7 @@ def pack_project(
     root: Path,
     heads: Sequence[Head],
     packs: Sequence[Pack],
-    take: Callable[[Pack, Entry, Head], None],
+    take: Take,
     pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Outcome[PackStats]]:
     """Pack the sessions of one project, alone with the packs of a place.
@@ -189,8 +189,9 @@ def pack_project(
     They lie in a folder: the place itself, or one that has copies. `take` removes one from its place that a pack has,
     several at once where there is a pool for that.
     """
-    by_path = {str(head.path.relative_to(root)): head for head in heads}
-    taking: list[tuple[Pack, Entry]] = []
+    all_heads = {str(head.path.relative_to(root)): head for head in heads}
+    by_path = dict(all_heads)
+    taking: list[Packed] = []
     for pack in packs:
         with failing(pack.shown):
             pack.write_index()
@@ -210,70 +211,66 @@ def pack_project(
                     raise outcome.error
                 failed.append(Outcome(head.found, error=outcome.error))
             if entries:
-                made = new.commit(entries)
-                taking += [(made, entry) for entry in entries]
+                taking += new.commit(entries).packed()
     yield from failed
-    yield from _taken_out(take, taking, {str(head.path.relative_to(root)): head for head in heads}, pool)
+    yield from _taken_out(take, taking, all_heads, pool)
 
 
 def _packed_before(
-    pack: Pack, root: Path, by_path: dict[str, Head], taking: list[tuple[Pack, Entry]]
+    pack: Pack, root: Path, by_path: dict[str, Head], taking: list[Packed]
 ) -> Iterator[Outcome[PackStats]]:
     """Sort out the sessions that a pack has already: as a run was killed, or since they changed after that."""
     changed: dict[str, State] = {}
-    for entry in pack.index.entries:
-        head = by_path.get(entry.path)
-        if head is None or entry.state is not State.PACKED:
+    for each in pack.packed():
+        path = each.entry.path
+        if (head := by_path.get(path)) is None:
             continue
-        outcome = outcome_of(head.found, lambda: _found_again(pack, root, entry))  # noqa: B023 - called at once
+        outcome = outcome_of(head.found, lambda: _found_again(each, root))  # noqa: B023 - called at once
         if outcome.error is not None:
-            by_path.pop(entry.path)
+            by_path.pop(path)
             yield Outcome(head.found, error=outcome.error)
         elif outcome.result is State.PACKED:
-            by_path.pop(entry.path)
-            taking.append((pack, entry))
+            by_path.pop(path)
+            taking.append(each)
         elif outcome.result is State.LEFT:
-            changed[entry.path] = State.LEFT
+            changed[path] = State.LEFT
     if changed:
         with failing(pack.shown):
             pack.mark(changed)
-            pack.drop_if_done()
 
 
-def _found_again(pack: Pack, root: Path, entry: Entry) -> State | None:
+def _found_again(each: Packed, root: Path) -> State | None:
     """Tell what a packed session is whose place is taken: as it was packed, and so still to go, or gone on with.
 
     None where another one is in its place: then it stays packed. One that was rewritten since counts as another. Raises
     SessionCompressError, OSError.
     """
-    path = root / entry.path
+    path = root / each.entry.path
     if not os.path.lexists(path):
-        raise InUse("another run has packed it", where=path, state=f"It is in {pack.shown}.")
-    if moves.is_as_packed(root, entry):
-        return State.PACKED if moves.reads_back(pack, entry) else State.LEFT
+        raise InUse("another run has packed it", where=path, state=f"It is in {each.pack.shown}.")
+    if moves.is_as_packed(each, root):
+        return State.PACKED if each.reads_back() else State.LEFT
     # A branch may have brought it, without the store that is packed or with another one.
-    return State.LEFT if all(is_same(root / each.path, each, begun=True) for each in entry.members) else None
+    is_begun = all(is_same(copy, member, begun=True) for copy, member in each.files(root).items())
+    return State.LEFT if is_begun else None
 
 
 def _taken_out(
-    take: Callable[[Pack, Entry, Head], None],
-    taking: Sequence[tuple[Pack, Entry]],
-    heads: dict[str, Head],
-    pool: ThreadPoolExecutor | None,
+    take: Take, taking: Sequence[Packed], heads: dict[str, Head], pool: ThreadPoolExecutor | None
 ) -> Iterator[Outcome[PackStats]]:
     """Remove what the packs have from its place; yield what became of each session."""
-    left: dict[str, tuple[Pack, dict[str, State]]] = {}
-    works = {store_in(pack.place(entry)).work for pack, entry in taking if isinstance(pack.at, Disk)}
-    ordered = sorted(taking, key=lambda each: each[1].path, reverse=True)
+    left: dict[str, list[Packed]] = {}
+    works = {store_in(each.place).work for each in taking if isinstance(each.pack.at, Disk)}
+    ordered = sorted(taking, key=lambda each: each.entry.path, reverse=True)
 
-    def taken(each: tuple[Pack, Entry]) -> Outcome[PackStats]:
-        head = heads[each[1].path]
-        return outcome_of(head.found, lambda: _taken(take, *each, head))
+    def taken(each: Packed) -> Outcome[PackStats]:
+        head = heads[each.entry.path]
+        return outcome_of(head.found, lambda: _taken(take, each, head))
 
     try:
-        for (pack, entry), outcome in zip(ordered, (pool.map if pool else map)(taken, ordered), strict=True):
+        for each, outcome in zip(ordered, (pool.map if pool else map)(taken, ordered), strict=True):
             if outcome.error is not None:
-                left.setdefault(pack.name, (pack, {}))[1][entry.path] = State.LEFT
+                left.setdefault(each.pack.name, []).append(each)
             yield outcome
     finally:
         # Once for all: a folder of ours that comes and goes with each session takes longer than the session does.
@@ -282,25 +279,25 @@ def _taken_out(
                 tidy(work)
                 for folder in filter(Path.is_dir, (work, work.parent)):
                     disk.flush_folder(folder)
-    for pack, states in left.values():
+    for these in left.values():
+        pack = these[0].pack
         with failing(pack.shown):
-            pack.mark({path: state for path, state in states.items() if pack.at.size(pack.root / path) is not None})
-            pack.drop_if_done()
+            pack.mark({each.entry.path: State.LEFT for each in these if not each.is_waiting})
 
 
-def _taken(take: Callable[[Pack, Entry, Head], None], pack: Pack, entry: Entry, head: Head) -> PackStats:
-    take(pack, entry, head)
-    stats = stats_of(head, pack.shown, "packed")
-    return replace(stats, size=entry.size, store_size=entry.size - entry.members[0].size)
+def _taken(take: Take, each: Packed, head: Head) -> PackStats:
+    take(each, head)
+    stats, size = stats_of(head, each.pack.shown, "packed"), each.entry.size
+    return replace(stats, size=size, store_size=size - each.entry.members[0].size)
 
 
-def _take_out(pack: Pack, entry: Entry, head: Head) -> None:
+def _take_out(each: Packed, head: Head) -> None:
     with reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
         store = store_of(session.path, head.policy)
         # One that was packed before a kill may have something left beside it.
         if session.path.name in sessions_named(store.work):
             _refuse_unless_whole(session, store)
-        moves.take_out(pack, entry, session)
+        moves.take_out(each, session)
 
 
 def stats_of(head: Head, archive: str, status: str) -> PackStats:
@@ -390,18 +387,6 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     return turns, written_time(begun / 1000) if begun else ""
 
 
-class _Fetched(NamedTuple):
-    """A session in the temporary folder. `copy` is None for one that is gone, and of which only a store is left."""
-
-    found: Found
-    copy: cloud.Copy | None
-    store: tuple[Object, ...]
-
-    @property
-    def size(self) -> int:
-        return sum(each.size for each in (*([self.copy.session] if self.copy else []), *self.store))
-
-
 def pack_objects(
     found: Iterable[Found], urls: Sequence[str], policy: Policy, *, dry_run: bool = False
 ) -> Iterator[Outcome[PackStats]]:
@@ -419,60 +404,61 @@ def pack_objects(
         root = next((prefix for prefix in prefixes if url.startswith(f"{prefix}/")), url.rpartition("/")[0])
         by_root.setdefault(root, []).append(each)
     for root, these in by_root.items():
-        at, packs = Bucket(root), list[Pack]()
-        for old in packing.packs_in(at):
-            if isinstance(old, Pack):
-                packs.append(old)
-            else:
-                yield Outcome(packed.found_at(at, at.root), error=old)
-        known = {at.shown(old.place(entry)) for old in packs for entry in old.packed()}
-        # One that is gone and in no pack is no matter of this command.
-        left = iter([each for each in these if each.error is None or each.shown in known])
-        while rest := list(islice(left, 1)):
-            try:
-                yield from _packed_objects(root, at, chain(rest, left), packs, policy, dry_run=dry_run)
-            except SessionCompressError as error:
-                yield Outcome(packed.found_at(at, at.root), error=error)
+        with moves.alone(at := Bucket(root)) as found_here:
+            yield from packed.failures(found_here)
+            packs = [each for each in found_here if isinstance(each, Pack)]
+            known = {each.shown for pack in packs for each in pack.packed()}
+            # One that is gone and in no pack is no matter of this command.
+            for batch in _batches(each for each in these if each.error is None or each.shown in known):
+                try:
+                    yield from _packed_objects(root, at, batch, packs, policy, dry_run=dry_run)
+                except SessionCompressError as error:
+                    yield Outcome(packed.found_at(at, at.root), error=error)
+
+
+def _batches(found: Iterable[Found]) -> Iterator[list[Found]]:
+    """Divide sessions into as many as there is room for at a time, by their sizes as listed."""
+    batch: list[Found] = []
+    size = 0
+    for each in found:
+        batch.append(each)
+        size += each.remote.size if each.remote else 0
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _packed_objects(
-    root: str, at: Bucket, left: Iterator[Found], packs: Sequence[Pack], policy: Policy, *, dry_run: bool
+    root: str, at: Bucket, batch: Sequence[Found], packs: Sequence[Pack], policy: Policy, *, dry_run: bool
 ) -> Iterator[Outcome[PackStats]]:
-    """Pack as many sessions as there is room for."""
     with cloud.temporary(root) as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        copies: dict[Path, cloud.Copy] = {}
 
         def told(outcome: Outcome[PackStats]) -> Outcome[PackStats]:
             if outcome.error:
                 objects.tell(outcome.error, root, folder)
             return outcome
 
-        def fetched(each: Found) -> Outcome[_Fetched]:
-            return outcome_of(replace(each, error=None), lambda: _fetch(root, folder, each))
+        def fetched(each: Found) -> Head | None:
+            copy = _fetch(root, folder, each)
+            copies[copy.session.path] = copy
+            here = Found(copy.session.path, named=each.named, remote=each.remote)
+            return None if each.error else read_head(here, [folder], policy)
 
-        here_of: dict[Path, _Fetched] = {}
         projects: dict[str, list[Head]] = {}
-        size = 0
-        while size < BATCH and (some := list(_some(left))):
-            for outcome in pool.map(fetched, some):
-                if (here := outcome.result) is None:
-                    yield told(Outcome(outcome.found, error=outcome.error, passed_over=outcome.passed_over))
-                    continue
-                size += here.size
-                here_of[here.found.path] = here
-                if here.copy is None:
-                    continue
-                read = outcome_of(here.found, partial(read_head, here.found, [folder], policy))
-                if (head := read.result) is not None:
-                    projects.setdefault(head.name.project, []).append(head)
-                else:
-                    yield told(Outcome(read.found, error=read.error, passed_over=read.passed_over))
+        for read in pool.map(lambda each: outcome_of(replace(each, error=None), lambda: fetched(each)), batch):
+            if read.error is not None:
+                yield told(Outcome(read.found, error=read.error, passed_over=read.passed_over))
+            elif (head := read.result) is not None:
+                projects.setdefault(head.name.project, []).append(head)
 
-        def take(pack: Pack, entry: Entry, head: Head) -> None:
-            del pack, entry
-            here = here_of[head.found.path]
-            assert here.copy is not None
-            here.copy.session.put(b"")
-            _empty_store(here.store)
+        def take(each: Packed, head: Head) -> None:
+            del each
+            copy = copies[head.found.path]
+            copy.session.put(b"")
+            _empty(copy.store)
 
         for heads in map(by_family, projects.values()):
             if dry_run:
@@ -480,49 +466,31 @@ def _packed_objects(
             else:
                 yield from map(told, pack_project(at, folder, heads, packs, take, pool))
         if not dry_run:
-            for here in here_of.values():
-                if here.copy is None:
-                    _drop_left(here, folder, packs)
+            for copy in copies.values():
+                if copy.session.found is None:
+                    _drop_left(copy, folder, packs)
 
 
-def _drop_left(here: _Fetched, folder: Path, packs: Sequence[Pack]) -> None:
+def _drop_left(copy: cloud.Copy, folder: Path, packs: Sequence[Pack]) -> None:
     """Empty what a killed run had left of a store, where its pack reads back."""
-    for pack in packs:
-        for entry in pack.packed():
-            if folder / entry.path == here.found.path and moves.reads_back(pack, entry):
-                members = {folder / each.path: each for each in entry.members}
-                of_it = (each for each in here.store if each.path in members)
-                _empty_store([each for each in of_it if is_same(each.path, members[each.path])])
+    for each in chain.from_iterable(pack.packed() for pack in packs):
+        if folder / each.entry.path == copy.session.path and each.reads_back():
+            files = each.files(folder)
+            _empty(one for one in copy.store if one.path in files and is_same(one.path, files[one.path]))
 
 
-def _some(left: Iterator[Found]) -> Iterator[Found]:
-    """Take as many as are fetched at once, and no more than there is room for, by their sizes as listed."""
-    size = 0
-    for each in islice(left, AT_ONCE):
-        yield each
-        size += each.remote.size if each.remote else 0
-        if size >= BATCH:
-            return
-
-
-def _fetch(root: str, folder: Path, found: Found) -> _Fetched:
+def _fetch(root: str, folder: Path, found: Found) -> cloud.Copy:
     """Fetch a session with its store to its place below the folder. Raises SessionCompressError."""
     assert found.remote is not None
     url = found.remote.url
     *above, name = url.removeprefix(f"{root}/").split("/")
     refuse_unless_file(url, *above, name)
-    path = folder.joinpath(*above, name)
-    disk.make_folder(path.parent)
-    here = Found(path, named=found.named, remote=found.remote)
-    if found.error is None:
-        copy = cloud.copied(found.remote, path.parent, writes=True)
-        return _Fetched(here, copy, tuple(each for each in (copy.originals, copy.journal) if each.found))
-    store, where = plain_in(path), url.rpartition("/")[0]
-    left = (objects.fetched(f"{where}/{FOLDER}/{each.name}", each) for each in (store.originals, store.journal))
-    return _Fetched(here, None, tuple(each for each in left if each.found))
+    place = folder.joinpath(*above)
+    disk.make_folder(place)
+    return cloud.copied(found.remote, place, writes=True, is_gone=found.error is not None)
 
 
-def _empty_store(store: Iterable[Object]) -> None:
+def _empty(store: Iterable[Object]) -> None:
     for each in store:
         # A run that wrote it meanwhile adds to it, and fails at the session. What it began with is in the pack.
         with suppress(InUse):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from sessioncompress.core.text import quote
+from sessioncompress.core.text import OBJECT_STORES, quote
 from sessioncompress.errors import FileFailed, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
@@ -24,8 +23,8 @@ from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Remote, 
 from sessioncompress.store import moves, objects, packing
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_archive
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.pack import INDEX, Entry, PackReader, State, in_order
-from sessioncompress.store.packing import Pack, by_tar
+from sessioncompress.store.pack import INDEX, Entry, PackReader, State
+from sessioncompress.store.packing import Pack, Packed, by_tar, in_order
 from sessioncompress.store.places import IN_PACK, Bucket, Disk, Place, private_folder
 
 if TYPE_CHECKING:
@@ -50,38 +49,22 @@ class Ambiguous(UsageError):
         self.found = found
 
 
-class Packed(NamedTuple):
-    """A session in a pack."""
-
-    pack: Pack
-    entry: Entry
-
-    @property
-    def place(self) -> Path:
-        """Where it was, and belongs."""
-        return self.pack.place(self.entry)
-
-    @property
-    def shown(self) -> str:
-        """Its path or URL."""
-        return self.pack.at.shown(self.place)
-
-    def is_younger_than(self, seconds: int | None) -> bool:
-        """Tell whether it changed more recently than a limit, if there is one."""
-        return seconds is not None and time.time() - self.entry.members[0].mtime_ns / 1e9 < seconds
-
-    def found(self, *, named: bool = True) -> Found:
-        """Make what stands for it among files."""
-        return found_at(self.pack.at, self.place, named=named)
-
-
 def found_at(at: Place, path: Path, *, named: bool = True) -> Found:
     """Make what stands for a path of a place."""
     return Found(path, named=named, remote=None if isinstance(at, Disk) else Remote(at.shown(path), 0, 0))
 
 
-def _failed(error: SessionCompressError) -> Outcome[Any]:
-    return Outcome(Found(Path(error.where or ""), named=True), error=error)
+def _found(each: Packed, *, named: bool = True) -> Found:
+    return found_at(each.pack.at, each.place, named=named)
+
+
+def failures(among: Iterable[object]) -> Iterator[Outcome[Any]]:
+    """Yield what is wrong with packs, among these or what is packed in them."""
+    for each in among:
+        if isinstance(each, SessionCompressError):
+            where = str(each.where or "")
+            remote = Remote(where, 0, 0) if where.startswith(OBJECT_STORES) else None
+            yield Outcome(Found(Path(where), named=True, remote=remote), error=each)
 
 
 class UnpackStats(Struct, frozen=True, rename="camel"):
@@ -98,12 +81,31 @@ class UnpackStats(Struct, frozen=True, rename="camel"):
     made_elsewhere: bool = False
 
 
-def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
+def _packed_of(
+    places: Iterable[Place], named: Path, globs: Globs = EVERYTHING
+) -> Iterator[Packed | SessionCompressError]:
+    """Yield what is packed there and was at a path or below it, or is in the archive at that path.
+
+    Patterns are of paths below that path, and of an archive below the packed folder. What is wrong with a pack is
+    yielded as its error.
+    """
+    for pack in chain.from_iterable(map(packing.packs_in, places)):
+        if isinstance(pack, Pack):
+            for each in pack.packed():
+                is_below = named in each.place.parents
+                below = str(each.place.relative_to(named)) if is_below else each.entry.path
+                if (is_below or named in (each.place, pack.archive)) and globs.takes(below):
+                    yield each
+        else:
+            yield pack
+
+
+def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompressError]:
     """Yield the sessions that are packed in and below folders, or in an archive, or were at these paths, each once.
 
     An index that cannot be read is yielded as its error.
     """
-    seen: set[tuple[Path, str, str]] = set()
+    seen: set[tuple[Path, str]] = set()
     for path in paths:
         try:
             where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
@@ -111,28 +113,24 @@ def packed_in(paths: Iterable[Path]) -> Iterator[Packed | SessionCompressError]:
             # The working folder was deleted; what was typed may still be an id or a title.
             continue
         below = [here for here, _ in folders(where)] if is_folder(where) else []
-        for pack in chain.from_iterable(packing.packs_in(Disk(root)) for root in (*reversed(where.parents), *below)):
-            if not isinstance(pack, Pack):
-                # What is wrong in a folder above is not what was asked for; of an archive its index is.
-                of = Path(pack.where or "")
-                index = where.with_name(f"{where.name.removesuffix(ARCHIVE)}{INDEX}")
-                if of.is_relative_to(where) or (is_archive(where) and of == index):
-                    yield pack
+        for each in _packed_of(map(Disk, (*reversed(where.parents), *below)), where, globs):
+            if isinstance(each, Packed):
+                key = (each.pack.archive, each.entry.path)
+                if key in seen:
+                    continue
+                seen.add(key)
+                yield each
                 continue
-            for entry in pack.index.entries:
-                key = (pack.root, pack.name, entry.path)
-                is_meant = pack.archive == where or pack.place(entry).is_relative_to(where)
-                if entry.state is State.PACKED and is_meant and key not in seen:
-                    seen.add(key)
-                    yield Packed(pack, entry)
+            # What is wrong in a folder above is not what was asked for; of an archive its index is.
+            of = Path(each.where or "")
+            index = f"{where.name.removesuffix(ARCHIVE)}{INDEX}"
+            if of.is_relative_to(where) or (is_archive(where) and of == where.with_name(index)):
+                yield each
 
 
 def packed_beside(folder: Path) -> Iterator[Packed]:
     """Yield the packed sessions that were in a folder, and are not at their places, of packs that can be read."""
-    for pack in packing.readable_packs((folder, *folder.parents)):
-        for entry in pack.packed():
-            if pack.place(entry).parent == folder and pack.holds(entry):
-                yield Packed(pack, entry)
+    return (each for each in packing.packed_around(folder) if each.place.parent == folder and each.is_waiting)
 
 
 def packed_at(path: Path) -> Packed | None:
@@ -140,7 +138,7 @@ def packed_at(path: Path) -> Packed | None:
     # A name that no file can have is none of a session's.
     with suppress(ValueError):
         for each in packed_in([path]):
-            if isinstance(each, Packed) and each.pack.holds(each.entry):
+            if isinstance(each, Packed) and each.is_waiting:
                 return each
     return None
 
@@ -152,18 +150,18 @@ def way_back(path: Path) -> str:
     return f"It is packed, in {packed.pack.archive}: {back}" if packed else ""
 
 
-def packed_anywhere() -> Iterator[Packed | SessionCompressError]:
+def packed_anywhere(globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompressError]:
     """Yield the sessions that are packed in the agents' folders, and from the working folder upward."""
     above: list[Path] = []
     # The working folder may have been deleted.
     with suppress(FileNotFoundError):
         above = [Path.cwd(), *Path.cwd().parents]
     roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
-    yield from packed_in(filter(is_folder, roots))
+    yield from packed_in(filter(is_folder, roots), globs)
     for number, root in enumerate(above):
         for each in packing.packs_in(Disk(root)):
             if isinstance(each, Pack):
-                yield from (Packed(each, entry) for entry in each.packed())
+                yield from (one for one in each.packed() if globs.takes(one.entry.path))
             elif not number:
                 yield each
 
@@ -178,16 +176,15 @@ def meant_by(
     one means none, Ambiguous where it means many, and Damaged where only an index that cannot be read may tell. Where
     others tell, what is wrong with it comes with them.
     """
-    found: dict[Path, Packed] = {}
-    failures: list[SessionCompressError] = []
+    found: list[Packed | SessionCompressError] = []
     anywhere: list[Packed] | None = None
     for each in named:
-        here, wrong = _sorted(packed_in([Path(each)]))
-        if not here and wrong:
-            raise wrong[0]
+        here = list(packed_in([Path(each)]))
+        if here and not any(isinstance(one, Packed) for one in here):
+            raise next(one for one in here if isinstance(one, SessionCompressError))
         if not here:
-            anywhere = _sorted(packed_anywhere())[0] if anywhere is None else anywhere
-            here = _called(each, anywhere)
+            anywhere = list(newest(packed_anywhere())) if anywhere is None else anywhere
+            here = [*_called(each, anywhere)]
         if not here:
             if not (at_place := list(_at_place(each))):
                 what = f"no packed session matches {each!r}"
@@ -202,39 +199,31 @@ def meant_by(
                 raise UsageError(what, state="Nothing was done.", remedy=remedy)
             for one in at_place:
                 there(one)
-        found |= newest(here)
-        failures += wrong
-    return [*found.values(), *failures]
+        found += here
+    return [*newest(found), *_wrong(found)]
 
 
-def newest(among: Iterable[Packed]) -> dict[Path, Packed]:
+def newest(among: Iterable[Packed | SessionCompressError]) -> Collection[Packed]:
     """Choose by their places: of two packed sessions of one place the newer one is meant, and one's own first."""
     newest: dict[Path, Packed] = {}
     for each in among:
-        there = newest.setdefault(each.place, each)
-        if there is not each and (each.pack.is_certain, each.entry.age) > (there.pack.is_certain, there.entry.age):
-            newest[each.place] = each
-    return newest
-
-
-def _sorted(found: Iterable[Packed | SessionCompressError]) -> tuple[list[Packed], list[SessionCompressError]]:
-    packed: list[Packed] = []
-    wrong: list[SessionCompressError] = []
-    for each in found:
         if isinstance(each, Packed):
-            packed.append(each)
-        else:
-            wrong.append(each)
-    return packed, wrong
+            there = newest.setdefault(each.place, each)
+            if there is not each and (each.pack.is_certain, each.entry.age) > (there.pack.is_certain, there.entry.age):
+                newest[each.place] = each
+    return newest.values()
+
+
+def _wrong(among: Iterable[Packed | SessionCompressError]) -> list[SessionCompressError]:
+    return [each for each in among if isinstance(each, SessionCompressError)]
 
 
 def called(named: str) -> list[Packed]:
     """Find the packed session that an id or a part of a title means, if it means one. Raises Ambiguous."""
-    return _called(named, _sorted(packed_anywhere())[0])
+    return _called(named, newest(packed_anywhere()))
 
 
 def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
-    by_place = newest(among)
     folded = named.casefold()
     is_title = len(named) >= _FEWEST and not _LIKE_ID.fullmatch(named)
     ways: tuple[Callable[[Entry], bool], ...] = (
@@ -243,7 +232,7 @@ def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
         lambda entry: is_title and folded in entry.title.casefold(),
     )
     for way in ways:
-        found = [each for each in by_place.values() if way(each.entry)]
+        found = [each for each in among if way(each.entry)]
         if len(found) == 1:
             return found
         if found:
@@ -278,38 +267,36 @@ def unpack_sessions(
         if isinstance(each, Packed):
             by_root.setdefault(each.pack.root, []).append(each)
         else:
-            yield _failed(each)
+            yield from failures([each])
     for root, group in by_root.items():
         if dry_run:
-            yield from (outcome_of(each.found(), lambda: _bring(each, None)) for each in group)  # noqa: B023 - called at once
+            yield from (outcome_of(_found(each), lambda: _bring(each, None)) for each in group)  # noqa: B023 - called at once
             continue
         wanted = {each.entry.content for each in group}
         at = group[0].pack.at
         try:
-            with moves.alone(at):
+            with moves.alone(at) as packs:
                 # Another run may have been at work since they were read: each is in the pack that has it now.
-                for pack in packing.packs_in(at):
-                    if isinstance(pack, Pack) and not wanted.isdisjoint(each.content for each in pack.packed()):
-                        yield from _brought_back(pack, wanted)
+                for pack in packs:
+                    if isinstance(pack, Pack):
+                        yield from _brought_back(pack, [each for each in pack.packed() if each.entry.content in wanted])
         except SessionCompressError as error:
             yield Outcome(found_at(at, root), error=error)
 
 
-def _brought_back(pack: Pack, wanted: set[tuple[str, ...]]) -> Iterator[Outcome[UnpackStats]]:
+def _brought_back(pack: Pack, wanted: Sequence[Packed]) -> Iterator[Outcome[UnpackStats]]:
+    if not wanted:
+        return
     done: dict[str, State] = {}
-    entries = [each for each in pack.packed() if each.content in wanted]
     with pack.reader() as reader:
-        for entry in in_order(entries):
-            each = Packed(pack, entry)
-            outcome = outcome_of(each.found(), lambda: _bring(each, reader))  # noqa: B023 - called at once
+        for each in in_order(wanted):
+            outcome = outcome_of(_found(each), lambda: _bring(each, reader))  # noqa: B023 - called at once
             if outcome.error is None:
-                done[entry.path] = State.UNPACKED
+                done[each.entry.path] = State.UNPACKED
             yield outcome
     with failing(pack.shown, "The sessions are back, and in the pack too."):
         pack.at.flush(pack.root / path for path in done)
-        if done:
-            pack.mark(done)
-        pack.drop_if_done()
+        pack.mark(done)
 
 
 def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str, *, is_certain: bool = True) -> None:
@@ -332,30 +319,19 @@ def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str, *
 
 def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
     """Bring a session back; without a reader only refuse what that would refuse before it reads the archive."""
-    remedy = f"If you know who packed it, run '{by_tar(each.pack.archive, each.pack.root)}'."
-    if not isinstance(each.pack.at, Disk):
-        remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
-    is_certain = each.pack.is_certain
-    try:
-        refuse_strange(each.pack.root, each.entry.path, each.shown, IN_PACK, remedy, is_certain=is_certain)
-    except Refused:
-        # What somebody brought back with tar is known by its bytes.
-        if _is_missing(each):
-            raise
-    if reader is None:
-        # It raises what bringing it back would.
-        _is_missing(each)
-        return _unpacked(each, "would-unpack")
-    moves.bring_back(each.pack, each.entry, reader, _refuse_unless_session)
-    if isinstance(each.pack.at, Disk):
-        reading.mended(each.place)
-    return _unpacked(each, "unpacked")
-
-
-def _is_missing(each: Packed) -> bool:
-    """Return true if a file of a packed session is not in its place. Raises as moves.bring_back() does for places."""
-    with failing(each.shown, IN_PACK):
-        return bool(moves.missing_of(each.pack, each.entry))
+    pack, entry = each
+    # What somebody brought back with tar is known by its bytes.
+    if missing := moves.missing_of(each):
+        remedy = f"If you know who packed it, run '{by_tar(pack.archive, pack.root)}'."
+        if not isinstance(pack.at, Disk):
+            remedy = "If you know who packed it, unpack a local copy of the pack with 'tar --zstd'."
+        refuse_strange(pack.root, entry.path, each.shown, IN_PACK, remedy, is_certain=pack.is_certain)
+    if reader is not None:
+        moves.bring_back(each, missing, reader, _refuse_unless_session)
+        if isinstance(pack.at, Disk):
+            reading.mended(each.place)
+    status = "would-unpack" if reader is None else "unpacked"
+    return UnpackStats(each.shown, entry.agent, entry.title, entry.size, status, not pack.is_certain)
 
 
 def _refuse_unless_session(path: Path) -> None:
@@ -366,11 +342,6 @@ def _refuse_unless_session(path: Path) -> None:
             reading.refuse_unless_session(session)
 
 
-def _unpacked(each: Packed, status: str) -> UnpackStats:
-    elsewhere = not each.pack.is_certain
-    return UnpackStats(each.shown, each.entry.agent, each.entry.title, each.entry.size, status, elsewhere)
-
-
 def each_packed(
     among: Iterable[Packed | SessionCompressError], work: Callable[[Path, Path], T]
 ) -> Iterator[Outcome[T]]:
@@ -378,79 +349,73 @@ def each_packed(
     by_pack: dict[Path, list[Packed]] = {}
     for each in among:
         if isinstance(each, SessionCompressError):
-            yield _failed(each)
+            yield from failures([each])
         else:
             by_pack.setdefault(each.pack.archive, []).append(each)
     for archive, group in by_pack.items():
         pack = group[0].pack
         try:
             with pack.reader() as reader:
-                for entry in in_order(each.entry for each in group):
+                for each in in_order(group):
                     # What Codex itself has packed no command reads.
-                    found = Packed(pack, entry).found(named=not entry.path.endswith(rollouts.ENDING))
-                    yield outcome_of(found, lambda: _on_copy(pack, entry, reader, work))  # noqa: B023 - called at once
+                    found = _found(each, named=not each.entry.path.endswith(rollouts.ENDING))
+                    yield outcome_of(found, lambda: _on_copy(each, reader, work))  # noqa: B023 - called at once
         except SessionCompressError as error:
             yield Outcome(found_at(pack.at, archive), error=error)
 
 
-def _on_copy(pack: Pack, entry: Entry, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
+def _on_copy(each: Packed, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
     with private_folder() as folder:
         try:
             with failing(folder, ""):
-                return work(pack.place(entry), moves.copy_out(entry, reader, folder))
+                return work(each.place, moves.copy_out(each.entry, reader, folder))
         except SessionCompressError as error:
             if str(error.where).startswith(str(folder)):
                 # The copy is gone when this is read; where it was, there may be no room.
-                place = pack.at.shown(pack.place(entry))
-                copy = f"the temporary copy of {place} in {folder.parent}"
-                error.where = copy if isinstance(error, FileFailed) else place
+                copy = f"the temporary copy of {each.shown} in {folder.parent}"
+                error.where = copy if isinstance(error, FileFailed) else each.shown
             raise
 
 
 def selected(
-    paths: Sequence[Path], selection: Selection, taken: Callable[[Packed], object] = lambda _: None
+    paths: Sequence[Path],
+    selection: Selection,
+    taken: Callable[[Packed], object] = lambda _: None,
+    places: Places | None = None,
 ) -> Iterator[Packed | SessionCompressError]:
-    """Yield the packed sessions of paths, or else of anywhere, that a selection takes.
+    """Yield the packed sessions of paths or URLs, or else of anywhere, that a selection takes.
 
     `taken` is told of those in whose places there are files.
     """
-    project = project_of(selection)
-    found, wrong = _sorted(packed_in(paths) if paths else packed_anywhere())
-    yield from wrong
-    for each in newest(found).values():
+    project, globs = project_of(selection), selection.globs
+    if places:
+        found = packed_below(places, globs, is_read=True)
+    else:
+        found = list(packed_in(paths, globs) if paths else packed_anywhere(globs))
+    yield from _wrong(found)
+    before = None if selection.older_than is None else time.time_ns() - selection.older_than * 10**9
+    for each in newest(found):
         entry = each.entry
-        is_meant = selection.agent in (None, entry.agent) and selection.globs.takes(entry.path)
-        is_meant = is_meant and not each.is_younger_than(selection.older_than)
+        is_meant = selection.agent in (None, entry.agent) and (before is None or entry.members[0].mtime_ns <= before)
         if is_meant and (project is None or project.has(entry.project)):
-            if each.pack.holds(entry):
+            if each.is_waiting:
                 yield each
             else:
                 taken(each)
 
 
 def packed_below(
-    places: Places, globs: Globs = EVERYTHING, older_than: int | None = None, *, is_read: bool = False
-) -> Iterator[Packed | SessionCompressError]:
-    """Yield the packed sessions that URLs mean, each once, and what is wrong with a pack.
+    places: Places, globs: Globs = EVERYTHING, *, is_read: bool = False
+) -> list[Packed | SessionCompressError]:
+    """List the packed sessions that URLs mean, each once, and what is wrong with a pack.
 
-    Where they are only read, those at their places are left out.
+    Where they are only read, the listing tells what is at their places.
     """
-    found: list[Packed] = []
+    found: list[Packed | SessionCompressError] = []
     for url in places.urls:
-        named = objects.without_slash(url)
-        for pack in chain.from_iterable(map(packing.packs_in, _buckets(places, url, is_read=is_read))):
-            if not isinstance(pack, Pack):
-                yield pack
-                continue
-            at = pack.at
-            for each in (Packed(pack, entry) for entry in pack.packed()):
-                is_all = named in (at.shown(at.root), pack.shown)
-                path = each.entry.path
-                below = each.shown.removeprefix(f"{named}/") if each.shown.startswith(f"{named}/") else path
-                is_meant = (is_all or each.shown == named or below != path) and globs.takes(below)
-                if is_meant and not each.is_younger_than(older_than):
-                    found.append(each)
-    yield from (each for each in newest(found).values() if not is_read or each.pack.holds(each.entry))
+        buckets = _buckets(places, url, is_read=is_read)
+        found += _packed_of(buckets, Path(objects.without_slash(url)), globs)
+    return [*newest(found), *_wrong(found)]
 
 
 def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
@@ -475,25 +440,25 @@ def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
 
 def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
     """Yield the packed sessions that are selected, for the list."""
-    found, wrong = _sorted(selected((), selection))
-    yield from map(_failed, wrong)
-    for each, now in _with_shares(found):
-        entry = each.entry
-        listed = ListedSession(
-            path=str(each.place),
-            agent=entry.agent,
-            project=entry.project,
-            id=entry.id,
-            size=entry.members[0].size,
-            modified=entry.members[0].mtime_ns / 1e9,
-            compressed=len(entry.members) > 1,
-            could_save=0,
-            reason=f"packed in {each.pack.archive}",
-            packed=True,
-            packed_size=round(now),
-            title=entry.title,
-        )
-        yield Outcome(Found(each.place, named=False), listed)
+    return _outcomes(selected((), selection), _listed)
+
+
+def _listed(each: Packed) -> ListedSession:
+    entry = each.entry
+    return ListedSession(
+        path=str(each.place),
+        agent=entry.agent,
+        project=entry.project,
+        id=entry.id,
+        size=entry.members[0].size,
+        modified=entry.members[0].mtime_ns / 1e9,
+        compressed=len(entry.members) > 1,
+        could_save=0,
+        reason=f"packed in {each.pack.archive}",
+        packed=True,
+        packed_size=round(each.share),
+        title=entry.title,
+    )
 
 
 class PackedSize(Struct, frozen=True):
@@ -507,18 +472,15 @@ class PackedSize(Struct, frozen=True):
 
 def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Outcome[PackedSize]]:
     """Measure packed sessions."""
-    found, wrong = _sorted(among)
-    yield from map(_failed, wrong)
-    for each, now in _with_shares(found):
-        size = PackedSize(str(each.place), each.entry.project, each.entry.size, now)
-        yield Outcome(Found(each.place, named=False), size)
+    return _outcomes(among, lambda each: PackedSize(each.shown, each.entry.project, each.entry.size, each.share))
 
 
-def _with_shares(found: Iterable[Packed]) -> Iterator[tuple[Packed, float]]:
-    """Yield each with its share of its archive in bytes: also what came back from there takes its share of it."""
-    share_of = cache(lambda pack: pack.index.size / max(sum(entry.size for entry in pack.packed()), 1))
-    for each in found:
-        yield each, each.entry.size * share_of(each.pack)
+def _outcomes(among: Iterable[Packed | SessionCompressError], work: Callable[[Packed], T]) -> Iterator[Outcome[T]]:
+    for each in among:
+        if isinstance(each, Packed):
+            yield Outcome(_found(each, named=False), work(each))
+        else:
+            yield from failures([each])
 
 
 def projects_instead(selection: Selection) -> list[str]:

@@ -44,7 +44,7 @@ from sessioncompress.store.layout import (
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.packing import Pack
+from sessioncompress.store.packing import Pack, Packed
 from sessioncompress.store.records import BlockRecord, LineRecord
 
 _CUT = re.compile(r"\A(?:[^|\s]+(?=\|)|data:[^,\s]*,)")
@@ -289,8 +289,8 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
     among = list(packed.packed_anywhere() if path is None else packed.packed_in([path]))
     if path is not None and not is_folder(path):
         with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
-            among += [packed.Packed(*each) for each in packed_kin(session)]
-    with_stores = [each for each in among if isinstance(each, packed.Packed) and len(each.entry.members) > 1]
+            among += packed_kin(session)
+    with_stores = [each for each in among if isinstance(each, Packed) and len(each.entry.members) > 1]
 
     def search(place: Path, copy: Path) -> list[Shown]:
         found = _in_journal(ref, store_at(copy, BALANCED).journal, copy)

@@ -31,8 +31,7 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, all_stores, backups_of, last_line, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.pack import Entry
-from sessioncompress.store.packing import Pack, readable_packs
+from sessioncompress.store.packing import Packed, packed_around
 from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16
@@ -116,7 +115,7 @@ def _named_in(session: OpenSession, form: str | None) -> Name:
     return reading.format_of(session, form, head).named(head)
 
 
-def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack, Entry]]:
+def packed_kin(session: OpenSession, form: str | None = None) -> list[Packed]:
     """Find the packed sessions with a store that a session's header names, or that were at its place.
 
     Only packs of its folder and of those above are read. Raises Refused where the session is of no format.
@@ -124,12 +123,11 @@ def packed_kin(session: OpenSession, form: str | None = None) -> list[tuple[Pack
     name = _named_in(session, form)
     ids, files = {name.id, *name.parents} - {""}, set(map(_last_of, name.parents))
     found = []
-    for pack in readable_packs(session.path.parents):
-        for entry in pack.packed():
-            place = pack.place(entry)
-            is_beside = place.name in files and place.parent == session.path.parent
-            if len(entry.members) > 1 and (place == session.path or entry.id in ids or is_beside):
-                found.append((pack, entry))
+    for each in packed_around(session.path.parent):
+        is_beside = each.place.name in files and each.place.parent == session.path.parent
+        is_kin = each.place == session.path or each.entry.id in ids or is_beside
+        if each.is_packed and len(each.entry.members) > 1 and is_kin:
+            found.append(each)
     return found
 
 
@@ -326,8 +324,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         ways.append(f"The originals of {known} are in the store of {places}: {again} puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
             ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
-    for pack, entry in packed_kin(session, form) if nameless < len(unknown) else ():
-        place = pack.place(entry)
+    for place in [each.place for each in packed_kin(session, form)] if nameless < len(unknown) else ():
         why = ": the session that it is a fork, copy or continuation of is packed"
         back = f"'sessioncompress unpack {quote(str(place))}' brings it back with its originals"
         ways.append(f"Move this one away; {back}." if place == session.path else f"{back}; then run this again.")

@@ -16,7 +16,6 @@ from typing import Final
 
 from sessioncompress.errors import (
     NOT_CHANGED,
-    Damaged,
     FileFailed,
     Refused,
     SessionCompressError,
@@ -30,7 +29,7 @@ from sessioncompress.store.layout import FOLDER, PACKS, sessions_named, status_o
 from sessioncompress.store.lock import Held, OpenSession, held, open_file, wait_for_lock, wait_until_free
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import INDEX, Entry, Member, PackReader, State, is_same
-from sessioncompress.store.packing import Pack, by_tar, certain_packs
+from sessioncompress.store.packing import Pack, Packed, by_tar, packs_in
 from sessioncompress.store.places import IN_PACK, TEMP, Disk, Place, is_below, packs_of
 from sessioncompress.store.recover import LINK_SECONDS
 from sessioncompress.store.swap import HOLD_SECONDS
@@ -43,7 +42,7 @@ def aside_of(path: Path) -> Path:
     return path.parent / FOLDER / f"{path.name}.packed"
 
 
-def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
+def take_out(each: Packed, session: OpenSession) -> None:
     """Remove a session that is locked, and its store, from their places, now that a pack has them.
 
     First it goes aside, where nobody finds it; what somebody still wrote to it then puts it back. Raises InUse if it
@@ -51,7 +50,7 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
     """
     path, store = session.path, store_in(session.path)
     with failing(path):
-        if path.name in sessions_named(store.work) or not is_as_packed(pack.root, entry):
+        if path.name in sessions_named(store.work) or not is_as_packed(each):
             raise session.in_use("it has changed since it was packed")
         # Where the system does not tell who has it open, one that was just written counts as open.
         if held(session.fd) is Held.UNKNOWN and time.time() - session.stat.st_mtime < LINK_SECONDS:
@@ -71,15 +70,16 @@ def take_out(pack: Pack, entry: Entry, session: OpenSession) -> None:
                 raise session.in_use("a program writes to it")
     with failing(path, "It is packed; what could not be deleted of it here goes with the next 'pack' or 'unpack'."):
         disk.remove(aside)
-        remove_store(pack.root, entry)
+        _remove_store(each)
 
 
-def is_as_packed(root: Path, entry: Entry) -> bool:
-    """Tell whether a session and its store are in a folder as they were packed, and nothing more of a store is."""
-    path, members = root / entry.path, {root / each.path: each for each in entry.members}
-    store = store_in(path)
-    there = {each for each in (path, store.originals, store.journal) if os.path.lexists(each)}
-    return there == members.keys() and all(is_same(each, member) for each, member in members.items())
+def is_as_packed(each: Packed, root: Path | None = None) -> bool:
+    """Tell whether a session and its store are as they were packed, and nothing more of a store is; or copies are."""
+    files = each.files(root)
+    session = next(iter(files))
+    store = store_in(session)
+    there = {path for path in (session, store.originals, store.journal) if os.path.lexists(path)}
+    return there == files.keys() and all(is_same(path, member) for path, member in files.items())
 
 
 def put_aside_back(aside: Path, path: Path) -> None:
@@ -94,60 +94,62 @@ def put_aside_back(aside: Path, path: Path) -> None:
     disk.flush_folder(path.parent)
 
 
-def remove_store(root: Path, entry: Entry) -> None:
+def _remove_store(each: Packed) -> None:
     """Remove the store of a session that has gone, as far as it is as it was packed."""
-    for member in entry.members[1:]:
-        if is_same(root / member.path, member):
-            disk.remove(root / member.path)
+    for path, member in each.files().items():
+        if path != each.place and is_same(path, member):
+            disk.remove(path)
 
 
-def missing_of(pack: Pack, entry: Entry) -> list[Member]:
-    """List the files of a session that are not at their places, as they stand in the archive; see bring_back()."""
-    first, in_order = entry.members[0], sorted(entry.members, key=lambda member: member.start)
-    return [each for each in in_order if pack.at.is_missing(pack.root / each.path, each, whole=each is first)]
+def missing_of(each: Packed) -> list[Path]:
+    """List the files of a session that are not at their places, as they stand in the archive.
 
-
-def bring_back(pack: Pack, entry: Entry, reader: PackReader, check: Callable[[Path], None]) -> None:
-    """Put a session and its store back to their places, where nothing is overwritten; the session comes last.
-
-    `check` sees the session before it has its name, and raises where it is none. Raises Refused where another file is
-    in a place, or the way there leads elsewhere; Unreadable; FileFailed.
+    Raises Refused where another file is in a place, or the way there leads elsewhere; FileFailed.
     """
-    at, (first, *others) = pack.at, entry.members
-    session = pack.place(entry)
-    largest = max(each.size for each in entry.members)
-    with failing(at.shown(session), IN_PACK):
-        missing = missing_of(pack, entry)
-        with at.workroom(session, largest) as folder:
-            drafts: dict[Member, Path] = {}
-            placed: list[Path] = []
-            _refuse_if_no_room(at.shown(session), folder, sum(each.size for each in missing))
-            try:
-                # The archive is read in its order; the session gets its name last.
-                for member in missing:
-                    drafts[member] = _draft(folder, entry, member, reader)
-                if first in drafts:
-                    check(drafts[first])
-                for member in (*others, first):
-                    if member in drafts:
-                        at.put(drafts[member], pack.root / member.path, member)
-                        placed.append(pack.root / member.path)
-            except (SessionCompressError, OSError) as error:
-                # A store without its session is damage to every command.
-                for path in placed:
-                    at.take_back(path)
-                if isinstance(error, SessionCompressError) and Path(error.where or "") in drafts.values():
-                    # The draft is gone when this is read.
-                    error.where = at.shown(session)
-                if isinstance(error, Unsupported):
-                    error.what = "hard links are not possible here, and without one we could overwrite a file"
-                    error.state = IN_PACK
-                    tar = by_tar(pack.archive, pack.root)
-                    error.remedy = f"Unpack a copy of the pack on another disk, or by '{tar}'."
-                raise
-            finally:
-                for draft in drafts.values():
-                    disk.remove(draft)
+    with failing(each.shown, IN_PACK):
+        in_order = sorted(each.files().items(), key=lambda file: file[1].start)
+        at = each.pack.at
+        return [path for path, member in in_order if at.is_missing(path, member, whole=path == each.place)]
+
+
+def bring_back(each: Packed, missing: Sequence[Path], reader: PackReader, check: Callable[[Path], None]) -> None:
+    """Put the missing files of a session back to their places, where nothing is overwritten; the session comes last.
+
+    `check` sees the session before it has its name, and raises where it is none. Raises as it does, and as
+    missing_of(); Unreadable.
+    """
+    at, files, session = each.pack.at, each.files(), each.place
+    largest = max(member.size for member in files.values())
+    with failing(each.shown, IN_PACK), at.workroom(session, largest) as folder:
+        drafts: dict[Path, Path] = {}
+        placed: list[Path] = []
+        _refuse_if_no_room(each.shown, folder, sum(files[path].size for path in missing))
+        try:
+            # The archive is read in its order; the session gets its name last.
+            for path in missing:
+                drafts[path] = folder / f"{session.name}.temp-{os.urandom(4).hex()}"
+                _draft(drafts[path], each.entry, files[path], reader)
+            if session in drafts:
+                check(drafts[session])
+            for path in sorted(drafts, key=lambda path: path == session):
+                at.put(drafts[path], path, files[path])
+                placed.append(path)
+        except (SessionCompressError, OSError) as error:
+            # A store without its session is damage to every command.
+            for path in placed:
+                at.take_back(path)
+            if isinstance(error, SessionCompressError) and Path(error.where or "") in drafts.values():
+                # The draft is gone when this is read.
+                error.where = each.shown
+            if isinstance(error, Unsupported):
+                error.what = "hard links are not possible here, and without one we could overwrite a file"
+                error.state = IN_PACK
+                tar = by_tar(each.pack.archive, each.pack.root)
+                error.remedy = f"Unpack a copy of the pack on another disk, or by '{tar}'."
+            raise
+        finally:
+            for draft in drafts.values():
+                disk.remove(draft)
 
 
 def _refuse_if_no_room(session: str, folder: Path, size: int) -> None:
@@ -159,51 +161,44 @@ def _refuse_if_no_room(session: str, folder: Path, size: int) -> None:
         raise FileFailed(what, where=session, state=IN_PACK, remedy=f"Make room on the disk of {folder}.")
 
 
-def _draft(folder: Path, entry: Entry, member: Member, reader: PackReader) -> Path:
+def _draft(path: Path, entry: Entry, member: Member, reader: PackReader) -> None:
     """Write a file of a pack under another name, with its mode and time; a killed run's is like any draft of ours."""
-    path = folder / f"{Path(entry.path).name}.temp-{os.urandom(4).hex()}"
-    fd = create_in_folder(path, exclusive=True)
-    try:
-        for piece in reader.read(entry, member):
-            disk.write_all(fd, piece)
-        above = folder.parent.stat()
+    with disk.closing(create_in_folder(path, exclusive=True)) as fd:
+        _write(fd, entry, member, reader)
+        above = path.parent.parent.stat()
         if os.geteuid() == 0 and (above.st_uid, above.st_gid) != (0, 0):
             disk.system.chown(fd, above.st_uid, above.st_gid)
         # A session is read, never run, and nobody but its owner writes it.
         disk.system.chmod(fd, member.mode & 0o644)
-        disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
         disk.system.fsync(fd)
-    except BaseException:
-        disk.remove(path)
-        raise
-    finally:
-        os.close(fd)
-    return path
 
 
 def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
     """Write a packed session and its store into an empty folder, to be read there. Raises Unreadable, OSError."""
     session = folder / Path(entry.path).name
-    disk.make_folder(folder)
     _refuse_if_no_room(str(session), folder, entry.size)
     for member in sorted(entry.members, key=lambda member: member.start):
         path = folder / Path(member.path).relative_to(Path(entry.path).parent)
         disk.make_folder(path.parent)
         with disk.closing(disk.create(path)) as fd:
-            for piece in reader.read(entry, member):
-                disk.write_all(fd, piece)
-            disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
+            _write(fd, entry, member, reader)
     return session
 
 
+def _write(fd: int, entry: Entry, member: Member, reader: PackReader) -> None:
+    for piece in reader.read(entry, member):
+        disk.write_all(fd, piece)
+    disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
+
+
 @contextmanager
-def alone(at: Place) -> Iterator[None]:
-    """Keep other runs of ours from a place's packs, and put right what a killed run left there.
+def alone(at: Place) -> Iterator[list[Pack | SessionCompressError]]:
+    """Keep other runs of ours from a place's packs, put right what a killed run left there, and read them.
 
     In a bucket each write has its condition instead. Raises InUse, IsALink, Unsupported, FileFailed.
     """
     if not isinstance(at, Disk):
-        yield
+        yield list(packs_in(at))
         return
     root = at.root
     if os.name != "posix":
@@ -219,7 +214,7 @@ def alone(at: Place) -> Iterator[None]:
             disk.make_folder(folder)
             try:
                 _settle(root)
-                yield
+                yield list(packs_in(at))
             finally:
                 # The folder of packs, and ours, go where nothing is in them.
                 for each in Disk(root).folders():
@@ -236,62 +231,44 @@ def _settle(root: Path) -> None:
                     disk.remove(folder / name)
             disk.flush_folder(folder)
     left_in = cache(sessions_named)
-    for pack in certain_packs(Disk(root)):
-        left = {}
-        for entry in pack.index.entries:
-            path = pack.place(entry)
+    for pack in packs_in(Disk(root)):
+        # Only what no checkout takes away may go from its place.
+        if not isinstance(pack, Pack) or not pack.is_certain:
+            continue
+        left: dict[str, State] = {}
+        for each in pack.sessions():
             # What cannot be deleted costs no other session; it stays for a later run.
             with suppress(OSError):
-                if path.name in left_in(path.parent / FOLDER) and is_below(root, path):
-                    _remove_drafts(path, [root / member.path for member in entry.members])
-                if _settled(pack, entry) is State.LEFT:
-                    left[entry.path] = State.LEFT
-        if left:
-            pack.mark(left)
-        pack.drop_if_done()
-        for work in {pack.place(entry).parent / FOLDER for entry in pack.index.entries}:
+                if not is_below(root, each.place):
+                    continue
+                if each.place.name in left_in(each.place.parent / FOLDER):
+                    _remove_drafts(each)
+                if each.is_packed and _put_back(each):
+                    left[each.entry.path] = State.LEFT
+        pack.mark(left)
+        for work in {each.place.parent / FOLDER for each in pack.sessions()}:
             if work.is_dir() and is_below(root, work):
                 tidy(work)
 
 
-def _settled(pack: Pack, entry: Entry) -> State:
-    """Finish with one session that a killed run had put aside: let it go, or put it back."""
-    path = pack.place(entry)
-    aside = aside_of(path)
-    left = [aside, *(pack.root / member.path for member in entry.members[1:])]
-    if entry.state is not State.PACKED or not any(map(os.path.lexists, left)) or not is_below(pack.root, path):
-        return entry.state
+def _put_back(each: Packed) -> bool:
+    """Let a session go that a killed run had put aside, with its store; or put it back, and return true."""
+    path, aside = each.place, aside_of(each.place)
+    is_aside = os.path.lexists(aside)
     if os.path.lexists(path):
-        if os.path.lexists(aside) and path.samefile(aside):
+        if is_aside and path.samefile(aside):
             disk.remove(aside)
         # Else the agent has begun a new one of that name: both stay, and whoever works on it is told.
-        return entry.state
-    if reads_back(pack, entry) and (not os.path.lexists(aside) or _may_go(aside, entry)):
+        return False
+    if not (is_aside or any(map(os.path.lexists, each.files()))):
+        return False
+    if each.reads_back() and (not is_aside or _may_go(aside, each.entry)):
         disk.remove(aside)
-        remove_store(pack.root, entry)
-        return entry.state
-    if os.path.lexists(aside):
+        _remove_store(each)
+        return False
+    if is_aside:
         put_aside_back(aside, path)
-        return State.LEFT
-    return entry.state
-
-
-def _remove_drafts(session: Path, members: Sequence[Path]) -> None:
-    """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
-    there = [found for found in map(status_of, members) if found is not None]
-    is_gone = status_of(session) is None
-    for draft in stale_drafts(session):
-        if is_gone or any(os.path.samestat(draft.lstat(), found) for found in there):
-            disk.remove(draft)
-    tidy(session.parent / FOLDER)
-
-
-def reads_back(pack: Pack, entry: Entry) -> bool:
-    """Tell whether a pack can give a session."""
-    with suppress(Damaged, FileFailed, Refused), pack.reader() as reader:
-        reader.check(entry)
-        return True
-    return False
+    return is_aside
 
 
 def _may_go(aside: Path, entry: Entry) -> bool:
@@ -299,3 +276,12 @@ def _may_go(aside: Path, entry: Entry) -> bool:
     with suppress(Refused), disk.closing(open_file(aside)) as fd:
         return held(fd) is not Held.YES and is_same(aside, entry.members[0])
     return False
+
+
+def _remove_drafts(each: Packed) -> None:
+    """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
+    there = [found for found in map(status_of, each.files()) if found is not None]
+    is_gone = not os.path.lexists(each.place)
+    for draft in stale_drafts(each.place):
+        if is_gone or any(os.path.samestat(draft.lstat(), found) for found in there):
+            disk.remove(draft)

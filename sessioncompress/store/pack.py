@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 
 import msgspec
 from msgspec import Meta, Struct
@@ -120,8 +120,9 @@ class Entry(Struct, frozen=True, rename="camel", tag="session"):
 
 
 class _Head(Struct, frozen=True, rename="camel", tag="pack"):
-    version: Literal[1]
-    size: Count
+    version: Annotated[int, Meta(ge=1)]
+    size: Count = 0
+    """A later version may have another way to say it."""
     rows_sha256: str = ""
     """Of all that stands behind the head: an archive goes by what its index says, so no row may get lost unseen."""
 
@@ -144,17 +145,13 @@ def read_index(path: Path) -> Index:
     Raises Damaged where it is none, or names a file that no pack may hold; Refused where it is of a later version;
     FileFailed.
     """
-    with failing(path):
-        try:
-            fd = open_file(path)
-        except NotASession:
-            raise _bad_index(path, "it is not a regular file") from None
-        with disk.closing(fd):
-            size = os.fstat(fd).st_size
-            if size > LONGEST_INDEX:
+    try:
+        with opened(path) as span:
+            if span.size > LONGEST_INDEX:
                 raise _bad_index(path, f"it is larger than {LONGEST_INDEX:,} bytes")
-            with disk.reader(fd, 0, size) as file:
-                return index_of(path, file.read())
+            return index_of(path, _bytes(span, 0, span.size))
+    except NotASession:
+        raise _bad_index(path, "it is not a regular file") from None
 
 
 def index_of(path: Path | str, data: bytes) -> Index:
@@ -165,8 +162,11 @@ def index_of(path: Path | str, data: bytes) -> Index:
     for number, row in enumerate(data.splitlines(), 1):
         try:
             if head is None:
-                _refuse_if_newer(path, row)
                 head = msgspec.json.decode(row, type=_Head)
+                if head.version > VERSION:
+                    what = f"it is of version {head.version}, and this program reads version {VERSION}"
+                    remedy = "Install a newer sessioncompress."
+                    raise Refused(what, where=path, state="The pack was not changed.", remedy=remedy)
             else:
                 entries.append(msgspec.json.decode(row, type=Entry))
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -185,21 +185,6 @@ def index_of(path: Path | str, data: bytes) -> Index:
     if head.rows_sha256 and head.rows_sha256 != sha256(data.partition(b"\n")[2]).hexdigest():
         raise _bad_index(path, "lines are missing or were changed")
     return Index(head.size, tuple(entries))
-
-
-class _Any(Struct, tag="pack"):
-    """The head of an index, of which a later version may say what this one does not know."""
-
-    version: int
-
-
-def _refuse_if_newer(path: Path | str, head: bytes) -> None:
-    """Raise Refused for a later version's index, and leave any other to whoever reads it."""
-    with suppress(msgspec.MsgspecError, ValueError, RecursionError):
-        if (version := msgspec.json.decode(head, type=_Any).version) > VERSION:
-            what = f"it is of version {version}, and this program reads version {VERSION}"
-            remedy = "Install a newer sessioncompress."
-            raise Refused(what, where=path, state="The pack was not changed.", remedy=remedy)
 
 
 def _bad_index(path: Path | str, what: str, line: int | None = None) -> Damaged:
@@ -486,8 +471,3 @@ def is_same(path: Path, member: Member, *, begun: bool = False) -> bool:
         may_be = size >= member.size if begun else size == member.size
         return may_be and disk.sha256_of(fd, 0, member.size) == member.sha256
     return False
-
-
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Order sessions as they stand in their archive, so that each frame is read once."""
-    return sorted(entries, key=lambda entry: (entry.frame, entry.members[0].start))

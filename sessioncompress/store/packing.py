@@ -12,12 +12,12 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
 from sessioncompress.core.text import counted, quote
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, SessionCompressError, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, Refused, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import ARCHIVE
@@ -31,7 +31,6 @@ from sessioncompress.store.pack import (
     PackWriter,
     Source,
     State,
-    in_order,
     index_in,
     opened,
 )
@@ -39,6 +38,49 @@ from sessioncompress.store.places import TEMP, Disk, Place, packs_of
 from sessioncompress.store.swap import link
 
 _TRIES: Final = 5
+
+
+class Packed(NamedTuple):
+    """A session in a pack, or one that was there."""
+
+    pack: Pack
+    entry: Entry
+
+    @property
+    def place(self) -> Path:
+        """Where it was, and belongs."""
+        return self.pack.root / self.entry.path
+
+    @property
+    def shown(self) -> str:
+        """Its path or URL."""
+        return self.pack.at.shown(self.place)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the pack counts for it."""
+        return self.entry.state is State.PACKED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is in the pack, and not at its place."""
+        return self.is_packed and self.pack.at.size(self.place) is None
+
+    def files(self, root: Path | None = None) -> dict[Path, Member]:
+        """Return its files by their places, or by those of copies below another root; the session first."""
+        return {(root or self.pack.root) / each.path: each for each in self.entry.members}
+
+    @property
+    def share(self) -> float:
+        """The bytes of its archive that it takes: also what came back from there takes its share of it."""
+        return self.entry.size * self.pack.index.size / max(self.pack.size, 1)
+
+    def reads_back(self) -> bool:
+        """Tell whether the pack can give it."""
+        with suppress(Damaged, FileFailed, Refused), self.pack.reader() as reader:
+            reader.check(self.entry)
+            return True
+        return False
 
 
 class Pack:
@@ -71,28 +113,39 @@ class Pack:
         """Whether only this user, on this machine, can have made it."""
         return self.at.is_certain(self.archive)
 
-    def place(self, entry: Entry) -> Path:
-        """Where a session was, and belongs."""
-        return self.root / entry.path
+    @cached_property
+    def size(self) -> int:
+        """The bytes of what is packed, as it was before."""
+        return sum(each.entry.size for each in self.packed())
 
-    def waiting(self) -> list[Entry]:
-        """List the sessions that are in the pack and not at their places."""
-        return [each for each in self.index.entries if self.holds(each)]
+    def sessions(self) -> list[Packed]:
+        """List the sessions of the index."""
+        return [Packed(self, each) for each in self.index.entries]
 
-    def packed(self) -> list[Entry]:
+    def packed(self) -> list[Packed]:
         """List the sessions that are in the pack, wherever else they are."""
-        return [each for each in self.index.entries if each.state is State.PACKED]
+        return [each for each in self.sessions() if each.is_packed]
 
-    def holds(self, entry: Entry) -> bool:
-        """Tell whether a session is in the pack and not at its place."""
-        return entry.state is State.PACKED and self.at.size(self.place(entry)) is None
+    def waiting(self) -> list[Packed]:
+        """List the sessions that are in the pack and not at their places."""
+        return [each for each in self.sessions() if each.is_waiting]
 
     def reader(self) -> PackReader:
         """Open the archive. Raises FileFailed."""
         return PackReader(self.at.opened(self.archive), self.index)
 
     def mark(self, states: Mapping[str, State]) -> None:
-        """Note what became of sessions, by their paths, whoever else notes something meanwhile. Raises OSError."""
+        """Note what became of sessions, by their paths; a pack all of whose sessions are at their places goes.
+
+        Raises OSError, InUse, FileFailed.
+        """
+        if states:
+            self._note(states)
+        if not self.packed() and not self.is_of_another():
+            self.at.drop(self.archive, self._file)
+
+    def _note(self, states: Mapping[str, State]) -> None:
+        """Write the index, whoever else notes something meanwhile."""
         for _ in range(_TRIES):
             entries = [
                 replace(each, state=states[each.path]) if each.state is State.PACKED and each.path in states else each
@@ -108,7 +161,7 @@ class Pack:
     def write_index(self) -> None:
         """Write the index of an archive that lost it, or never got it, as it stands there. Raises OSError."""
         if not self._has_index:
-            self.mark({})
+            self._note({})
             self._has_index = True
 
     def is_of_another(self) -> bool:
@@ -119,11 +172,6 @@ class Pack:
         """
         size = self.at.size(self.archive) or 0
         return size > self.index.size or (0 < size < self.index.size and not self.packed())
-
-    def drop_if_done(self) -> None:
-        """Delete a pack all of whose sessions are at their places again. Raises OSError, FileFailed."""
-        if not self.packed() and not self.is_of_another():
-            self.at.drop(self.archive, self._file)
 
     def wrong(self) -> Damaged | None:
         """Make the error of a pack whose archive is gone though it holds sessions, or is another one."""
@@ -172,19 +220,23 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
             yield error
 
 
-def readable_packs(roots: Iterable[Path]) -> Iterator[Pack]:
-    """Yield the packs of folders that can be read; what is wrong with another is told where it is asked for."""
-    return (each for root in roots for each in packs_in(Disk(root)) if isinstance(each, Pack))
-
-
-def certain_packs(at: Place) -> list[Pack]:
-    """List the packs of a place that no checkout takes away: only what these hold may go from its place."""
-    return [each for each in packs_in(at) if isinstance(each, Pack) and each.is_certain]
+def in_order(sessions: Iterable[Packed]) -> list[Packed]:
+    """Order sessions as they stand in their archive, so that each frame is read once."""
+    return sorted(sessions, key=lambda each: (each.entry.frame, each.entry.members[0].start))
 
 
 def by_tar(archive: Path, root: Path) -> str:
     """Write the command that unpacks an archive: what is there stays, as it may have been gone on with."""
     return f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(archive))}"
+
+
+def packed_around(folder: Path) -> Iterator[Packed]:
+    """Yield the sessions of all packs of a folder, and of those above, that can be read; also what is back."""
+    for root in (folder, *folder.parents):
+        for pack in packs_in(Disk(root)):
+            # What is wrong with another is told where it is asked for.
+            if isinstance(pack, Pack):
+                yield from pack.sessions()
 
 
 def _without_index(archive: Path, at: Place, what: str) -> Damaged:
@@ -239,7 +291,7 @@ class NewPack:
         above = os.fstat(self._fd)
         owner = (above.st_uid, above.st_gid)
         with pack.reader() as reader:
-            for entry in in_order(pack.packed()):
+            for _, entry in in_order(pack.packed()):
                 sources = [
                     Source(each.path, reader.read(entry, each), each.size, each.mode & MODE, each.mtime_ns, owner)
                     for each in entry.members
@@ -270,17 +322,19 @@ class NewPack:
             return Pack(self._at, self._at.folders()[0], self.name, index)
 
 
-def share_of(pack: Pack, entry: Entry) -> int:
+def share_of(each: Packed) -> int:
     """Estimate the bytes of an archive that a session takes."""
+    pack, entry = each
     return entry.size * pack.index.size // max(sum(each.size for each in pack.index.entries), 1)
 
 
-def write_anew(pack: Pack, without: Entry) -> None:
+def write_anew(without: Packed) -> None:
     """Write what is in a pack into a new one, but for a session of which nothing may stay; alone()."""
+    pack, entry = without
     with failing(pack.archive, "It still holds what was to be deleted."):
-        pack.mark({without.path: State.LEFT})
+        pack.mark({entry.path: State.LEFT})
         if staying := pack.packed():
-            with NewPack(pack.at, pack.root, pack.name.rpartition("-")[0], sum(each.size for each in staying)) as new:
+            content = sum(each.entry.size for each in staying)
+            with NewPack(pack.at, pack.root, pack.name.rpartition("-")[0], content) as new:
                 new.commit(new.take_in(pack))
-            pack.mark({each.path: State.MOVED for each in staying})
-        pack.drop_if_done()
+            pack.mark({each.entry.path: State.MOVED for each in staying})

@@ -12,7 +12,7 @@ import pytest
 from sessioncompress.errors import InUse
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
-from sessioncompress.operations.packed import Packed, packed_in, unpack_sessions
+from sessioncompress.operations.packed import packed_in, unpack_sessions
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.discover import discover
@@ -142,6 +142,6 @@ def test_all_is_whole_after_each_command(threads: Threads) -> None:
         each.result.status for each in pack_sessions(discover([folder]), [folder], lambda _: BALANCED) if each.result
     } == {"packed"}
     assert not rollout.exists()
-    list(unpack_sessions(each for each in packed_in([folder]) if isinstance(each, Packed)))
+    list(unpack_sessions(packed_in([folder])))
     _check(threads, lists, requests)
     verify_session(rollout)

@@ -702,8 +702,8 @@ MUTANTS = (
         ),
         (
             "a store is emptied before its session",
-            '            here.copy.session.put(b"")\n            _empty_store(here.store)\n',
-            '            _empty_store(here.store)\n            here.copy.session.put(b"")\n',
+            '            copy.session.put(b"")\n            _empty(copy.store)\n',
+            '            _empty(copy.store)\n            copy.session.put(b"")\n',
         ),
     ),
     # Packs.
@@ -717,8 +717,8 @@ MUTANTS = (
     *_in("store/moves.py", _PACKING)(
         (
             "a packed session is not compared before it goes",
-            "return there == members.keys() and all(is_same(each, member) for each, member in members.items())",
-            "return there == members.keys()",
+            "return there == files.keys() and all(is_same(path, member) for path, member in files.items())",
+            "return there == files.keys()",
         ),
         (
             "a session that is put aside is not looked at again",
@@ -736,7 +736,7 @@ MUTANTS = (
                 "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
             ),
         ),
-        ("any file of a pack comes back", "check(drafts[first])", "pass"),
+        ("any file of a pack comes back", "check(drafts[session])", "pass"),
     ),
     *_in("store/pack.py", "tests/unit/store/test_pack.py")(
         ("a pack leads out of its folder", 'step in ("", ".", "..")', 'step == ""'),
@@ -747,7 +747,7 @@ MUTANTS = (
     *_in("operations/pack.py", "tests/unit/operations/test_pack.py")(
         (
             "another session in its place takes the packed one's",
-            "State.LEFT if all(is_same(root / each.path, each, begun=True) for each in entry.members) else None",
+            "State.LEFT if is_begun else None",
             "State.LEFT",
         ),
     ),
@@ -793,8 +793,8 @@ MUTANTS = (
     *_in("operations/forget.py", _SECRETS)(
         (
             "a pack keeps what is forgotten",
-            "    for pack, entry in copies if not dry_run else ():",
-            "    for pack, entry in ():",
+            "    for each in copies if not dry_run else ():",
+            "    for each in ():",
         ),
     ),
     *_in("core/process.py", _SECRETS)(

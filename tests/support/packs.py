@@ -83,7 +83,7 @@ def in_packs(folder: Path) -> list[str]:
     """Name the sessions that are in a pack and not at their places, each read from it, as often as it is in one."""
     found = []
     for each in packs_in(folder):
-        for entry in each.waiting():
+        for _, entry in each.waiting():
             with each.reader() as reader:
                 reader.check(entry)
             found.append(entry.path)

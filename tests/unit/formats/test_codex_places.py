@@ -23,7 +23,7 @@ from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.pack import pack_sessions
-from sessioncompress.operations.packed import Packed, packed_in, unpack_sessions
+from sessioncompress.operations.packed import packed_in, unpack_sessions
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.discover import discover
@@ -390,7 +390,7 @@ def _packed(home: Home, *paths: Path) -> list[str]:
 
 
 def _unpacked(home: Home) -> None:
-    list(unpack_sessions(each for each in packed_in([home.path]) if isinstance(each, Packed)))
+    list(unpack_sessions(packed_in([home.path])))
 
 
 def test_a_parent_is_packed_with_all_that_go_on_from_it(home: Home) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from sessioncompress.pipeline.discover import compressed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import packing
 from sessioncompress.store.layout import FOLDER, store_in
-from sessioncompress.store.packing import Pack
+from sessioncompress.store.packing import Packed
 from tests.support import packs
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
@@ -81,11 +81,11 @@ def test_packs_are_read_once_for_the_sessions_of_a_folder(tmp_path: Path, monkey
     packs.pack(tmp_path)
     read: list[object] = []
 
-    def reading(roots: Iterable[Path]) -> Iterator[Pack]:
+    def reading(folder: Path) -> Iterator[Packed]:
         read.append(None)
-        return packing.readable_packs(roots)
+        return packing.packed_around(folder)
 
-    monkeypatch.setattr(forget, "packing", SimpleNamespace(readable_packs=reading, share_of=packing.share_of))
+    monkeypatch.setattr(forget, "packing", SimpleNamespace(packed_around=reading, share_of=packing.share_of))
 
     def reads() -> int:
         read.clear()

@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from sessioncompress.errors import FileFailed, InUse, Refused
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.pack import pack_sessions
-from sessioncompress.operations.packed import Packed, meant_by, selected, unpack_sessions
+from sessioncompress.operations.packed import meant_by, selected, unpack_sessions
 from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import Found, discover
 from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import FOLDER, plain_in, store_in
 from sessioncompress.store.originals import zstd
+from sessioncompress.store.packing import Packed
 from sessioncompress.store.places import packs_of
 from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack
 from tests.support.runs import EAGER, MTIME, fixture, invoke, write
