@@ -141,9 +141,6 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
 
 def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
     """Find out which sessions may come back though they are missing, and why."""
-    # Imported here, as below.
-    from sessioncompress.operations.packed import packed_beside
-
     places = {each.parent.resolve() / each.name: each for each in missing}
     found: dict[Path, str] = {}
     for place, error in git.known(places).items():
@@ -153,8 +150,8 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
         found[places[place]] = f"{_MISSING}, and {what}; {_ANYWAY}"
     for around in {each.parent for each in places}:
         # A run that takes one out of its pack puts its store there first.
-        for packed in packed_beside(around):
-            if packed.place in places:
+        for packed in packing.packed_around(around):
+            if packed.place in places and packed.is_waiting:
                 found[places[packed.place]] = f"{_MISSING}, but packed; 'sessioncompress unpack' brings it back"
     found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)
     for session in places.values():
@@ -172,8 +169,8 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
 
 def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
     """Find out which sessions are at another place or in a pack: under any name in their folder, or with an agent."""
-    # Imported here, as below.
-    from sessioncompress.operations.packed import packed_anywhere, packed_beside
+    # Imported here, as below: few stores are of sessions that are gone.
+    from sessioncompress.operations.packed import packed_anywhere
     from sessioncompress.operations.sessions import Selection, Session, sessions
 
     around = {each.parent: path for each, path in places.items()}
@@ -187,16 +184,17 @@ def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> 
     if not ids:
         return {}
     there: dict[str, str] = {}
+    packed: list[Packed] = []
     for folder_of in around:
         with suppress(OSError):
             for entry in os.scandir(folder_of):
                 with suppress(SessionCompressError):
                     if entry.is_file(follow_symlinks=False):
                         there[reading.whose(Path(entry.path))[1].id] = entry.path
-        there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed_beside(folder_of)}
+        packed += packing.packed_around(folder_of)
     there |= {each.id: each.shown for each in sessions(Selection()) if isinstance(each, Session)}
-    packed = (each for each in packed_anywhere() if isinstance(each, Packed))
-    there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed}
+    packed += (each for each in packed_anywhere() if isinstance(each, Packed))
+    there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed if each.is_packed}
     return {path: f"{_MISSING}, and {there[name]} has its id; {_ANYWAY}" for name, path in ids.items() if name in there}
 
 
@@ -454,7 +452,7 @@ def _marked_in_packs(
     folder: Path, title: str, states: tuple[tuple[Path, State], ...]
 ) -> list[tuple[str, list[Stranger]]]:
     """Find the markers of packed sessions with a first prompt that their own journals do not know; read once."""
-    # Imported here, as above.
+    # Imported here, as above: the list of sessions is no matter of most of this command.
     from sessioncompress.operations.packed import each_packed
 
     def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:

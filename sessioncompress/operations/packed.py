@@ -128,11 +128,6 @@ def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Pack
                 yield each
 
 
-def packed_beside(folder: Path) -> Iterator[Packed]:
-    """Yield the packed sessions that were in a folder, and are not at their places, of packs that can be read."""
-    return (each for each in packing.packed_around(folder) if each.place.parent == folder and each.is_waiting)
-
-
 def packed_at(path: Path) -> Packed | None:
     """Find a packed session that was at a path, or below it."""
     # A name that no file can have is none of a session's.

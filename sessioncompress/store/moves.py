@@ -17,6 +17,7 @@ from typing import Final
 from sessioncompress.errors import (
     NOT_CHANGED,
     FileFailed,
+    IsALink,
     Refused,
     SessionCompressError,
     Unsupported,
@@ -30,7 +31,7 @@ from sessioncompress.store.lock import Held, OpenSession, held, open_file, wait_
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import INDEX, Entry, Member, PackReader, State, is_same
 from sessioncompress.store.packing import Pack, Packed, by_tar, packs_in
-from sessioncompress.store.places import IN_PACK, TEMP, Disk, Place, is_below, packs_of
+from sessioncompress.store.places import IN_PACK, TEMP, Bucket, Disk, Place, is_below, packs_of
 from sessioncompress.store.recover import LINK_SECONDS
 from sessioncompress.store.swap import HOLD_SECONDS
 
@@ -102,14 +103,22 @@ def _remove_store(each: Packed) -> None:
 
 
 def missing_of(each: Packed) -> list[Path]:
-    """List the files of a session that are not at their places, as they stand in the archive.
+    """List the files of a session that are not at their places.
 
     Raises Refused where another file is in a place, or the way there leads elsewhere; FileFailed.
     """
+    at, missing = each.pack.at, []
     with failing(each.shown, IN_PACK):
-        in_order = sorted(each.files().items(), key=lambda file: file[1].start)
-        at = each.pack.at
-        return [path for path, member in in_order if at.is_missing(path, member, whole=path == each.place)]
+        for path, member in each.files().items():
+            if isinstance(at, Disk) and not is_below(at.root, path):
+                what, remedy = "there is a link on the path to it", "Move the link away."
+                raise IsALink(what, where=path, state=IN_PACK, remedy=remedy)
+            if at.size(path) is None:
+                missing.append(path)
+            else:
+                # In a bucket a run that failed at the session may have added to its store.
+                at.refuse_another(path, member, begun=isinstance(at, Bucket) and path != each.place)
+    return missing
 
 
 def bring_back(each: Packed, missing: Sequence[Path], reader: PackReader, check: Callable[[Path], None]) -> None:
@@ -125,12 +134,12 @@ def bring_back(each: Packed, missing: Sequence[Path], reader: PackReader, check:
         placed: list[Path] = []
         _refuse_if_no_room(each.shown, folder, sum(files[path].size for path in missing))
         try:
-            # The archive is read in its order; the session gets its name last.
             for path in missing:
                 drafts[path] = folder / f"{session.name}.temp-{os.urandom(4).hex()}"
                 _draft(drafts[path], each.entry, files[path], reader)
             if session in drafts:
                 check(drafts[session])
+            # The session gets its name last.
             for path in sorted(drafts, key=lambda path: path == session):
                 at.put(drafts[path], path, files[path])
                 placed.append(path)
@@ -177,7 +186,7 @@ def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
     """Write a packed session and its store into an empty folder, to be read there. Raises Unreadable, OSError."""
     session = folder / Path(entry.path).name
     _refuse_if_no_room(str(session), folder, entry.size)
-    for member in sorted(entry.members, key=lambda member: member.start):
+    for member in entry.members:
         path = folder / Path(member.path).relative_to(Path(entry.path).parent)
         disk.make_folder(path.parent)
         with disk.closing(disk.create(path)) as fd:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -80,7 +80,7 @@ class Member(Struct, frozen=True, rename="camel"):
 
 
 class Entry(Struct, frozen=True, rename="camel", tag="session"):
-    """One session in a pack. Its first member is the session, and the others are its store.
+    """One session in a pack. Its first member is the session, and the others are its store, as in the archive.
 
     `frame` is the byte of the archive where its frame begins. `begun` is when its first entry was written, or empty,
     and `packed_ns` when it was first packed, in nanoseconds.
@@ -253,8 +253,7 @@ class PackWriter:
             }
         )
         self._fd = fd
-        self._pending: list[bytes] = []
-        self._waiting = 0
+        self._pending = bytearray()
         self._frame = 0
         self._content = 0
         self._family = ""
@@ -315,16 +314,14 @@ class PackWriter:
         self._content = 0
 
     def _put(self, data: bytes) -> None:
-        self._pending.append(data)
-        self._waiting += len(data)
+        self._pending += data
         self.size += len(data)
-        if self._waiting >= disk.BUFFER:
+        if len(self._pending) >= disk.BUFFER:
             self._flush()
 
     def _flush(self) -> None:
-        disk.write_all(self._fd, b"".join(self._pending))
-        self._pending.clear()
-        self._waiting = 0
+        disk.write_all(self._fd, self._pending)
+        self._pending = bytearray()
 
 
 def _tar_header(source: Source) -> bytes:
@@ -386,28 +383,20 @@ def _bytes(span: Span, start: int, end: int) -> bytes:
 
 
 class PackReader:
-    """Reads sessions from a pack; use it as a context manager. What follows in a frame is read on, not anew.
+    """Reads sessions from an archive. What follows in a frame is read on, not anew.
 
     `bytes_read` counts what was read of the archive. Raises Unreadable where a session does not read back, Refused
     where its index says that it is larger than its frame can hold, FileFailed.
     """
 
-    def __init__(self, opened: AbstractContextManager[Span], index: Index) -> None:
-        self._opened = ExitStack()
-        self._span = self._opened.enter_context(opened)
-        size = self._span.size
-        self._starts = sorted({min(each.frame, size) for each in index.entries} | {size})
+    def __init__(self, span: Span, index: Index) -> None:
+        self._span = span
+        self._starts = sorted({min(each.frame, span.size) for each in index.entries} | {span.size})
         self._decoder = zstd.ZstdDecompressor()
         self._frame = -1
         self._next = 0
         self._content = 0
         self.bytes_read = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._opened.close()
 
     def read(self, entry: Entry, member: Member) -> Iterator[bytes]:
         """Yield the bytes of a file; that they are all, and have its SHA-256, is told at the end."""
@@ -431,7 +420,7 @@ class PackReader:
 
     def check(self, entry: Entry) -> None:
         """Read a session and its store, and compare them with the index."""
-        for member in sorted(entry.members, key=lambda member: member.start):
+        for member in entry.members:
             for _ in self.read(entry, member):
                 pass
 

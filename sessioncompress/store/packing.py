@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -130,9 +130,11 @@ class Pack:
         """List the sessions that are in the pack and not at their places."""
         return [each for each in self.sessions() if each.is_waiting]
 
-    def reader(self) -> PackReader:
+    @contextmanager
+    def reader(self) -> Iterator[PackReader]:
         """Open the archive. Raises FileFailed."""
-        return PackReader(self.at.opened(self.archive), self.index)
+        with self.at.opened(self.archive) as span:
+            yield PackReader(span, self.index)
 
     def mark(self, states: Mapping[str, State]) -> None:
         """Note what became of sessions, by their paths; a pack all of whose sessions are at their places goes.
@@ -309,12 +311,13 @@ class NewPack:
             del self._writer
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            with PackReader(opened(self._path), index) as reader:
+            with opened(self._path) as span:
+                reader = PackReader(span, index)
                 for entry in index.entries:
                     reader.check(entry)
-            again = None
-            with suppress(Damaged), opened(self._path) as span:
-                again = index_in(span)
+                again = None
+                with suppress(Damaged):
+                    again = index_in(span)
             if again != index:
                 what, remedy = "its index does not read back", "Pack fewer sessions at once."
                 raise FileFailed(what, where=self._path, state=NOT_CHANGED, remedy=remedy)

@@ -24,7 +24,6 @@ from sessioncompress.errors import (
     Damaged,
     FileFailed,
     InUse,
-    IsALink,
     NotASession,
     Refused,
     failed,
@@ -146,19 +145,10 @@ class Disk:
         _refuse_of_others(archive)
         return opened(archive)
 
-    def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
-        """Tell whether nothing is at a path; else it is as it was packed. Raises Refused.
-
-        In a bucket what is no `whole` session may have more: here no run adds to the store of one that is gone.
-        """
-        del whole
-        if not is_below(self.root, path):
-            raise IsALink("there is a link on the path to it", where=path, state=IN_PACK, remedy="Move the link away.")
-        if not os.path.lexists(path):
-            return True
-        if not is_same(path, member):
+    def refuse_another(self, path: Path, member: Member, *, begun: bool = False) -> None:
+        """Raise Refused unless what is at a path is as it was packed, or, where it may have `begun` so, goes on."""
+        if not is_same(path, member, begun=begun):
             raise _another(path, "file")
-        return False
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
@@ -175,8 +165,7 @@ class Disk:
         try:
             link(draft, path)
         except FileExistsError:
-            if not is_same(path, member):
-                raise _another(path, "file") from None
+            self.refuse_another(path, member)
 
     def take_back(self, path: Path) -> None:
         """Remove what put() has just put, so that no store is without its session."""
@@ -291,16 +280,13 @@ class Bucket:
         url = self.shown(archive)
         yield Span(url, self.size(archive) or 0, lambda start, end: next(objects.ranged(url, start, end), b""))
 
-    def is_missing(self, path: Path, member: Member, *, whole: bool) -> bool:
-        """Read it; a store may have been added to by a run that failed at the session."""
-        if not (size := self.size(path)):
-            return True
+    def refuse_another(self, path: Path, member: Member, *, begun: bool = False) -> None:
+        """Read it."""
         digest = sha256()
         for piece in objects.ranged(self.shown(path), 0, member.size):
             digest.update(piece)
-        if digest.hexdigest() != member.sha256 or (whole and size > member.size):
+        if digest.hexdigest() != member.sha256 or (self.size(path) != member.size and not begun):
             raise _another(self.shown(path), "object")
-        return False
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:

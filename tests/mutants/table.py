@@ -550,7 +550,7 @@ MUTANTS = (
             "found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)",
             "pass",
         ),
-        ("a session in a pack is gone", "if packed.place in places:", "if False:"),
+        ("a session in a pack is gone", "if packed.place in places and packed.is_waiting:", "if False:"),
         ("forget takes a session for gone", "if only != ANY and not only.gone:", "if False:"),
     ),
     # What tells an older state from damage, and where originals may be read.
@@ -710,8 +710,8 @@ MUTANTS = (
     *_in("store/packing.py", _PACKING)(
         (
             "a pack is not read back",
-            "                    reader.check(entry)\n            again =",
-            "                    pass\n            again =",
+            "                    reader.check(entry)\n                again =",
+            "                    pass\n                again =",
         ),
     ),
     *_in("store/moves.py", _PACKING)(
@@ -741,8 +741,8 @@ MUTANTS = (
     *_in("store/pack.py", "tests/unit/store/test_pack.py")(
         ("a pack leads out of its folder", 'step in ("", ".", "..")', 'step == ""'),
     ),
-    *_in("store/places.py", _PACKING)(
-        ("a session comes back over a link", "if not is_below(self.root, path):", "if False:"),
+    *_in("store/moves.py", _PACKING)(
+        ("a session comes back over a link", "and not is_below(at.root, path):", "and False:"),
     ),
     *_in("operations/pack.py", "tests/unit/operations/test_pack.py")(
         (

@@ -6,7 +6,8 @@ import json
 import os
 import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,11 @@ def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | Non
     return archive, entries
 
 
-def reader(archive: Path, *entries: Entry) -> PackReader:
+@contextmanager
+def reader(archive: Path, *entries: Entry) -> Iterator[PackReader]:
     """Read an archive by an index of these sessions."""
-    return PackReader(packs.opened(archive), Index(archive.stat().st_size, entries))
+    with packs.opened(archive) as span:
+        yield PackReader(span, Index(archive.stat().st_size, entries))
 
 
 def entry(**given: Any) -> Entry:
