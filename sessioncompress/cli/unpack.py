@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -59,7 +59,6 @@ class Unpack(SessionCommand[UnpackStats]):
         return []
 
     def over(self, found: Iterable[Found]) -> Done[UnpackStats]:
-        self.there: list[UnpackStats] = []
         dry_run = self.chosen.dry_run
         if self.urls_named:
             # Imported here: most packs lie on a disk.
@@ -70,12 +69,9 @@ class Unpack(SessionCommand[UnpackStats]):
                 raise UsageError(what, where=where, state="Nothing was done.")
             return self.collected(unpack_sessions(urls, dry_run=dry_run))
         try:
-            everything = self.given.all_packed
-            packed = list(selected((), Selection())) if everything else meant_by(self.given.what, self.there.append)
+            packed = selected((), Selection()) if self.given.all_packed else meant_by(self.given.what)
         except Ambiguous as error:
             _end_with_names(error)
-        for stats in self.there:
-            self.say(stats)
         return self.collected(unpack_sessions(packed, dry_run=dry_run))
 
     def say(self, stats: UnpackStats) -> None:
@@ -85,14 +81,12 @@ class Unpack(SessionCommand[UnpackStats]):
             whole = f"{path}: {status}, {size}{title and f': {title}'}"
             click.echo(line_of(path, title, f"{size:>9}  {status}") if is_seen() else whole)
 
-    def document(self, done: Done[UnpackStats]) -> dict[str, Any]:
-        return super().document(done._replace(files=[*self.there, *done.files]))
-
     def end(self, done: Done[UnpackStats]) -> None:
         verb = "would unpack" if self.chosen.dry_run else "unpacked"
-        head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
-        said = f"{head}, {kb(sum(each.size for each in done.results))}"
-        echo_wrapped(output.with_others(said, {AT_PLACE: len(self.there)} | done.others))
+        back = [each for each in done.results if each.status != AT_PLACE]
+        head = f"total: {verb} {counted(len(back), 'session', 'sessions')}"
+        said = f"{head}, {kb(sum(each.size for each in back))}"
+        echo_wrapped(output.with_others(said, {AT_PLACE: len(done.results) - len(back)} | done.others))
 
     def hints(self, done: Done[UnpackStats]) -> None:
         if (number := sum(each.made_elsewhere for each in done.results)) and not self.silent:

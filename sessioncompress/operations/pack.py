@@ -196,7 +196,6 @@ def pack_project(
         with failing(pack.shown):
             pack.write_index()
         yield from _packed_before(pack, root, by_path, taking)
-    failed: list[Outcome[PackStats]] = []
     if by_path:
         first = next(iter(by_path.values()))
         content = sum(head.size for head in by_path.values())
@@ -209,10 +208,9 @@ def pack_project(
                     continue
                 if new.is_broken and outcome.error is not None:
                     raise outcome.error
-                failed.append(Outcome(head.found, error=outcome.error))
+                yield Outcome(head.found, error=outcome.error)
             if entries:
                 taking += new.commit(entries).packed()
-    yield from failed
     yield from _taken_out(take, taking, all_heads, pool)
 
 

@@ -161,10 +161,8 @@ def packed_anywhere(globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompr
                 yield each
 
 
-def meant_by(
-    named: Iterable[str], there: Callable[[UnpackStats], None] = lambda _: None
-) -> list[Packed | SessionCompressError]:
-    """Find the packed sessions that are meant by ids, titles or paths; `there` is told of those at their places.
+def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompressError]:
+    """Find the packed sessions that are meant by ids, titles or paths, and what is at its place already.
 
     A path means the session that was there, all that were below it, or all in an archive. Of an id or a title four
     characters are enough, where they mean one session; what may begin an id means no title. Raises UsageError where
@@ -172,6 +170,7 @@ def meant_by(
     others tell, what is wrong with it comes with them.
     """
     found: list[Packed | SessionCompressError] = []
+    there: list[UnpackStats] = []
     anywhere: list[Packed] | None = None
     for each in named:
         here = list(packed_in([Path(each)]))
@@ -192,10 +191,9 @@ def meant_by(
                 elif _LIKE_ID.fullmatch(each):
                     remedy = f"It looks like the beginning of an id, so titles are not searched. {remedy}"
                 raise UsageError(what, state="Nothing was done.", remedy=remedy)
-            for one in at_place:
-                there(one)
+            there += at_place
         found += here
-    return [*newest(found), *_wrong(found)]
+    return [*there, *newest(found), *_wrong(found)]
 
 
 def newest(among: Iterable[Packed | SessionCompressError]) -> Collection[Packed]:
@@ -254,13 +252,15 @@ def called_here(named: str) -> Iterator[Session]:
 
 
 def unpack_sessions(
-    chosen: Iterable[Packed | SessionCompressError], *, dry_run: bool = False
+    chosen: Iterable[Packed | UnpackStats | SessionCompressError], *, dry_run: bool = False
 ) -> Iterator[Outcome[UnpackStats]]:
     """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
     by_root: dict[Path, list[Packed]] = {}
     for each in chosen:
         if isinstance(each, Packed):
             by_root.setdefault(each.pack.root, []).append(each)
+        elif isinstance(each, UnpackStats):
+            yield Outcome(Found(Path(each.path), named=True), each)
         else:
             yield from failures([each])
     for root, group in by_root.items():

@@ -72,7 +72,7 @@ class Packed(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The bytes of its archive that it takes: also what came back from there takes its share of it."""
+        """The bytes of its archive that it counts for, with its part of those that came back from there."""
         return self.entry.size * self.pack.index.size / max(self.pack.size, 1)
 
     def reads_back(self) -> bool:
