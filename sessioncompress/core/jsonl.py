@@ -6,7 +6,7 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -60,28 +60,6 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
         begins = ends
         if ends:
             number += 1
-
-
-def among(file: BinaryIO, sizes: Iterable[int], wanted: Container[int]) -> Iterator[Piece]:
-    """Yield those lines of a file that are wanted, and as gaps what stands before, between and behind them.
-
-    `sizes` are the bytes of each line from where the file is read.
-    """
-    gap = 0
-    for number, size in enumerate(sizes):
-        if number in wanted:
-            yield from _gaps(file, gap)
-            yield number, file.read(size), True
-            gap = 0
-        else:
-            gap += size
-    yield from _gaps(file, gap)
-
-
-def _gaps(file: BinaryIO, size: int) -> Iterator[Piece]:
-    while size and (raw := file.read(min(size, 1 << 18))):
-        size -= len(raw)
-        yield GAP, raw, False
 
 
 def holds(file: BinaryIO, wanted: bytes, size: int = -1) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -271,29 +271,18 @@ class Known(NamedTuple):
         """Yield the session once more: see jsonl.pieces_of()."""
         return jsonl.pieces_of(self.session.reader, self.session.size)
 
-    def copied(self, changing: Container[int]) -> Iterator[Piece]:
-        """Yield the session once more: the lines that are changing, and as what belongs to no line all around them."""
-        if self._is_document:
-            yield from self.pieces()
-            return
-        with self.session.reader() as file:
-            yield from jsonl.among(file, (line.size for line in self.survey.lines), changing)
-
     def lines(self, numbers: Iterable[int], most: int = jsonl.LINE_CAP) -> Iterator[tuple[int, bytes]]:
         """Yield some lines in any order, each with its number, or so many bytes of each."""
-        if self._is_document:
+        sizes = [line.size for line in self.survey.lines]
+        if sum(sizes) != self.session.size:
+            # There is more in a document than its messages.
             messages = {number: raw for number, raw, _ in self.pieces()}
             yield from ((number, messages[number][:most]) for number in numbers)
             return
-        starts = [*accumulate((line.size for line in self.survey.lines), initial=0)]
+        starts = [*accumulate(sizes, initial=0)]
         for number in numbers:
             start, end = starts[number : number + 2]
             yield number, os.pread(self.session.fd, min(end - start, most), start)
-
-    @property
-    def _is_document(self) -> bool:
-        """Whether there is more in the session than its messages."""
-        return sum(line.size for line in self.survey.lines) != self.session.size
 
 
 def size_of_store(store: Store) -> int:

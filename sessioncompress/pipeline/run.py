@@ -191,7 +191,7 @@ class Run:
                     sink = Rewrite(self._session, self._store, lengths, commit_originals=commit_originals)
                 with sink:
                     applied = Applied(view, planned, known, sink, originals, committed)
-                    applied.run(known.copied(planned))
+                    applied.run(known.pieces())
                     left_alone |= applied.left_alone
                     if applied.again:
                         continue

@@ -72,13 +72,6 @@ MUTANTS = (
             "if False:",
         ),
     ),
-    *_in("core/jsonl.py", "tests/unit/operations/test_compress.py")(
-        (
-            "what stands behind the last line that changes is lost",
-            "            gap += size\n    yield from _gaps(file, gap)\n",
-            "            gap += size\n",
-        ),
-    ),
     # When a run acts, and how much it takes.
     *_in("pipeline/summary.py", "tests/properties/test_pruning.py")(
         ("a run that prunes too little is written", "if saved >= least else", "if True else"),
