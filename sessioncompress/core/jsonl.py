@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from array import array
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from sessioncompress.core.splice import after_space
+from sessioncompress.core.splice import after_space, end_of_value
 
 LINE_CAP = 64 * 1024 * 1024
 """Bytes. A longer line is copied in pieces and never parsed."""
@@ -97,50 +95,26 @@ def holds_at_most(raw: bytes, most: int) -> bool:
     return True
 
 
-_COUNTED = 6_000
-"""Bytes. In what is longer it takes less time to look at what was parsed than to count brackets."""
 DEEPEST: Final = 200
 """Objects and lists inside each other. No agent nests a fifth of it; Python walks through four times as many."""
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 """Linear also where a string does not end."""
-_STRINGS = re.compile(_STRING, re.DOTALL)
 _TOKENS = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
 _OPEN, _CLOSE = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
-_BRACKETS = b"[]{}"
-_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
-_STEPS = bytes.maketrans(_BRACKETS, array("b", (1, -1, 1, -1)).tobytes())
 
 
 def loads(written: bytes | str) -> Any:
     """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
     value = orjson.loads(written)
-    if len(written) <= 2 * DEEPEST or (len(written) <= _COUNTED and _opened(written) <= DEEPEST):
-        return value
-    # Source code in a string has many brackets, and its line few objects: what was parsed is looked at.
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(DEEPEST):
-        if not level:
-            return value
-        children = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [child for found in children for child in found if isinstance(child, (dict, list))]
-    if level:
+    if is_deep(written.encode() if isinstance(written, str) else written):
         raise ValueError(f"it is nested more than {DEEPEST} deep")
     return value
 
 
-def _opened(written: bytes | str) -> int:
-    if isinstance(written, str):
-        return written.count("[") + written.count("{")
-    return written.count(b"[") + written.count(b"{")
-
-
 def is_deep(raw: bytes) -> bool:
     """Whether bytes are nested more than DEEPEST deep, be they JSON or not."""
-    if _opened(raw) <= DEEPEST:
-        return False
-    steps = array("b", _STRINGS.sub(b"", raw).translate(_STEPS, _OTHERS))
-    return max(accumulate(steps), default=0) > DEEPEST
+    return any(deep_spans(raw))
 
 
 def shallow(raw: bytes) -> bytes:
@@ -155,7 +129,8 @@ def shallow(raw: bytes) -> bytes:
 
 def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
     """Find where everything stands that is nested more than DEEPEST deep; what does not end goes to the last byte."""
-    if not is_deep(raw):
+    # Nearly every line has too few brackets to be looked through.
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return
     depth = start = 0
     for token in _TOKENS.finditer(raw):
@@ -173,9 +148,6 @@ def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
 
 
 _LIST, _LIST_END, _OBJECT, _COMMA = b"[]{,"
-
-_DECODER = json.JSONDecoder()
-"""It tells where a value ends. It is given each byte as one character, so that its places are those of the bytes."""
 
 Spans = tuple[tuple[int, int], ...]
 """Where each message begins and ends in the bytes."""
@@ -242,7 +214,7 @@ def _update(raw: bytes) -> Document | None:
         start = len(_UPDATE) - 1
         try:
             end, spans = _objects(read, start)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         around = read[:start] + b"[]" + read[end:]
         if not spans or is_deep(around):
@@ -282,7 +254,7 @@ def cut(raw: bytes) -> Document | None:
     for read in _readings(raw):
         try:
             found = _messages(read)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if found is not None:
             start, end, spans = found
@@ -292,43 +264,40 @@ def cut(raw: bytes) -> Document | None:
 
 def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
     """Find where the list of messages begins and ends, and each of them. Raises ValueError where one is no object."""
-    text = raw.decode("latin-1")
     position = after_space(raw, 0)
     if raw[position] == _LIST:
         return position, *_objects(raw, position)
     found = None
     position = after_space(raw, position + 1)
     while raw[position] == _QUOTE:
-        key, end = _DECODER.raw_decode(text, position)
+        end = end_of_value(raw, position)
+        key = orjson.loads(raw[position:end])
         position = after_space(raw, after_space(raw, end) + 1)
         if key == "messages" and raw[position] == _LIST:
             if found is not None:
                 # Which of the two an agent reads is its own affair.
                 return None
-            end, spans = _objects(raw, position)
-            found = position, end, spans
-        else:
-            end = _DECODER.raw_decode(text, position)[1]
-        position = after_space(raw, end)
-        if raw[position] == _COMMA:
-            position = after_space(raw, position + 1)
+            found = position, *_objects(raw, position)
+        position = _next(raw, position)
     return found
 
 
 def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
     """Find where a list ends, and where its items begin and end. Raises ValueError where one is no object."""
     spans = []
-    text = raw.decode("latin-1")
     position = after_space(raw, start + 1)
     while raw[position] != _LIST_END:
         if raw[position] != _OBJECT:
             raise ValueError("a message is an object")
-        end = _DECODER.raw_decode(text, position)[1]
-        spans.append((position, end))
-        position = after_space(raw, end)
-        if raw[position] == _COMMA:
-            position = after_space(raw, position + 1)
+        spans.append((position, end_of_value(raw, position)))
+        position = _next(raw, position)
     return position + 1, tuple(spans)
+
+
+def _next(raw: bytes, position: int) -> int:
+    """Find what follows a value and the comma behind it."""
+    position = after_space(raw, end_of_value(raw, position))
+    return after_space(raw, position + 1) if raw[position] == _COMMA else position
 
 
 def _readings(raw: bytes) -> Iterator[bytes]:
