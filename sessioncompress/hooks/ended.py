@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessioncompress.core import text
-from sessioncompress.errors import NOT_CHANGED, InUse, SessionCompressError, failing
+from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.hooks import base
 from sessioncompress.hooks.base import COMPRESSED, Ending
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
-"""The agent may still append for a moment, so that nothing must have changed for this long."""
+"""The agent may still append for a moment: nothing must have changed for this long, or for as long as a policy says."""
 
 MOST_SECONDS = 600
 """The time limit of the process, waiting included."""
@@ -57,7 +57,9 @@ def compress(session: Path, ending: Ending = COMPRESSED) -> None:
     from sessioncompress.formats.table import subagents
     from sessioncompress.policy.sources import Policies
 
-    policies = Policies(preset=ending.preset, warn=lambda said: base.note_in_log("compress", said))
+    policies = Policies(
+        preset=ending.preset, warn=lambda said: base.note_in_log("compress", said), quiet_seconds=QUIET_SECONDS
+    )
     deadline = time.monotonic() + MOST_SECONDS
     run_id = text.run_id(time.time())
     for each in (session, *subagents(session)):
@@ -70,7 +72,6 @@ def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies
     """Do the work on a session that nobody writes to; return what became of it."""
     try:
         while True:
-            _until_quiet(session, deadline)
             try:
                 return work(session, policies.of(session))
             except InUse:
@@ -96,26 +97,3 @@ def _compressed(session: Path, policy: Policy, run_id: str) -> str:
     from sessioncompress.operations.wording import line
 
     return line(compress_session(session, policy, named=False, run_id=run_id))
-
-
-def _until_quiet(session: Path, deadline: float) -> None:
-    """Wait until the file stops changing, by its time, or by our clock if its time is in the future.
-
-    Raises InUse after the deadline, and FileFailed.
-    """
-    seen: object = None
-    since = time.monotonic()
-    while True:
-        with failing(session):
-            found = session.lstat()
-        if seen != (seen := (found.st_mtime_ns, found.st_size)):
-            since = time.monotonic()
-        if max(time.time() - found.st_mtime, time.monotonic() - since) >= QUIET_SECONDS:
-            return
-        if time.monotonic() > deadline:
-            what, remedy = (
-                "it is still changing",
-                "It is compressed when it ends again, or with 'sessioncompress compress'.",
-            )
-            raise InUse(what, where=session, state=NOT_CHANGED, remedy=remedy)
-        time.sleep(_POLL_SECONDS)

@@ -264,7 +264,7 @@ def test_a_session_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ended_module, "MOST_SECONDS", 0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ended_module.compress(session)
-    assert "it is still changing" in logged(tmp_path / "state")
+    assert "it changed 0 seconds ago" in logged(tmp_path / "state")
     assert session.read_bytes() == fixture("claude-code.jsonl")
 
 
