@@ -218,7 +218,6 @@ def find(session: OpenSession, journal: Journal) -> Found:
 
     Raises Refused where the line ends were converted.
     """
-    refuse_if_converted(session, journal)
     found, there, marked = RewrittenLines(journal), set[bytes](), False
     for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
         if not whole or is_bare_end(raw):
@@ -232,9 +231,8 @@ def find(session: OpenSession, journal: Journal) -> Found:
             there.add(journal.original_of(newest))
         else:
             marked = marked or PREFIX_BYTES in raw
-    if not there and journal.counts[0]:
-        # Git commits lines that ended with CR LF with LF.
-        _refuse_if_known_with(session, journal, CR_LF, LF)
+    if not there:
+        _refuse_if_converted(session, journal)
     # What a restore took back counts again where somebody put the rewritten session back.
     missing = journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
     return Found(found, missing, marked)
@@ -450,22 +448,17 @@ def line_in_merge(session: OpenSession) -> int | None:
         return next((number + 1 for number, raw, _ in jsonl.pieces(file, session.size) if CONFLICT.match(raw)), None)
 
 
-def refuse_if_converted(session: OpenSession, journal: Journal) -> None:
-    """Raise Refused where what runs wrote ends with CR LF now: no digest in the journal fits any more.
+def _refuse_if_converted(session: OpenSession, journal: Journal) -> None:
+    """Raise Refused where git converted the line ends of a session in which no line is known.
 
-    Git does this to all lines of a file, where an attribute or the user's configuration says so. JSON text has a CR
-    nowhere but there.
+    Git does this to all lines of a file, where an attribute or the user's configuration says so: no digest in the
+    journal fits any more. JSON text has a CR nowhere but there.
     """
     if not journal.runs:
         return
     with session.reader() as file:
         # The end of a longer line is not looked for.
-        if not file.readline(1 << 20).endswith(b"\r\n"):
-            return
-    _refuse_if_known_with(session, journal, LF, CR_LF)
-
-
-def _refuse_if_known_with(session: OpenSession, journal: Journal, then: bytes, now: bytes) -> None:
+        then, now = (LF, CR_LF) if file.readline(1 << 20).endswith(CR_LF) else (CR_LF, LF)
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
     for _, raw, _ in jsonl.pieces_of(session.reader, session.size):
         as_it_was = raw.replace(now, then)
@@ -495,7 +488,6 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     Raises NotASession, too, where nobody `named` the file, and it names no agent itself; Refused where its line ends
     were converted.
     """
-    refuse_if_converted(session, journal)
     document = jsonl.document_of(session.reader, session.size)
     head = _head(session, document)
     known = format_of(session, form, head)
@@ -504,8 +496,8 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
     rewritten = RewrittenLines(journal)
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
-    if not rewritten and journal.counts[0]:
-        _refuse_if_known_with(session, journal, CR_LF, LF)
+    if not rewritten:
+        _refuse_if_converted(session, journal)
     seen = not form or known.recognizes(head)
     answer = newest(session, found, known, document)
     return Known(session, journal, known, known.named(head).id, found, rewritten, seen, answer)
