@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
-from sessioncompress.core.model import PLAIN, Call, Facts, Line, Role, Shape
+from sessioncompress.core.model import PLAIN, Answer, Call, Facts, Line, Role, Shape
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
@@ -58,11 +59,15 @@ class Lines(list[Line]):
 
 
 class Survey(NamedTuple):
-    """One reading of a session: its lines, their shape, and its size in bytes."""
+    """One reading of a session: its lines, their shape, its size in bytes, and what it says of requests to models.
+
+    That is said by lines of the live path, or around the messages of a document: `answers` has it by their numbers.
+    """
 
     lines: Lines
     shape: Shape
     size: int
+    answers: Mapping[int, Answer] = MappingProxyType({})
 
 
 def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:

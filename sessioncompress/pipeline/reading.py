@@ -23,6 +23,7 @@ from sessioncompress.core.model import PLAIN, Answer, Facts, Line, Role
 from sessioncompress.core.pointers import Pointers
 from sessioncompress.core.text import quote
 from sessioncompress.errors import NOT_CHANGED, IsALink, NotASession, Refused, failing
+from sessioncompress.formats import values
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
 from sessioncompress.formats.table import (
     AGENTS,
@@ -34,7 +35,7 @@ from sessioncompress.formats.table import (
     indexed,
     recognizing,
 )
-from sessioncompress.pipeline.usage import Answers, answers, newest_answer, speaking
+from sessioncompress.pipeline.usage import newest_answer
 from sessioncompress.store import disk
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
 from sessioncompress.store.layout import Store, is_archive, size_of
@@ -45,14 +46,21 @@ CONFLICT = re.compile(rb"<{7,} ")
 """The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
 
 
-def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] | None = None) -> Survey:
+_SILENT = frozenset({Role.USER, Role.RESULT, Role.BLANK, Role.OPAQUE})
+"""What says nothing of a request."""
+
+
+def survey(
+    pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] | None = None, document: Document | None = None
+) -> Survey:
     """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed.
 
-    `parsed` are entries of its first lines, by their bytes.
+    `parsed` are entries of its first lines, by their bytes; `document` is the document that the session is.
     """
     reader = form.reader()
     waiting = dict(parsed or {})
     lines: list[Line] = []
+    answers: dict[int, Answer] = {}
     size = 0
     ended = True
     first = False
@@ -64,8 +72,12 @@ def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] 
             ended = raw.lstrip().startswith(b"]")
             continue
         if whole:
-            entry = waiting.pop(raw, None) if waiting else None
-            line = read_line(raw, reader, ended=ended, entry=entry)
+            entry = (waiting.pop(raw, None) if waiting else None) or _entry(raw)
+            line = _line(raw, entry, reader, ended=ended)
+            if line.role not in _SILENT and any(mark in raw for mark in form.answer_marks):
+                answer = form.answer(entry or values.entry_of(raw, reader.linking) or {})
+                if answer is not None:
+                    answers[number] = answer
             lines.append(line._replace(facts=line.facts._replace(first=True)) if first else line)
             first = False
             continue
@@ -75,7 +87,9 @@ def survey(pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] 
         else:
             lines[number] = long_line(raw)
     found = Lines(lines)
-    return Survey(found, form.shape(found), size)
+    shape = form.shape(found)
+    noted = {} if document is None else form.noted(document.outer)
+    return Survey(found, shape, size, {**noted, **{each: answers[each] for each in shape.live if each in answers}})
 
 
 def _long_line(reader: Reader) -> Callable[[bytes], Line]:
@@ -83,10 +97,7 @@ def _long_line(reader: Reader) -> Callable[[bytes], Line]:
 
     The line is never changed, but it may be a part of the path, and one side of a pair.
     """
-    # Imported here, as below, because few sessions hold such a line.
-    from sessioncompress.formats.values import Skeleton
-
-    skeleton, digest, size = Skeleton(), xxh3_64(), 0
+    skeleton, digest, size = values.Skeleton(), xxh3_64(), 0
 
     def add(piece: bytes) -> Line:
         nonlocal size
@@ -100,14 +111,21 @@ def _long_line(reader: Reader) -> Callable[[bytes], Line]:
     return add
 
 
-def read_line(raw: bytes, reader: Reader, *, ended: bool = True, entry: Entry | None = None) -> Line:
+def read_line(raw: bytes, reader: Reader, *, ended: bool = True) -> Line:
     """Read one whole line. One without its LF may still be being written: it is known, but never changed.
 
-    Messages of a document are not `ended` by one. `entry` is the line as it was parsed before.
+    Messages of a document are not `ended` by one.
     """
+    return _line(raw, _entry(raw), reader, ended=ended)
+
+
+def _entry(raw: bytes) -> Entry | None:
+    return None if is_bare_end(raw) else jsonl.parse(raw)
+
+
+def _line(raw: bytes, entry: Entry | None, reader: Reader, *, ended: bool) -> Line:
     if is_bare_end(raw):
         return _blank(raw)
-    entry = entry or jsonl.parse(raw)
     if entry is None:
         return _opaque(raw, reader)
     line = reader.line(raw, entry)
@@ -126,9 +144,7 @@ def _blank(raw: bytes) -> Line:
 
 def _opaque(raw: bytes, reader: Reader) -> Line:
     """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
-    from sessioncompress.formats.values import entry_of
-
-    entry = entry_of(raw, reader.linking) if raw.strip() else None
+    entry = values.entry_of(raw, reader.linking) if raw.strip() else None
     if entry is None:
         facts = Facts(conflict=True) if CONFLICT.match(raw) else PLAIN
         return Line(Role.OPAQUE if raw.strip() else Role.BLANK, len(raw), xxh3_64_intdigest(raw), facts=facts)
@@ -238,22 +254,11 @@ def find(session: OpenSession, journal: Journal) -> Found:
     return Found(found, missing, marked)
 
 
-def _from_the_end(session: OpenSession, read: Survey) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that may say something of a request, from the newest one back, up to where the path leaps on."""
-    start, behind = session.size, len(read.lines)
-    for number in speaking(read):
-        if number >= behind:
-            return
-        start -= sum(line.size for line in read.lines[number:behind])
-        behind = number
-        yield number, os.pread(session.fd, read.lines[number].size, start)
-
-
 class Known(NamedTuple):
     """An open session as it was read: its format, its id, its lines, and which of them its journal knows as rewritten.
 
     `seen` is whether it looks like one of that format, which a user may have named. `newest` is the newest answer on
-    the live path, as newest() finds it.
+    the live path, see newest_answer().
     """
 
     session: OpenSession
@@ -495,29 +500,8 @@ def read_session(session: OpenSession, journal: Journal, form: str | None = None
         refuse_nameless(session, known)
     rewritten = RewrittenLines(journal)
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
-    found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed)
+    found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed, document)
     if not rewritten:
         _refuse_if_converted(session, journal)
     seen = not form or known.recognizes(head)
-    answer = newest(session, found, known, document)
-    return Known(session, journal, known, known.named(head).id, found, rewritten, seen, answer)
-
-
-def newest(session: OpenSession, read: Survey, form: Format, document: Document | None = None) -> Answer:
-    """Find the newest model on the live path of what was read, and what it recorded; see newest_answer()."""
-    if document is not None:
-        raw, spans = document.raw, document.spans
-        lines = ((number, raw[slice(*spans[number])]) for number in speaking(read))
-        return newest_answer(read, form, lines, form.noted(document.outer))
-    if sum(line.size for line in read.lines) == session.size:
-        return newest_answer(read, form, _from_the_end(session, read))
-    # A line sets messages, which stand in it.
-    messages = {number: raw for number, raw, whole in jsonl.pieces_of(session.reader, session.size) if whole}
-    return newest_answer(read, form, ((number, messages.get(number, b"")) for number in speaking(read)))
-
-
-def read_answers(known: Known) -> Answers:
-    """Read once more for the answers that a session records; see Answers."""
-    document = jsonl.document_of(known.session.reader, known.session.size)
-    stream = known.pieces() if document is None else document.pieces()
-    return answers(stream, known.survey, known.form, None if document is None else document.outer)
+    return Known(session, journal, known, known.named(head).id, found, rewritten, seen, newest_answer(found))

@@ -17,12 +17,12 @@ from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
 from sessioncompress.core.model import JsonPath, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.pipeline import reading, summary, triage
+from sessioncompress.pipeline import summary, triage
 from sessioncompress.pipeline.plan import Plan, check, in_question, plan
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewrite import Applied, names_of_results, rewrite
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
-from sessioncompress.pipeline.usage import characters_per_token
+from sessioncompress.pipeline.usage import answers, characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
 from sessioncompress.store.commit import DryRun, Finished, Rewrite
 from sessioncompress.store.journal import Journal
@@ -41,7 +41,7 @@ def judge(
     # Imported here, as below, because hardly any policy has a rule.
     from sessioncompress.pipeline.budget import judged
 
-    found = reading.read_answers(known)
+    found = answers(known.survey)
     run = known.journal.runs[-1] if known.journal.runs else None
     if run is not None and known.journal.has_checkpoint:
         # Also behind a restore: what a request held before the checkpoint is not what the next one will.

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from itertools import accumulate, chain, islice, pairwise
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from itertools import accumulate, chain, pairwise
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from sessioncompress.core.jsonl import Piece, parse
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Answer, Role
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
-from sessioncompress.formats.base import Format
-from sessioncompress.formats.values import entry_of
 from sessioncompress.policy.model import Limits
 
 _LONGEST = 200
@@ -146,45 +142,29 @@ def _fits(names: Iterable[str], pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
 
 
-_SILENT = frozenset({Role.USER, Role.RESULT, Role.BLANK, Role.OPAQUE})
-"""What says nothing of a request."""
+def newest_answer(read: Survey) -> Answer:
+    """Find the newest model and the newest usage on the live path.
 
-
-def speaking(read: Survey) -> Iterator[int]:
-    """Yield the newest lines of the live path that may say something of a request, from the newest one back."""
-    roles = read.lines.roles
-    return islice((number for number in reversed(read.shape.live) if roles[number] not in _SILENT), 256)
-
-
-def newest_answer(
-    read: Survey, form: Format, lines: Iterable[tuple[int, bytes]], noted: Mapping[int, Answer] = MappingProxyType({})
-) -> Answer:
-    """Find the newest model and the newest usage among a session's `lines`, given from the newest one back.
-
-    A few lines are parsed, for what answers() finds in all. What was recorded before a compaction is no usage of what
-    the next request holds. `noted` is what stands around the messages, where the session is a document.
+    What was recorded before a compaction is no usage of what the next request holds.
     """
-    # Behind so many entries without a model, or without a usage, none is looked for.
-    model, usage, at, left = "", None, 0, 64
+    model, usage, at = "", None, 0
     may_count = True
-    for number, raw in lines:
+    for number in reversed(read.shape.live):
         may_count = may_count and read.lines.roles[number] is not Role.CHECKPOINT
-        answer = noted.get(number)
-        if any(mark in raw for mark in form.answer_marks):
-            answer = form.answer(parse(raw) or {})
+        answer = read.answers.get(number)
         if answer is None:
             continue
-        model, left = model or answer.model, left - 1
+        model = model or answer.model
         if may_count and usage is None and answer.usage:
             usage, at = answer.usage, answer.at
-        if not left or (model and (usage or not may_count)):
+        if model and (usage or not may_count):
             break
-    return Answer(model=model or _named(noted), usage=usage, at=at)
+    return Answer(model=model or _named(read), usage=usage, at=at)
 
 
-def _named(noted: Mapping[int, Answer]) -> str:
-    """Find the model that a document names although it notes no request; empty where it names none."""
-    return next((answer.model for answer in noted.values() if answer.model), "")
+def _named(read: Survey) -> str:
+    """Find the model that a session names although it records no request; empty where it names none."""
+    return next((answer.model for answer in read.answers.values() if answer.model), "")
 
 
 class Answers(Struct, frozen=True):
@@ -208,22 +188,10 @@ class _Made(NamedTuple):
     name: str | int
 
 
-def answers(pieces: Iterable[Piece], read: Survey, form: Format, document: Any = None) -> Answers:
-    """Read the answers among the pieces of which `read` is the survey; only lines that may hold one are parsed.
-
-    `document` is what stands around the messages, where the session is one.
-    """
-    found = dict(form.noted(document))
-    live = bytearray(len(read.lines))
-    for number in read.shape.live:
-        live[number] = True
-    for number, raw, whole in pieces:
-        if whole and 0 <= number < len(live) and live[number] and any(mark in raw for mark in form.answer_marks):
-            answer = form.answer(parse(raw) or entry_of(raw, form.reader.linking) or {})
-            if answer:
-                found[number] = answer
-    made = _made(read, found)
-    if not made and (name := _named(found)):
+def answers(read: Survey) -> Answers:
+    """Order the answers of a session."""
+    made = _made(read)
+    if not made and (name := _named(read)):
         return Answers((Answer(model=name),), (None,), None)
     rows = [read.lines[number] for number in read.shape.live]
     sums = array("Q", accumulate((line.reads for line in rows), initial=0))
@@ -242,7 +210,7 @@ def answers(pieces: Iterable[Piece], read: Survey, form: Format, document: Any =
     return Answers(tuple(each.answer for each in made), tuple(added), behind)
 
 
-def _made(read: Survey, found: Mapping[int, Answer]) -> list[_Made]:
+def _made(read: Survey) -> list[_Made]:
     """Put together what several lines say of one request: of the lines of a response the last with a usage counts.
 
     What is no line of a response but counts one is of the last response before it.
@@ -257,7 +225,7 @@ def _made(read: Survey, found: Mapping[int, Answer]) -> list[_Made]:
         if own is not None:
             last = own
             firsts.setdefault(own, position)
-        answer = found.get(number)
+        answer = read.answers.get(number)
         if answer is None:
             continue
         model, window = answer.model or model, answer.window or window

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.usage import Answers
+from sessioncompress.pipeline.usage import Answers, answers
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import open_session
@@ -51,7 +51,7 @@ def steps_in(path: Path) -> list[Step]:
     """Return the steps of a session."""
     with open_session(path, writing=False) as session:
         known = reading.read_session(session, load(store_in(path).journal))
-        return list(_steps(known.form.name, reading.read_answers(known)))
+        return list(_steps(known.form.name, answers(known.survey)))
 
 
 def _steps(agent: str, found: Answers) -> Iterator[Step]:

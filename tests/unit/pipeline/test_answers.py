@@ -36,9 +36,7 @@ SAID = "The gauges are silent. " * 20
 def read(data: bytes, name: str) -> Answers:
     """Read a session's bytes as an agent's."""
     form = format_named(name)
-    document = document_of(lambda: io.BytesIO(data), len(data))
-    outer = document.outer if document else None
-    return answers(pieces(data), survey(pieces(data), form), form, outer)
+    return answers(survey(pieces(data), form, document=document_of(lambda: io.BytesIO(data), len(data))))
 
 
 def pieces(data: bytes) -> Any:
@@ -250,25 +248,21 @@ class Counting(Pi):
         return super().answer(entry)
 
 
-def test_only_lines_that_may_hold_an_answer_are_parsed() -> None:
+def test_only_lines_that_may_hold_an_answer_are_asked_for_one() -> None:
     data = pi(100, 300, 500)
     form = Counting()
-    read_once = survey(pieces(data), format_named("pi"))
-    answers(pieces(data), read_once, form)
+    survey(pieces(data), form)
     assert form.asked == 3
 
 
-def test_a_branch_that_was_left_has_no_answers_and_is_not_parsed_again() -> None:
+def test_a_branch_that_was_left_has_no_answers() -> None:
     made = PiSession()
     made.user("Go.")
     kept = made.assistant("One.", usage=used(100))
     made.assistant("Two.", usage=used(200))
     made.branch(kept)
     made.assistant("Three.", usage=used(300))
-    form = Counting()
-    found = answers(pieces(made.bytes()), survey(pieces(made.bytes()), format_named("pi")), form)
-    assert [each.usage.prompt for each in found.answers if each.usage] == [100, 300]
-    assert form.asked == 2
+    assert [each.usage.prompt for each in read(made.bytes(), "pi").answers if each.usage] == [100, 300]
 
 
 @pytest.mark.parametrize(
@@ -279,5 +273,5 @@ def test_the_answers_of_an_open_session(tmp_path: Path, name: str, data: bytes) 
     path.write_bytes(data)
     with open_session(path, writing=False) as session:
         known = reading.read_session(session, load(store_in(path).journal))
-        assert reading.read_answers(known) == read(data, name)
-        assert reading.read_answers(known).answers
+        assert answers(known.survey) == read(data, name)
+        assert answers(known.survey).answers

@@ -16,7 +16,7 @@ from sessioncompress.pipeline.usage import Answers, answers
 from sessioncompress.policy.model import BALANCED, Budget, Limits, Policy, Rule
 from sessioncompress.store.records import RunRecord
 from tests.support.build import PiSession
-from tests.support.runs import form_of, survey_of, units
+from tests.support.runs import survey_of
 
 NOW = 1_790_000_000
 OMP = replace(BALANCED, budget=Budget(rule=Rule.OMP))
@@ -161,11 +161,8 @@ def test_turns_count_from_the_last_run() -> None:
 
 def test_its_own_answers_are_those_of_a_session() -> None:
     """From its bytes to the tokens of its newest request."""
-    made = session()
-    data = made.bytes()
-    read = survey_of(data)
-    found = answers(((number, raw, True) for number, raw in enumerate(units(data))), read, form_of(data))
-    stats = judged(read, found, None, BALANCED, lambda: 0, path="s", form="pi")
+    read = survey_of(session().bytes())
+    stats = judged(read, answers(read), None, BALANCED, lambda: 0, path="s", form="pi")
     assert stats.tokens_recorded is not None
     assert stats.tokens == stats.tokens_recorded + 2  # "And?"
     assert stats.model == "claude-opus-4-5"
