@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -168,19 +167,17 @@ def _named(read: Survey) -> str:
 
 
 class Answers(Struct, frozen=True):
-    """The answers on a session's live path in order, and estimates, in tokens, of what stands between them.
+    """The answers on a session's live path in order, and what the next request adds to what was sent and came back.
 
-    `added` holds for each answer what the lines from the answer before it, with that one, up to it hold: by so much
-    should what was sent have grown. `behind` is what stands behind the last answer that has a usage, for its context to
-    grow by. Both are None where a compaction stands between, or nothing to count from.
+    `behind` estimates, in tokens, what stands behind the last answer that has a usage, for its context to grow by. It
+    is None where a compaction stands between, or nothing to count from.
     """
 
     answers: tuple[Answer, ...]
-    added: tuple[int | None, ...]
     behind: int | None
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """An answer, where on the live path the first of its lines stands, and what those lines go by."""
 
     answer: Answer
@@ -190,33 +187,26 @@ class _Made(NamedTuple):
 
 def answers(read: Survey) -> Answers:
     """Order the answers of a session."""
-    made = _made(read)
-    if not made and (name := _named(read)):
-        return Answers((Answer(model=name),), (None,), None)
-    rows = [read.lines[number] for number in read.shape.live]
-    sums = array("Q", accumulate((line.reads for line in rows), initial=0))
-    compactions = array("I", accumulate((line.role is Role.CHECKPOINT for line in rows), initial=0))
-    added: list[int | None] = [None] if made else []
-    for before, after in pairwise(made):
-        between = sums[after.first] - sums[before.first]
-        compacted = compactions[before.first] != compactions[after.first]
-        added.append(None if compacted else estimate(between, characters_per_token(after.answer.model)))
+    found = made(read)
+    if not found and (name := _named(read)):
+        return Answers((Answer(model=name),), None)
     behind = None
-    newest = next((each for each in reversed(made) if each.answer.usage), None)
-    if newest is not None and compactions[newest.first] == compactions[-1]:
-        since = read.shape.live[newest.first :]
-        rest = sum(read.lines[number].reads for number in since if _name(read.lines, number) != newest.name)
-        behind = estimate(rest, characters_per_token(newest.answer.model))
-    return Answers(tuple(each.answer for each in made), tuple(added), behind)
+    newest = next((each for each in reversed(found) if each.answer.usage), None)
+    if newest is not None:
+        since = [(read.lines[number], _name(read.lines, number)) for number in read.shape.live[newest.first :]]
+        if not any(line.role is Role.CHECKPOINT for line, _ in since):
+            rest = sum(line.reads for line, name in since if name != newest.name)
+            behind = estimate(rest, characters_per_token(newest.answer.model))
+    return Answers(tuple(each.answer for each in found), behind)
 
 
-def _made(read: Survey) -> list[_Made]:
+def made(read: Survey) -> list[Made]:
     """Put together what several lines say of one request: of the lines of a response the last with a usage counts.
 
     What is no line of a response but counts one is of the last response before it.
     """
     lines = read.lines
-    made: dict[str | int, _Made] = {}
+    found: dict[str | int, Made] = {}
     firsts: dict[str | int, int] = {}
     model, window = "", 0
     last: str | int | None = None
@@ -233,11 +223,11 @@ def _made(read: Survey) -> list[_Made]:
             continue
         said = own if own is not None or answer.error else last
         name = number if said is None else said
-        before = made.get(name)
+        before = found.get(name)
         if before is None or (answer.usage and answer.usage != before.answer.usage):
             known = answer._replace(line=number, model=model, window=window)
-            made[name] = _Made(known, firsts.setdefault(name, position), name)
-    return sorted(made.values(), key=lambda each: each.first)
+            found[name] = Made(known, firsts.setdefault(name, position), name)
+    return sorted(found.values(), key=lambda each: each.first)
 
 
 def _name(lines: Lines, number: int) -> str | int | None:

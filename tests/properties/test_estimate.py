@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
+from sessioncompress.core.lines import Survey
+from sessioncompress.core.model import Answer, Role
+from sessioncompress.core.text import estimate
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.usage import Answers, answers
+from sessioncompress.pipeline.usage import characters_per_token, made
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import open_session
@@ -51,15 +54,22 @@ def steps_in(path: Path) -> list[Step]:
     """Return the steps of a session."""
     with open_session(path, writing=False) as session:
         known = reading.read_session(session, load(store_in(path).journal))
-        return list(_steps(known.form.name, answers(known.survey)))
+        return list(_steps(known.form.name, known.survey))
 
 
-def _steps(agent: str, found: Answers) -> Iterator[Step]:
-    """Yield the steps between answers with a usage; what a failed one between them added counts too."""
-    before = None
-    added = 0
-    for answer, more in zip(found.answers, found.added, strict=True):
-        before, added = (None, 0) if more is None else (before, added + more)
+def _steps(agent: str, read: Survey) -> Iterator[Step]:
+    """Yield the steps between answers with a usage; what a failed one between them added counts too.
+
+    An answer adds what stands from the one before it, with that one, up to it; a compaction between them ends a step.
+    """
+    before: Answer | None = None
+    added = last = 0
+    for answer, first, _ in made(read):
+        between = [read.lines[number] for number in read.shape.live[last:first]]
+        added += estimate(sum(line.reads for line in between), characters_per_token(answer.model))
+        if any(line.role is Role.CHECKPOINT for line in between):
+            before = None
+        last = first
         if answer.usage is None:
             continue
         if before and before.usage and before.model == answer.model:

@@ -61,7 +61,7 @@ def pi(*sent: int, between: Callable[[PiSession], object] = lambda made: made.us
 
 def test_a_session_without_answers_has_none() -> None:
     for data in (b"", PiSession().bytes(), pi()):
-        assert read(data, "pi") == Answers((), (), None)
+        assert read(data, "pi") == Answers((), None)
 
 
 def test_the_usage_of_other_requests_is_none_of_the_session() -> None:
@@ -71,11 +71,6 @@ def test_the_usage_of_other_requests_is_none_of_the_session() -> None:
     made.assistant("One.", usage=used(100))
     made.entry("model_usage", purpose="title", model="tiny", usage=used(9), stopReason="stop")
     assert len(read(made.bytes(), "oh-my-pi").answers) == 1
-
-
-def test_what_a_compaction_parts_is_not_compared() -> None:
-    found = read(pi(900, 100, between=lambda made: made.compaction("So far.", made.user("Kept."))), "pi")
-    assert found.added == (None, None)
 
 
 def test_nothing_is_counted_behind_a_compaction() -> None:
@@ -103,7 +98,6 @@ def test_answers_stand_in_order_with_their_lines() -> None:
     found = read(pi(100, 300), "pi")
     assert [each.line for each in found.answers] == [2, 4]
     assert [each.usage for each in found.answers] == [Usage(100, 10), Usage(300, 10)]
-    assert found.added == (None, estimate(len("Yes.") + len(SAID)))
     assert found.behind == 0
 
 
@@ -128,7 +122,7 @@ def test_estimates_go_by_the_models_own_tokens() -> None:
     found = read(made.bytes(), "pi")
     each = characters_per_token("claude-opus-5")
     assert each < 4
-    assert (found.added[1], found.behind) == (estimate(4 + len(SAID), each), estimate(len(SAID), each))
+    assert found.behind == estimate(len(SAID), each)
 
 
 def test_the_parts_of_a_response_are_one_answer() -> None:
@@ -183,7 +177,6 @@ def test_codex_counts_behind_the_results_and_may_do_so_again() -> None:
     found = read(rollout(count(100), None, None, count(200), None).bytes(), "codex")
     assert [each.usage.prompt for each in found.answers if each.usage] == [100, 200]
     assert all(each.model and each.window == 258_400 for each in found.answers)
-    assert found.added[1]
     behind = read(rollout(count(100)).bytes(), "codex").behind
     assert behind == estimate(1 + 50)
 
@@ -235,7 +228,6 @@ def test_gencodes_notes_belong_to_their_messages() -> None:
     ]
     found = read(made.bytes(), "gencode")
     assert [(each.line, each.usage) for each in found.answers] == [(1, Usage(100, 10)), (3, Usage(300, 10))]
-    assert found.added[1] == estimate(4 + len(SAID), characters_per_token("claude-sonnet-4-5"))
 
 
 class Counting(Pi):

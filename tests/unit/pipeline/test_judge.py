@@ -41,9 +41,7 @@ def judge(
 ) -> BudgetStats:
     """Judge a small session with other answers than its own."""
     read = survey_of(session())
-    return judged(
-        read, Answers(found, (None,) * len(found), behind), last, policy, lambda: 7, path="s.jsonl", form="pi"
-    )
+    return judged(read, Answers(found, behind), last, policy, lambda: 7, path="s.jsonl", form="pi")
 
 
 ANSWER = Answer(1, "claude-opus-4-5", Usage(100, 5, 30, 10), at=NOW * 1000)
