@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -31,10 +31,11 @@ def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
     if text is None:
         return [Piece(0, json.dumps(whole, indent=2) + "\n")]
     root = _after_space(text, 0)
-    hooks = _value_at(text, root, _MEMBER)
+    hooks = _places(text, root).get(_MEMBER)
     if hooks is None:
         return [_inside(text, root, whole)]
-    lists = {event: _value_at(text, hooks, event) for event in groups}
+    places = _places(text, hooks)
+    lists = {event: places.get(event) for event in groups}
     pieces = [_inside(text, at, {"": groups[event]}) for event, at in lists.items() if at is not None]
     if missing := {event: [groups[event]] for event, at in lists.items() if at is None}:
         pieces.append(_inside(text, hooks, missing))
@@ -45,13 +46,14 @@ def _inside(text: str, start: int, values: Mapping[str, Any]) -> Piece:
     """Insert values first in an object, or last in a list if their key is empty, indented as the text is."""
     inside = start + 1
     gap = text[inside : _after_space(text, inside)]
-    empty = text[inside + len(gap)] in "]}"
-    behind = not empty and text[start] == "["
+    ends = [end for _, _, end in _values(text, start)]
+    empty = not ends
+    behind = text[start] == "[" and not empty
     keys = {key: f"{json.dumps(key)}: " if key else "" for key in values}
     if not empty and "\n" not in gap:
         body = ", ".join(keys[key] + json.dumps(value) for key, value in values.items())
         if behind:
-            return Piece(_end_of_last(text, start), f", {body}")
+            return Piece(ends[-1], f", {body}")
         return Piece(inside, f"{gap}{body}," if gap else f"{body}, ")
     newline = "\r\n" if "\r\n" in text else "\n"
     indent = _INDENT.match(text, text.rfind("\n", 0, start) + 1, start)
@@ -64,37 +66,31 @@ def _inside(text: str, start: int, values: Mapping[str, Any]) -> Piece:
     indented = {key: json.dumps(value, indent=unit).replace("\n", line) for key, value in values.items()}
     body = ",".join(line + keys[key] + value for key, value in indented.items())
     if behind:
-        return Piece(_end_of_last(text, start), f",{body}")
+        return Piece(ends[-1], f",{body}")
     return Piece(inside, f"{body}{newline}{around}" if empty else f"{body},")
 
 
-def _end_of_last(text: str, start: int) -> int:
-    """Find where the last value of a list ends, which holds one."""
-    end, position = start, _after_space(text, start + 1)
-    while text[position] != "]":
-        end = _DECODER.raw_decode(text, position)[1]
-        position = _after_space(text, end)
-        if text[position] == ",":
-            position = _after_space(text, position + 1)
-    return end
+def _places(text: str, start: int) -> dict[str, int]:
+    """Find where the values of the object at this character begin, by their keys; of several the last, as all read."""
+    return {key: begin for key, begin, _ in _values(text, start)}
 
 
-def _value_at(text: str, start: int, wanted: str) -> int | None:
-    """Find where the value begins that the object at this character has at a key; the last of several, as all read it.
+def _values(text: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the key of each value in an object, or an empty one in a list, and where the value begins and ends.
 
     The whole is known to be JSON.
     """
-    found = None
     position = _after_space(text, start + 1)
-    while text[position] == '"':
-        key, position = scanstring(text, position + 1, True)  # noqa: FBT003
-        position = _after_space(text, _after_space(text, position) + 1)
-        if key == wanted:
-            found = position
-        position = _after_space(text, _DECODER.raw_decode(text, position)[1])
+    while text[position] not in "]}":
+        key = ""
+        if text[start] == "{":
+            key, position = scanstring(text, position + 1, True)  # noqa: FBT003
+            position = _after_space(text, _after_space(text, position) + 1)
+        end = _DECODER.raw_decode(text, position)[1]
+        yield key, position, end
+        position = _after_space(text, end)
         if text[position] == ",":
             position = _after_space(text, position + 1)
-    return found
 
 
 def _after_space(text: str, position: int) -> int:
