@@ -60,13 +60,14 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
             number += 1
 
 
-def holds(file: BinaryIO, wanted: bytes, size: int = -1) -> bool:
-    """Search the next bytes of a file, all without a `size`, for some. A line may be of any length."""
+def holds(file: BinaryIO, *wanted: bytes, size: int = -1) -> bool:
+    """Search the next bytes of a file, all without a `size`, for any of some. A line may be of any length."""
+    longest = max(map(len, wanted))
     before, left = b"", size
     while left and (piece := file.read(1 << 20 if left < 0 else min(left, 1 << 20))):
-        if wanted in before + piece:
+        if any(each in before + piece for each in wanted):
             return True
-        before = piece[1 - len(wanted) :]
+        before = piece[1 - longest :]
         left -= len(piece) if left > 0 else 0
     return False
 

@@ -548,7 +548,7 @@ def said_first(session: OpenSession, journal: Journal, originals: Path) -> Itera
 def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None) -> bool:
     """Return true if the session has a summary of ours and its journal has none: it cannot be removed."""
     with session.reader() as file:
-        if journal.checkpoints or not jsonl.holds(file, _HEAD, session.size):
+        if journal.checkpoints or not jsonl.holds(file, _HEAD, size=session.size):
             return False
     known = reading.format_of(session, form)
     reader, said = known.reader(), known.reader()

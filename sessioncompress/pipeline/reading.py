@@ -447,7 +447,7 @@ def line_in_merge(session: OpenSession) -> int | None:
     Counted in the file: one line of Gemini CLI may count for several messages.
     """
     with session.reader() as file:
-        if not jsonl.holds(file, b"<<<<<<< ", session.size):
+        if not jsonl.holds(file, b"<<<<<<< ", size=session.size):
             return None
     with session.reader() as file:
         return next((number + 1 for number, raw, _ in jsonl.pieces(file, session.size) if CONFLICT.match(raw)), None)

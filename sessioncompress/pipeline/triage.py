@@ -139,15 +139,12 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
 
 def _is_compacted(path: Path, start: int) -> bool:
     """Say whether what stands in a file from a byte on may hold a compaction by its agent."""
-    longest = max(map(len, table.COMPACTIONS))
+    # Imported here: hardly a session has grown by so little.
+    from sessioncompress.core.jsonl import holds
+
     with failing(path), path.open("rb") as file:
         file.seek(start)
-        data = b""
-        while piece := file.read(1 << 18):
-            data = data[-longest:] + piece
-            if any(mark in data for mark in table.COMPACTIONS):
-                return True
-    return False
+        return holds(file, *table.COMPACTIONS)
 
 
 def check_originals(path: Path, policy: Policy) -> None:
