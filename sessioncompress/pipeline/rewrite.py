@@ -414,12 +414,6 @@ class Applied:
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
         """Make the records of a line's blocks, with their places in its original if that is another line."""
-        line, asked = self._view.lines[number], self._view.asking(number)
-        if line.answers:
-            calls = {} if asked is None else {asked.name: asked}
-        else:
-            # Of several by one name the first counts.
-            calls = {call.name: call for call in reversed(line.calls)}
         place = None if original is None else places_in(original)
         records = []
         for each in new.replacements:
@@ -434,7 +428,7 @@ class Applied:
                 ref, digest = self._references.named(content)
                 lines = content.count(b"\n") + (not content.endswith(b"\n"))
                 origin = Origin(ref, digest, path, len(content), lines)
-                call = calls.get(block.call)
+                call = self._view.asking(number, block.call)
                 # Where the content is all of the file that the call names, git may hold it too.
                 if call is not None and (
                     (kind is Kind.ARGUMENT and call.purpose is Purpose.WRITE and path[-1] == "content")
