@@ -133,12 +133,7 @@ def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Pa
     of_lines = _lines(text)
     for start, end in gaps:
         gap = text[start:end]
-        if len(gap) < len(text) // 2 or text.isascii():
-            size = _size(gap)
-        else:
-            # Of a long gap the bytes are counted faster around it.
-            size = _size(text) - _size(text[:start]) - _size(text[end:])
-        what = marker.left_out(_lines(gap), of_lines, size)
+        what = marker.left_out(_lines(gap), of_lines, _size(gap))
         note = marker.marker(what, wording.ref, in_arguments=wording.in_arguments)
         # Put the marker on its own line unless it cuts within one line: parts of two lines must not read as one.
         is_in_line = "\n" not in gap[:-1]
