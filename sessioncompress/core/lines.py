@@ -48,13 +48,8 @@ class Lines(list[Line]):
         """When each line was written, in milliseconds."""
         return [line.time for line in self]
 
-    def not_understood(self) -> int:
-        """Count the lines that our parser does not read."""
-        opaque = self.roles.count(Role.OPAQUE)
-        return opaque + sum(facts.foreign for facts in self.facts if facts is not PLAIN)
-
     def opaque(self) -> list[int]:
-        """List the numbers of these lines, counted from 0."""
+        """List the numbers of the lines that our parser does not read, counted from 0."""
         return [number for number, line in enumerate(self) if line.role is Role.OPAQUE or line.facts.foreign]
 
 

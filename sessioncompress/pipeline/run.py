@@ -332,7 +332,7 @@ class Run:
             store_size=journal.size + journal.store_size,
             originals_size=journal.store_size,
             lines=len(found.lines),
-            lines_not_understood=found.lines.not_understood(),
+            lines_not_understood=len(found.lines.opaque()),
             imitated_markers=markers,
             imitated_in_calls=max(in_calls - older, 0),
             markers_without_journal=self._strangers,
