@@ -15,13 +15,13 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.damage import SalvagingReader, readable_lines
 from sessioncompress.store.layout import store_in
-from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsReader, Place, zstd
+from sessioncompress.store.originals import FRAME_BYTES, OriginalsReader, Place, zstd
 from tests.faults.scenes import SIZES, built
 from tests.support.runs import append, compress, write
-from tests.unit.store.test_originals import LINE_SETS, PLACES, noise, pack
+from tests.unit.store.test_originals import LINE_SETS, noise, pack
 from tests.unit.store.tools import digest, everything
 
-LINES = [noise(1000, number) for number in range(3000)]
+LINES = [noise(10_000, number) for number in range(300)]
 
 
 def left(path: Path, places: list[Place], lines: list[bytes], reader: type[OriginalsReader]) -> list[int]:
@@ -58,7 +58,7 @@ def test_a_frame_is_read_up_to_its_damage(tmp_path: Path) -> None:
     places = pack(path, LINES)
     frames = sorted({place.frame for place in places})
     assert len(frames) == 2
-    damage(path, frames[1] - 500_000, 1500)
+    damage(path, frames[1] - 500_000, 15_000)
     lost = sorted(set(range(len(LINES))) - set(left(path, places, LINES, SalvagingReader)))
     assert 1 < len(lost) < 4
     assert lost == list(range(lost[0], lost[-1] + 1))
@@ -99,30 +99,6 @@ def test_a_file_that_was_cut_off(tmp_path: Path) -> None:
     found = left(path, places, LINES, SalvagingReader)
     assert found == list(range(len(found)))
     assert len(LINES) > len(found) > len(left(path, places, LINES, OriginalsReader))
-
-
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_bad_places_are_damage(place: Place, tmp_path: Path) -> None:
-    """As they are to the strict reader."""
-    path = tmp_path / "o.zst"
-    pack(path, [b"one\n", b"two\n"])
-    with SalvagingReader(path) as reader, pytest.raises(Unreadable):
-        reader.line(place, digest(b"one\n"))
-
-
-def test_bombs_are_damage(tmp_path: Path) -> None:
-    """No more is read of a frame than one of ours can hold."""
-    path = tmp_path / "o.zst"
-    for content in (zstd.compress(bytes(64 << 20), level=1), b"not zstd at all", b"\x28\xb5\x2f\xfd" + bytes(50)):
-        path.write_bytes(content)
-        with SalvagingReader(path) as reader, pytest.raises(Unreadable):
-            reader.line(Place(0, 0, LONGEST_LINE), digest(b""))
-
-
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    """As by the strict reader."""
-    with pytest.raises(Unreadable):
-        SalvagingReader(tmp_path / "none.zst").line(Place(0, 0, 9), "")
 
 
 def test_readable_lines(tmp_path: Path) -> None:

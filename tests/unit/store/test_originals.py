@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 from pathlib import Path
-from shutil import which
 
 import pytest
 
 from sessioncompress.errors import Damaged, IsALink, Unreadable
+from sessioncompress.store.damage import SalvagingReader
 from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsPacker, OriginalsReader, Place, zstd
 from tests.unit.store.tools import digest
 
@@ -41,6 +40,10 @@ LINE_SETS = {
     "longer than frames": [b"first\n", noise(2 * FRAME_BYTES + 5), b"last\n"],
     "many frames": [b"%d " % number + b"text " * 30_000 + b"\n" for number in range(60)],
 }
+
+
+READERS = pytest.mark.parametrize("reader", [OriginalsReader, SalvagingReader])
+"""What reads past damage is as strict as what does not."""
 
 
 def test_lines_that_several_runs_kept_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,16 +91,6 @@ def test_round_trip(lines: list[bytes], tmp_path: Path) -> None:
     assert content == printed(wanted)
 
 
-@pytest.mark.skipif(which("zstd") is None, reason="the zstd command is not installed")
-def test_zstd_alone_prints_every_line(tmp_path: Path) -> None:
-    """No tool of ours is needed to read the originals, and zstd's own check passes."""
-    path = tmp_path / "o.zst"
-    pack(path, LINE_SETS["short"])
-    pack(path, LINE_SETS["over a frame's end"], path.stat().st_size)
-    wanted = printed(LINE_SETS["short"] + LINE_SETS["over a frame's end"])
-    assert subprocess.run(["zstd", "-dc", path], capture_output=True, check=True).stdout == wanted
-
-
 def test_a_line_over_the_limit_is_not_kept(tmp_path: Path) -> None:
     """What the reader would not read is not written in the first place."""
     packer = OriginalsPacker(0, lambda frame: None)
@@ -117,13 +110,14 @@ def test_an_error_of_the_disk_ends_the_packing() -> None:
         packer.add(line)
 
 
-def test_missing_and_linked_files_are_refused(tmp_path: Path) -> None:
+@READERS
+def test_missing_and_linked_files_are_refused(tmp_path: Path, reader: type[OriginalsReader]) -> None:
     """There is no way from the store to a file elsewhere."""
     with pytest.raises(Unreadable, match=r"originals that the journal lists are missing.* from a backup"):
-        OriginalsReader(tmp_path / "none.zst").line(Place(0, 0, 9), "")
+        reader(tmp_path / "none.zst").line(Place(0, 0, 9), "")
     (tmp_path / "link.zst").symlink_to("/etc/hostname")
     with pytest.raises(IsALink):
-        OriginalsReader(tmp_path / "link.zst").line(Place(0, 0, 9), "")
+        reader(tmp_path / "link.zst").line(Place(0, 0, 9), "")
 
 
 def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
@@ -159,16 +153,18 @@ PLACES = {
 }
 
 
+@READERS
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_bad_places_are_damage(place: Place, tmp_path: Path) -> None:
+def test_bad_places_are_damage(place: Place, reader: type[OriginalsReader], tmp_path: Path) -> None:
     """A record can name any place; only the right one gives a line."""
     path = tmp_path / "o.zst"
     pack(path, [b"one\n", b"two\n"])
-    with OriginalsReader(path) as reader, pytest.raises(Damaged):
-        reader.line(place, digest(b"one\n"))
+    with reader(path) as originals, pytest.raises(Damaged):
+        originals.line(place, digest(b"one\n"))
 
 
-def test_bombs_are_damage(tmp_path: Path) -> None:
+@READERS
+def test_bombs_are_damage(tmp_path: Path, reader: type[OriginalsReader]) -> None:
     """Content or a window beyond a frame's limit, a frame cut off, and no frame at all are refused."""
     path = tmp_path / "o.zst"
     bomb = zstd.compress(bytes(64 << 20), level=1)
@@ -176,8 +172,8 @@ def test_bombs_are_damage(tmp_path: Path) -> None:
     wide = zstd.compress(noise(100), options={int(zstd.CompressionParameter.window_log): 27, unsized: 0})
     for content in (bomb, wide, zstd.compress(noise(100))[:-3], b"not zstd at all", b"\x28\xb5\x2f\xfd" + bytes(50)):
         path.write_bytes(content)
-        with OriginalsReader(path) as reader, pytest.raises(Damaged):
-            reader.line(Place(0, 0, LONGEST_LINE), digest(b""))
+        with reader(path) as originals, pytest.raises(Damaged):
+            originals.line(Place(0, 0, LONGEST_LINE), digest(b""))
 
 
 def test_a_stream_of_empty_blocks_ends(tmp_path: Path) -> None:
