@@ -72,11 +72,6 @@ PARTS = r"\((\d+ % smaller|not smaller); .*; store " + SIZES + r"\)"
 TOKENS = r"tokens [\d,]+ -> [\d,]+ \(estimated(; [\d,]+ recorded before)?\)"
 HOSTILE = b"a\x1b[31m\x07 \xe2\x80\xae\xc2\x9b\xff.jsonl"
 """A name with an escape sequence, a bell, a right-to-left override, a C1 control and a byte that is no UTF-8."""
-PEAK = (
-    "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
-    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-)
-"""Runs a command and prints the most memory that it held."""
 INTERRUPTED_QUESTION = """
 import os, signal, click.termui
 from sessioncompress.__main__ import run
@@ -108,11 +103,21 @@ def session(here: Path) -> Path:
     return put(here / "session.jsonl")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compress such a session once; return its folder."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        assert run("compress", put(folder / "session.jsonl")).exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def compressed(session: Path) -> Path:
-    """Compress it."""
-    assert run("compress", "session.jsonl").exit_code == 0
-    return session
+def compressed(made: Path, here: Path) -> Path:
+    """Put it and its store into the folder."""
+    shutil.copytree(made, here, dirs_exist_ok=True)
+    return here / "session.jsonl"
 
 
 def put(path: Path, name: str = "pi-anthropic.jsonl") -> Path:
@@ -556,6 +561,7 @@ def test_backup_dir(session: Path) -> None:
     assert one("stats", "--backup-dir", "kept", session)["storeSize"] > 0
     assert "0 rewritten" not in run("verify", "--backup-dir", "kept", session).stdout
     assert run("show", ref, session, "--backup-dir", "kept").exit_code == 0
+    assert run("show", ref, "--backup-dir", "kept").exit_code == 0
     assert run("restore", "--backup-dir", "kept", session).exit_code == 0
     assert session.read_bytes() == before
     assert run("forget", "--yes", "--backup-dir", "kept", session).exit_code == 0
@@ -590,13 +596,6 @@ def test_a_backup_dir_in_nobodys_home(session: Path) -> None:
         result = run(command, "--config", chosen, session)
         assert result.exit_code == 2
         assert "the policy's backupDir is '~nobody-of-this-name/x', but there is no such home folder." in result.stderr
-
-
-def test_show_looks_into_a_backup_dir_without_a_session(session: Path) -> None:
-    """A marker names no session, so the folder alone must do."""
-    assert run("compress", "--backup-dir", "kept", session).exit_code == 0
-    ref = next(ref for ref in re.findall(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())).decode()
-    assert run("show", ref, "--backup-dir", "kept").exit_code == 0
 
 
 def test_quiet_seconds(session: Path) -> None:
@@ -763,14 +762,6 @@ def test_a_named_link_is_refused(session: Path) -> None:
     assert "link.jsonl: it is a symbolic link. The session was not changed. Name its target." in result.stderr
 
 
-def test_a_named_hard_link_is_refused(session: Path) -> None:
-    """The other name would keep the old text."""
-    os.link(session, session.parent / "other-name")
-    result = run("compress", "session.jsonl")
-    assert result.exit_code == 4
-    assert "it has other hard links" in result.stderr
-
-
 def test_a_file_named_twice_is_taken_once(session: Path) -> None:
     """Also through its folder."""
     assert [each["status"] for each in document("compress", session, ".", session)["files"]] == ["compressed"]
@@ -822,18 +813,6 @@ def test_a_file_that_fails_is_3(session: Path) -> None:
     assert {**snapshot(session), "file": ()} == {**before, "file": ()}
 
 
-def test_no_session_is_4(here: Path) -> None:
-    """The error says what was seen instead."""
-    (here / "x.jsonl").write_bytes(b'{"kind":"log","seq":1}\n' * 9000)
-    for command in ("compress", "stats", "verify"):
-        result = run(command, "x.jsonl")
-        assert result.exit_code == 4, command
-        assert (
-            "x.jsonl: this is not a session of any agent we know (its first object has the keys kind, seq)"
-            in result.stderr
-        )
-
-
 def test_a_path_that_is_not_there_is_2(here: Path) -> None:
     """No command starts."""
     for name in [
@@ -858,14 +837,16 @@ def test_every_command_refuses_alike(session: Path) -> None:
         f"Name a session of {AGENTS}.\n"
     )
     for command in ("compress", "stats", "verify"):
-        assert run(command, "below/none.jsonl").stderr == said, command
+        result = run(command, "below/none.jsonl")
+        assert (result.exit_code, result.stderr) == (4, said), command
     os.link(session, "other")
     os.mkfifo("pipe")
     linked = (
         "session.jsonl: it has other hard links, which would keep the old text. The session was not changed. Remove"
     )
     for command in ("compress", "restore"):
-        assert run(command, "session.jsonl").stderr.startswith(f"refused: {linked}"), command
+        result = run(command, "session.jsonl")
+        assert (result.exit_code, result.stderr.startswith(f"refused: {linked}")) == (4, True), command
         said = (
             "refused: pipe: it is not a regular file. It was not changed. Name a session, or a folder with sessions.\n"
         )
@@ -972,7 +953,13 @@ def test_an_empty_path_is_2(compressed: Path, arguments: Sequence[str]) -> None:
     "arguments",
     [
         *((name, ".") for name in ("compress", "restore", "history", "pack", "stats", "verify", "forget", "diff")),
-        *(("search", "text", "."), ("show", "0123456789ab", "."), ("sessions", "--project", "."), ("report", ".")),
+        *(
+            ("search", "text", "."),
+            ("show", "0123456789ab", "."),
+            ("show", "0123456789ab"),
+            ("sessions", "--project", "."),
+            ("report", "."),
+        ),
         *(("compact", "."), ("budget", "."), ("handoff", "."), ("config", "show"), ("pre-commit", "session.jsonl")),
     ],
     ids=" ".join,
@@ -987,7 +974,8 @@ def test_a_path_from_a_deleted_folder_is_2(
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     said = " ".join(result.stderr.split())
-    assert "no longer exists. Change to another one, or name an absolute path. Nothing was done." in said
+    advice = r"no longer exists\. Change to another one, or name (an absolute path\. Nothing was done|the session: show .*)\."
+    assert re.search(advice, said)
 
 
 @linux
@@ -1125,28 +1113,23 @@ def test_a_hostile_name_never_reaches_the_terminal_raw(here: Path) -> None:
         put(here / name)
     except OSError:
         pytest.skip("this file system does not take such a name")
-    refused = os.fsencode("r" + name)
-    (here / os.fsdecode(refused)).write_bytes(b"{}\n" * 50_000)
-    missing = b"m" + HOSTILE
-    shown = [
-        spawn("stats", HOSTILE, cwd=here),
-        spawn("compress", "--dry-run", HOSTILE, cwd=here),
-        spawn("compress", ".", cwd=here),
-        spawn("compress", HOSTILE, cwd=here),
-        spawn("verify", ".", cwd=here),
-        spawn("compress", refused, cwd=here),
-        spawn("stats", refused, cwd=here),
-        spawn("compress", missing, cwd=here),
-        spawn("restore", HOSTILE, cwd=here),
-        spawn("forget", HOSTILE, cwd=here),
-        spawn("forget", "--yes", HOSTILE, cwd=here),
-        spawn("show", "0123456789ab", HOSTILE, cwd=here),
-    ]
-    for done in shown:
-        for raw in RAW:
-            assert raw not in done.stdout + done.stderr, (done.args, done.stdout, done.stderr)
-    assert rb"a\x1b[31m\x07 \u202e\x9b\xff.jsonl: " in shown[2].stdout
-    assert [done.returncode for done in shown] == [0, 0, 0, 0, 0, 4, 4, 2, 0, 2, 0, 2]
+    refused, missing = f"r{name}", f"m{name}"
+    (here / refused).write_bytes(b"{}\n" * 50_000)
+    done = spawn("compress", "--dry-run", HOSTILE, cwd=here)
+    printed = [done.stdout + done.stderr]
+    codes = [done.returncode]
+    for command in (
+        *(("stats", name), ("compress", "."), ("compress", name), ("verify", "."), ("compress", refused)),
+        *(("stats", refused), ("compress", missing), ("restore", name), ("forget", "--yes", name)),
+        ("show", "0123456789ab", name),
+    ):
+        result = run(*command)
+        printed.append(result.stdout_bytes + result.stderr_bytes)
+        codes.append(result.exit_code)
+    for each in printed:
+        assert not [raw for raw in RAW if raw in each], each
+    assert rb"a\x1b[31m\x07 \u202e\x9b\xff.jsonl: " in printed[2]
+    assert codes == [0, 0, 0, 0, 0, 4, 4, 2, 0, 0, 2]
     assert (here / name).read_bytes() == fixture("pi-anthropic.jsonl")
 
 
@@ -1157,9 +1140,9 @@ def test_a_hostile_name_in_json(here: Path) -> None:
     except OSError:
         pytest.skip("this file system does not take such a name")
     for command in (("compress", "--dry-run"), ("stats",)):
-        done = spawn(*command, "--json", HOSTILE, cwd=here)
-        assert all(line.isprintable() for line in done.stdout.decode().split("\n"))
-        assert json.loads(done.stdout)["files"][0]["path"] == "a\x1b[31m\x07 \u202e\x9b\\udcff.jsonl"
+        said = run(*command, "--json", os.fsdecode(HOSTILE)).stdout
+        assert all(line.isprintable() for line in said.split("\n"))
+        assert json.loads(said)["files"][0]["path"] == "a\x1b[31m\x07 \u202e\x9b\\udcff.jsonl"
 
 
 def test_hostile_keys_in_an_error(here: Path) -> None:
@@ -1346,16 +1329,6 @@ def test_a_run_tells_that_git_will_lack_the_originals_of_what_it_tracks(session:
     assert run("compress", session.parent).stderr.count(f"{told}; --commit-originals changes that\n") == 1
 
 
-def test_zstd_alone_prints_every_replaced_line(compressed: Path) -> None:
-    """What lies beside can be read without this tool."""
-    zstd = shutil.which("zstd")
-    if zstd is None:
-        pytest.skip("the zstd command is not installed")
-    printed = subprocess.run([zstd, "-dc", store_in(compressed).originals], capture_output=True, check=True).stdout
-    now = set(split(compressed.read_bytes()))
-    assert split(printed) == [line for line in split(fixture("pi-anthropic.jsonl")) if line not in now]
-
-
 # show
 
 
@@ -1458,23 +1431,12 @@ def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     ("variable", "below"),
-    [
-        ("PI_CODING_AGENT_DIR", "sessions/--tmp--"),
-        ("OMP_CODING_AGENT_DIR", "sessions/--tmp--"),
-        ("PI_CODING_AGENT_SESSION_DIR", ""),
-        ("XDG_DATA_HOME", "omp/sessions/-tmp"),
-        ("CLAUDE_CONFIG_DIR", "projects/-tmp"),
-        ("CLAUDE_CONFIG_DIR", "projects/-tmp/0a/subagents"),
-        ("OPENCLAW_STATE_DIR", "agents/main/sessions"),
-        ("CODEX_HOME", "sessions/2026/03/02"),
-        ("CODEX_HOME", "archived_sessions"),
-        ("GEMINI_CLI_HOME", ".gemini/tmp/tidewatch/chats"),
-    ],
+    [("PI_CODING_AGENT_SESSION_DIR", ""), ("CLAUDE_CONFIG_DIR", "projects/-tmp/0a/subagents")],
 )
 def test_show_looks_where_agents_keep_sessions(
     here: Path, monkeypatch: pytest.MonkeyPatch, variable: str, below: str
 ) -> None:
-    """Each agent's folder, by its environment variable."""
+    """By environment variables; which there are is a matter of the formats' own tests."""
     folder = here.parent / "agent" / below
     folder.mkdir(parents=True)
     path = put(folder / "session.jsonl")
@@ -1509,16 +1471,6 @@ def test_show_passes_over_a_journal_that_cannot_be_read(
     result = run("show", "0123456789ab", compressed.parent)
     assert result.exit_code == 3
     assert "bad.jsonl.history: permission denied." in result.stderr
-
-
-def test_show_from_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A usage error."""
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    result = run("show", "0123456789ab")
-    assert result.exit_code == 2
-    assert "the working folder no longer exists. Change to another one" in result.stderr
 
 
 def test_show_says_when_a_reference_is_ambiguous(here: Path) -> None:
@@ -1607,10 +1559,9 @@ def test_verify_as_json(compressed: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("where", [0.02, 0.3, 0.6, 0.98])
-def test_verify_finds_a_flipped_byte(compressed: Path, where: float) -> None:
-    """Wherever it is in the originals: exit code 5, naming the file."""
-    flip(store_in(compressed).originals, where)
+def test_verify_finds_a_flipped_byte(compressed: Path) -> None:
+    """In the originals: exit code 5, naming the file."""
+    flip(store_in(compressed).originals)
     result = run("verify", "session.jsonl")
     assert result.exit_code == 5
     assert str(store_in(compressed).originals) in result.stderr
@@ -1640,33 +1591,10 @@ def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> No
     assert not store_in(compressed).originals.exists()
 
 
-def test_verify_finds_a_missing_original(compressed: Path) -> None:
-    """The file may be gone altogether."""
-    store_in(compressed).originals.unlink()
-    assert run("verify", compressed).exit_code in (3, 5)
-
-
-@pytest.mark.parametrize(
-    "name", ["pi-anthropic", "pi-compacted", "pi-gemini", "pi-one-prompt", "pi-responses", "pi-v1", "omp", "openclaw"]
-)
-def test_every_fixture_there_and_back(here: Path, name: str) -> None:
-    """Smaller in total, right in its check, unchanged by a second run, and back to the byte."""
-    path = put(here / "session.jsonl", f"{name}.jsonl")
-    stats = one("compress", "--force", path)
-    assert stats["status"] == "compressed"
-    assert stats["compressedSize"] + stats["storeSize"] < stats["originalSize"]
-    assert run("verify", path).exit_code == 0
-    before = snapshot(path)
-    assert one("compress", "--force", path)["status"] == "unchanged"
-    assert snapshot(path) == before
-    assert run("restore", path).exit_code == 0
-    assert path.read_bytes() == fixture(f"{name}.jsonl")
-
-
-def flip(path: Path, where: float = 0.5) -> None:
+def flip(path: Path) -> None:
     """Change one bit of a file."""
     data = bytearray(path.read_bytes())
-    data[int(len(data) * where)] ^= 1
+    data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
@@ -1783,21 +1711,6 @@ def test_a_run_in_a_process_of_its_own(session: Path) -> None:
     assert done.stdout.startswith(b"session.jsonl: 338 KB -> ")
     assert session.stat().st_mode & 0o777 == 0o640
     assert session.stat().st_mtime == 1_700_000_000
-
-
-def test_memory_does_not_grow_with_the_session(here: Path) -> None:
-    """Of six times the bytes in six times the lines, memory holds hardly more: it streams."""
-    sizes, peaks = [], []
-    for steps in (40, 240):
-        data = long_session(steps)
-        path = here / f"{steps}.jsonl"
-        path.write_bytes(data)
-        own = [sys.executable, "-m", "sessioncompress", "compress", str(path)]
-        done = subprocess.run([sys.executable, "-c", PEAK, *own], check=True, capture_output=True)
-        assert path.stat().st_size < len(data) // 4
-        sizes.append(len(data))
-        peaks.append(int(done.stdout) * (1 if sys.platform == "darwin" else 1024))
-    assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) // 4, (sizes, peaks)
 
 
 def long_session(steps: int) -> bytes:
