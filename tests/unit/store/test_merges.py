@@ -44,23 +44,13 @@ def grown(side: str, steps: int, shared: int = 0) -> PiSession:
 class Sides:
     """A session that two sides took on from one state, each in a folder of its own.
 
-    Both first rewrite the `shared` steps that the base had left.
+    Both first rewrote the `shared` steps that the base had left.
     """
 
-    def __init__(self, folder: Path, ours: int, theirs: int, shared: int = 0) -> None:
+    def __init__(self, folder: Path, shared: int) -> None:
         self.shared = shared
-        base = folder / "base"
-        base.mkdir()
-        compress(write(base, grown("base", 0, shared)))
-        self.base = store_in(base / NAME)
-        self.ours, self.theirs = (self._side(base, name, steps) for name, steps in (("ours", ours), ("theirs", theirs)))
-
-    def _side(self, base: Path, name: str, steps: int) -> Path:
-        folder = base.with_name(name)
-        shutil.copytree(base, folder)
-        append(folder / NAME, grown(name, steps, self.shared))
-        compress(folder / NAME)
-        return folder / NAME
+        self.base = store_in(folder / "base" / NAME)
+        self.ours, self.theirs = (folder / name / NAME for name in ("ours", "theirs"))
 
     def added(self, path: Path) -> bytes:
         """Return what a side added to the journal."""
@@ -72,13 +62,25 @@ class Sides:
         store_in(self.ours).journal.write_bytes(self.base.journal.read_bytes() + merged)
 
 
-@pytest.fixture(
-    params=[(2, 5, 0), (5, 2, 0), (2, 5, 3), (5, 2, 3)],
-    ids=["they added more", "we added more", "they added more to shared ones", "we added more to shared ones"],
-)
-def sides(tmp_path: Path, request: pytest.FixtureRequest) -> Sides:
+@pytest.fixture(scope="module", params=[(2, 5, 0), (5, 2, 3)], ids=["they added more", "we added more to shared ones"])
+def made(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Path, int]:
+    """Make both sides; return their folder, and how many steps both have rewritten."""
+    folder = tmp_path_factory.mktemp("sides")
+    ours, theirs, shared = request.param
+    (folder / "base").mkdir()
+    compress(write(folder / "base", grown("base", 0, shared)))
+    for name, steps in (("ours", ours), ("theirs", theirs)):
+        shutil.copytree(folder / "base", folder / name)
+        append(folder / name / NAME, grown(name, steps, shared))
+        compress(folder / name / NAME)
+    return folder, shared
+
+
+@pytest.fixture
+def sides(tmp_path: Path, made: tuple[Path, int]) -> Sides:
     """Return two sides."""
-    return Sides(tmp_path, *request.param)
+    folder, shared = made
+    return Sides(shutil.copytree(folder, tmp_path / "sides"), shared)
 
 
 Meeting = Callable[[Sides], None]
@@ -219,8 +221,9 @@ WAYS: dict[str, Callable[[Branches], object]] = {
 RULES = {"none": "", "union": "*.jsonl merge=union\n", "text": "* text eol=crlf\n*.jsonl -text\n"}
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("rule", "shared"), [*((rule, 0) for rule in RULES), ("none", 3)])
+@pytest.mark.parametrize(
+    ("way", "rule", "shared"), [*((way, "none", 3) for way in WAYS), *(("merge", rule, 0) for rule in RULES)]
+)
 def test_git_keeps_one_side_whole(tmp_path: Path, shared: int, way: str, rule: str) -> None:
     """And says that both have changed; each side comes back with git's own commands, and restores exactly."""
     branches = Branches(tmp_path, shared, RULES[rule])
