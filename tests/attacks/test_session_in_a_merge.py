@@ -8,11 +8,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessioncompress.cli.main import main
+from sessioncompress.formats.table import NAMES
 from sessioncompress.store.layout import store_in
 from tests.support.repository import Repository
-from tests.support.runs import FIXTURES, fixture, snapshot, split
+from tests.support.runs import fixture, snapshot, split
+from tests.support.stories import STORIES, of_format
 
-SESSIONS = sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
+LINES = [*{STORIES[name].form: name for name in of_format(*NAMES) if name.endswith(".jsonl")}.values()]
+"""A session of each format of lines."""
 SIDES = (b"<<<<<<< HEAD\n", b"=======\n", b">>>>>>> a branch\n")
 
 
@@ -26,8 +29,7 @@ def merged(lines: list[bytes], at: int, marks: tuple[bytes, ...] = SIDES) -> byt
     return b"".join([*lines[:at], marks[0], lines[at], marks[1], lines[at + 1], *marks[2:], *lines[at + 2 :]])
 
 
-@pytest.mark.parametrize("name", SESSIONS)
-@pytest.mark.parametrize("ends", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize(("name", "ends"), [*((name, b"\n") for name in LINES), (LINES[0], b"\r\n")])
 def test_a_session_in_a_merge_is_refused(tmp_path: Path, name: str, ends: bytes) -> None:
     """In every format of lines, by name and line, by a rehearsal too; nothing is changed."""
     path = tmp_path / "s.jsonl"
