@@ -20,13 +20,11 @@ from tests.support.rollout import Rollout
 from tests.support.runs import HOMES, invoke, journal_of, run, split, turn
 from tests.unit.hooks.calls import INVENTED
 
-SHALLOW = range(1, 301)
-DEEP = range(900, 1101)
-DEPTHS = [*SHALLOW, *DEEP, 3000, 60_000]
-IN_DOCUMENTS = [*SHALLOW, 500, 800]
-SOME = [1, 100, 180, 190, 200, 210, 250, 300, 500, 800]
+DEPTHS = [1, 100, *range(jsonl.DEEPEST - 10, jsonl.DEEPEST + 6), 254, 300, 500, 800]
+"""Around our own bound, which counts what a value stands in."""
+FAR = [990, 1000, 1023, 1024, 1030, 3000, 60_000]
+"""Around those of parsers and of Python, and beyond."""
 LONG = "a line of output, as a tool prints it\n" * 200
-RUNS = [(), ("--preset", "archive"), ("--preset", "low-cost"), ("--prune",)]
 _MARK = re.compile(rb'(\\?")@([0-9]+)@\\?"')
 
 
@@ -161,32 +159,23 @@ def goes_through(path: Path, options: Iterable[str]) -> None:
         path.write_bytes(small)
 
 
-@pytest.mark.parametrize("options", RUNS, ids=lambda options: " ".join(options) or "default")
 @pytest.mark.parametrize(
-    ("build", "depths"),
-    [*((build, [*SOME, *range(985, 1030), 3000]) for build in LINES), *((build, SOME) for build in DOCUMENTS)],
-    ids=[build.__name__ for build in [*LINES, *DOCUMENTS]],
+    ("build", "depths", "options"),
+    [
+        *((build, [*DEPTHS, *FAR], ()) for build in LINES),
+        *((build, DEPTHS, ()) for build in DOCUMENTS),
+        *((claude, [*DEPTHS, *FAR], options) for options in (("--preset", "archive"), ("--prune",))),
+    ],
+    ids=[*(build.__name__ for build in [*LINES, *DOCUMENTS]), "claude, archive", "claude, prune"],
 )
-def test_depths_with_any_options(tmp_path: Path, build: Build, depths: list[int], options: tuple[str, ...]) -> None:
-    """Of 990 and more the file failed for good, in every command."""
+def test_every_depth(tmp_path: Path, build: Build, depths: list[int], options: tuple[str, ...]) -> None:
+    """In one session: of 990 and more the file failed for good, in every command."""
     path = tmp_path / "session.json"
     path.write_bytes(nested(build(depths)))
     goes_through(path, options)
 
 
-@pytest.mark.parametrize(
-    ("build", "depths"),
-    [(claude, DEPTHS), (pi, DEPTHS), (codex, DEPTHS[::2]), (codex, DEPTHS[1::2]), (gemini, IN_DOCUMENTS)],
-    ids=["claude", "pi", "codex, even", "codex, odd", "gemini"],
-)
-def test_every_depth(tmp_path: Path, build: Build, depths: list[int]) -> None:
-    """In one session."""
-    path = tmp_path / "session.json"
-    path.write_bytes(nested(build(depths)))
-    goes_through(path, ())
-
-
-@pytest.mark.parametrize("depth", [*range(985, 1030), 1100, 3000])
+@pytest.mark.parametrize("depth", [jsonl.DEEPEST, 990, 1030, 60_000])
 def test_each_depth_that_is_appended(tmp_path: Path, depth: int) -> None:
     """By an agent that goes on with a compressed session: it comes back with all that was appended."""
     path = tmp_path / "session.jsonl"
@@ -202,7 +191,7 @@ def test_each_depth_that_is_appended(tmp_path: Path, depth: int) -> None:
 
 
 @pytest.mark.parametrize("build", DOCUMENTS, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("depth", [990, 1030, 1100, 60_000])
+@pytest.mark.parametrize("depth", [990, 60_000])
 def test_a_document_of_any_depth(tmp_path: Path, build: Build, depth: int) -> None:
     """From a thousand on it was refused, and one that an agent wrote on in could not be restored."""
     path = tmp_path / "session.json"
@@ -240,7 +229,7 @@ def test_what_was_rewritten_at_a_depth_that_is_none_now_comes_back(
         path.write_bytes(small)
 
 
-@pytest.mark.parametrize("depth", [300, 990, 1500])
+@pytest.mark.parametrize("depth", [300, 1500])
 def test_a_deep_record_in_a_journal_is_damage(tmp_path: Path, depth: int) -> None:
     """Of a store that came from elsewhere; it ends no command otherwise."""
     path = tmp_path / "session.jsonl"
@@ -254,7 +243,7 @@ def test_a_deep_record_in_a_journal_is_damage(tmp_path: Path, depth: int) -> Non
         assert invoke(command, path).exit_code == 5
 
 
-@pytest.mark.parametrize("depth", [300, 990, 1500, 60_000])
+@pytest.mark.parametrize("depth", [300, 60_000])
 def test_a_deep_call_does_not_pass_the_guard(depth: int) -> None:
     """What cannot be looked at, and holds what looks like a marker, is not written."""
     call = json.dumps({"tool_name": "Write", "tool_input": {"content": INVENTED, "q": f"@{depth}@"}}).encode()
