@@ -220,8 +220,11 @@ def test_a_call_without_its_result_stays(tmp_path: Path) -> None:
     assert last in [lines[number] for number in read.shape.live if number not in read.shape.dead]
 
 
-@pytest.mark.parametrize(("times", "said"), [(4 << 20, "Look at this."), (5 << 20, "2. > (70.0 MB, too long to read)")])
-@pytest.mark.parametrize("made", [_pi, _claude], ids=["pi", "claude"])
+@pytest.mark.parametrize(
+    ("made", "times", "said"),
+    [(_pi, 4 << 20, "Look at this."), (_claude, 5 << 20, "2. > (70.0 MB, too long to read)")],
+    ids=["read", "too long"],
+)
 def test_a_prompt_of_64_mib(made: Callable[..., Callable[[], bytes]], times: int, said: str, tmp_path: Path) -> None:
     """It is cut like any other; one that is too long to be read is said to be so."""
     data = made(lambda session: (session.user("Look at this. " * times), session.user(_LOGS)), 1)()
