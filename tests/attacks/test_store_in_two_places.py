@@ -38,9 +38,11 @@ PLACES: Mapping[str, Callable[[Path], Store]] = {
     "another machine's": lambda path: hidden_in(path, "local-00000000"),
 }
 """Where beside it a session may have its store: `plain` is one of the first version."""
+EVERYWHERE = pytest.mark.parametrize("session", PLACES, indirect=True)
+"""For what goes by the place. All else asks `store_in`."""
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture
 def session(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Return a session whose store lies beside it, and which has grown since, so that a run is due."""
     path = tmp_path / "work" / "s.jsonl"
@@ -48,7 +50,7 @@ def session(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     lines = split(ORIGINAL)
     path.write_bytes(b"".join(lines[:80]))
     assert run(*COMPRESS, path).exit_code == 0
-    made, place = store_in(path), PLACES[request.param](path)
+    made, place = store_in(path), PLACES[getattr(request, "param", "hidden")](path)
     if place != made:
         move(made, place)
         shutil.rmtree(made.folder)
@@ -142,6 +144,7 @@ def test_a_folder_whose_sessions_have_their_stores_beside_them(
     assert everything(session.parent.parent) == before
 
 
+@EVERYWHERE
 def test_show_says_it_too(session: Path, kept: Path) -> None:
     """Rather than that the reference names nothing."""
     ref = marker_in(session)
@@ -221,6 +224,7 @@ def test_a_backup_folder_that_is_the_folder_beside(tmp_path: Path) -> None:
 # The ways out
 
 
+@EVERYWHERE
 def test_without_the_option(session: Path) -> None:
     """The store goes on beside the session."""
     assert run(*COMPRESS, session).exit_code == 0
@@ -229,6 +233,7 @@ def test_without_the_option(session: Path) -> None:
     assert session.read_bytes() == ORIGINAL
 
 
+@EVERYWHERE
 def test_restore_and_forget_first(session: Path, kept: Path) -> None:
     """Then it begins anew."""
     assert run("restore", session).exit_code == 0
@@ -239,6 +244,7 @@ def test_restore_and_forget_first(session: Path, kept: Path) -> None:
     assert session.read_bytes() == ORIGINAL
 
 
+@EVERYWHERE
 def test_move_the_two_files(session: Path, kept: Path) -> None:
     """As the error says: the folder is there, or the error says to make it."""
     store, there = store_in(session), store_in(session, kept)
@@ -290,6 +296,7 @@ def test_both_together_give_every_byte_back(twofold: Path, kept: Path) -> None:
     assert twofold.read_bytes() == ORIGINAL
 
 
+@EVERYWHERE
 def test_without_a_backup_folder_nothing_is_said(session: Path) -> None:
     """Nor is anything looked for."""
     for command in (("verify",), ("show", marker_in(session))):
