@@ -180,13 +180,13 @@ def test_what_stands_behind_the_last_run_was_never_committed() -> None:
     assert parsed(b"").runs == []
 
 
-@pytest.mark.parametrize("cut", range(1, 1100, 3))
-def test_a_torn_append_is_no_error_wherever_it_tore(cut: int) -> None:
+def test_a_torn_append_is_no_error_wherever_it_tore() -> None:
     """And what was committed before it stays."""
     first = LINE.encode() + BLOCK.encode() + RUN.encode()
     second = LineRecord("ef" * 32, None, "01" * 32).encode() + BLOCK.encode() + RUN.encode()
-    journal = parsed(first + second[: min(cut, len(second) - 1)])
-    assert (list(journal.lines), len(journal.runs), journal.size) == ([LINE], 1, len(first))
+    for cut in range(1, len(second), 3):
+        journal = parsed(first + second[:cut])
+        assert (list(journal.lines), len(journal.runs), journal.size) == ([LINE], 1, len(first)), cut
 
 
 def changed(record: bytes, **fields: Any) -> bytes:
