@@ -20,17 +20,7 @@ from tests.support.session import PiSession
 
 __all__ = ["here"]
 
-FILES = (
-    "claude-code.jsonl",
-    "codex.jsonl",
-    "gemini.json",
-    "hostile.jsonl",
-    "look-alike-deepseek.jsonl",
-    "omp.jsonl",
-    "openclaw.jsonl",
-    "opencode.json",
-    "pi-v1.jsonl",
-)
+FILES = ("claude-code.jsonl", "codex.jsonl", "gemini.json", "hostile.jsonl", "look-alike-deepseek.jsonl")
 NO_OBJECTS = [
     ("nothing", b"", "it is empty"),
     ("text", b"hello\nworld\n", "no JSON object"),
