@@ -8,25 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.attacks.test_planted_files import at_place
-from tests.support.runs import fixture
+from tests.support.runs import fixture, told
 from tests.unit.store.test_beside import PLACES
 from tests.unit.store.tools import disk, in_a_child
 
 SECRET = b"SECRETZZ"
-
-
-def run(*arguments: str | Path) -> tuple[int, str]:
-    """Run a command as a user does; return its exit code and all it printed."""
-    done = CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
-    return done.exit_code, done.output
 
 
 def session_with_a_secret(folder: Path) -> Path:
@@ -57,7 +49,7 @@ def test_after_a_killed_run(tmp_path: Path, call: str) -> None:
     """The replaced file has a name of its own until the run ends: forget finishes that run first."""
     path = session_with_a_secret(tmp_path)
     killed_at_its_first(call, path)
-    code, said = run("forget", "--yes", path)
+    code, said = told("forget", "--yes", path)
     assert code == 0, said
     assert [each.name for each in tmp_path.rglob("*") if each.is_file() and each != path] == []
 
@@ -68,24 +60,24 @@ def test_a_link_that_must_stay_is_named(tmp_path: Path) -> None:
     killed_at_its_first("unlink", path)
     (link,) = tmp_path.rglob("*.late-*")
     with link.open("ab"):
-        code, said = run("forget", "--yes", path)
+        code, said = told("forget", "--yes", path)
         assert code == 4
         assert "kept 1 late link" in said
         assert link.exists()
     # Its markers are of the store that is gone by now.
-    assert run("forget", "--yes", path)[0] == 4
+    assert told("forget", "--yes", path)[0] == 4
     assert [each.name for each in tmp_path.rglob("*") if each.is_file() and each != path] == []
 
 
 def test_without_the_folder_that_the_store_is_in(tmp_path: Path) -> None:
     """The session's markers tell that there is a store: forget does not say that nothing lies there."""
     path = session_with_a_secret(tmp_path)
-    run("compress", "--preset", "archive", "--backup-dir", tmp_path / "backup", path)
-    code, said = run("forget", "--yes", path)
+    told("compress", "--preset", "archive", "--backup-dir", tmp_path / "backup", path)
+    code, said = told("forget", "--yes", path)
     assert code == 4
     assert "--backup-dir" in said
     assert "it has no store" not in said
-    assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == 0
+    assert told("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == 0
     assert not list((tmp_path / "backup").rglob("s.*"))
 
 
@@ -96,35 +88,35 @@ def test_without_that_folder_where_something_else_lies(tmp_path: Path, beside_it
     At each of the places these are originals without a journal.
     """
     path = session_with_a_secret(tmp_path)
-    run("compress", "--force", "--backup-dir", tmp_path / "backup", path)
+    told("compress", "--force", "--backup-dir", tmp_path / "backup", path)
     if beside_it == "a second store":
-        run("compress", "--force", "--preset", "archive", path)
+        told("compress", "--force", "--preset", "archive", path)
         assert store_in(path).journal.exists()
     else:
         left = tmp_path / FOLDER / "s.jsonl.temp-0123abcd"
         left = PLACES[beside_it](path).originals if beside_it in PLACES else left
         left.parent.mkdir(parents=True, exist_ok=True)
         left.write_bytes(b"x")
-    code, said = run("forget", "--yes", path)
+    code, said = told("forget", "--yes", path)
     assert (code, "that no journal here knew" in said, "--backup-dir" in said) == (4, True, True), said
     assert not (tmp_path / FOLDER).exists()
-    assert run("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == (beside_it == "a second store") * 4
+    assert told("forget", "--yes", "--backup-dir", tmp_path / "backup", path)[0] == (beside_it == "a second store") * 4
     assert not list((tmp_path / "backup").rglob("s.*"))
 
 
 def test_markers_that_its_own_journal_knows(tmp_path: Path) -> None:
     """Nothing is told of those, however often it was compressed."""
     path = session_with_a_secret(tmp_path)
-    run("compress", "--force", path)
-    run("compress", "--preset", "archive", path)
-    code, said = run("forget", "--yes", path)
+    told("compress", "--force", path)
+    told("compress", "--preset", "archive", path)
+    code, said = told("forget", "--yes", path)
     assert (code, "no journal here" in said) == (0, False), said
 
 
 def test_a_session_without_markers(tmp_path: Path) -> None:
     """Where nothing was ever compressed there is nothing to forget."""
     path = session_with_a_secret(tmp_path)
-    code, said = run("forget", "--yes", path)
+    code, said = told("forget", "--yes", path)
     assert code == 0
     assert "it has no store" in said
 
@@ -142,7 +134,7 @@ def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, place: str, whi
     for command in ("forget --yes", "forget --yes --max-size 0KB", "compress --force", "verify", "restore"):
         if gone and command in ("forget --yes --max-size 0KB", "compress --force", "verify", "restore"):
             continue
-        code, said = run(*command.split(), path)
+        code, said = told(*command.split(), path)
         assert (code, f"{theirs}: there is a folder here" in said) == (4, True), (command, said)
         assert "deletes" not in said
         assert (theirs / "notes").read_bytes() == b"mine"
@@ -155,7 +147,7 @@ def test_a_folder_in_the_place_of_a_file_of_ours(tmp_path: Path, place: str, whi
 def test_no_file_in_the_place_of_a_file_of_ours(tmp_path: Path, kind: str, place: str, which: str, gone: bool) -> None:
     """It goes, as what it is, and so does what lies beside it; what a link leads to stays."""
     path = session_with_a_secret(tmp_path)
-    run("compress", "--force", path)
+    told("compress", "--force", path)
     (planted := Path(getattr(at_place(path, place), which))).rename(tmp_path / "elsewhere")
     if kind == "a pipe":
         os.mkfifo(planted)
@@ -163,7 +155,7 @@ def test_no_file_in_the_place_of_a_file_of_ours(tmp_path: Path, kind: str, place
         planted.symlink_to(tmp_path / "elsewhere")
     if gone:
         path.unlink()
-    code, said = run("forget", "--yes", path)
+    code, said = told("forget", "--yes", path)
     assert (code, "deleted" in said) == (0, True), said
     assert not (tmp_path / FOLDER).exists()
     assert (tmp_path / "elsewhere").exists()
@@ -180,13 +172,13 @@ def test_a_journal_with_a_hole_of_a_gigabyte(tmp_path: Path) -> None:
         return int(BYTES_READ.read_text().split()[1])
 
     path = session_with_a_secret(tmp_path)
-    run("compress", "--force", path)
+    told("compress", "--force", path)
     journal = store_in(path).journal
     would = forget_session(path, dry_run=True)
     with journal.open("r+b") as file:
         file.truncate(1 << 30)
     before = read()
-    code, said = run("forget", "--yes", path)
+    code, said = told("forget", "--yes", path)
     assert read() - before < 32 << 20
     assert (code, f" {would.originals} originals" in said) == (0, True), said
     assert not journal.exists()

@@ -10,15 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.hooks import ended
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.policy.model import BALANCED
 from tests.cli.test_quick import large
 from tests.support.build import PiSession
-from tests.support.runs import snapshot, write
+from tests.support.runs import invoke, snapshot, write
 from tests.unit.store.tools import late_link
 
 LATE = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'
@@ -26,7 +24,7 @@ LATE = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"t
 
 def _command(*arguments: str) -> Callable[[Path], None]:
     def run(path: Path) -> None:
-        done = CliRunner().invoke(main, [*arguments, str(path)])
+        done = invoke(*arguments, path)
         assert done.exit_code == 0, done.output
 
     return run
@@ -79,7 +77,7 @@ def test_while_the_cache_may_have_it(tmp_path: Path) -> None:
     (tmp_path / "compression.json").write_text(json.dumps({"session": {"idleSeconds": now}}))
     content = path.read_bytes()
     killed_at_the_drain(path)
-    done = CliRunner().invoke(main, ["compress", str(path)])
+    done = invoke("compress", path)
     assert "its provider may still have it cached" in done.stdout
     assert path.read_bytes() == content + LATE
 
@@ -89,5 +87,5 @@ def test_a_dry_run_leaves_it(tmp_path: Path) -> None:
     path = write(tmp_path, PiSession().bytes())
     killed_at_the_drain(path)
     before = snapshot(path)
-    assert CliRunner().invoke(main, ["compress", "--dry-run", str(path)]).exit_code == 0
+    assert invoke("compress", "--dry-run", path).exit_code == 0
     assert snapshot(path) == before

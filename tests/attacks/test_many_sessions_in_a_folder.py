@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.formats.base import Format, Name
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.relatives import kin_of, name_of
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
-from tests.support.runs import compress, write
+from tests.support.runs import compress, run, write
 from tests.unit.operations.test_restore import session
 
 HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
@@ -36,12 +34,6 @@ def many(folder: Path, number: int) -> Path:
         shutil.copy2(store_in(first).originals, store_in(name).originals)
         shutil.copy2(store_in(first).journal, store_in(name).journal)
     return folder
-
-
-def run(*arguments: object) -> None:
-    """Run a command to its good end."""
-    done = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert done.exit_code == 0, done.output
 
 
 def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str]:

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from xxhash import xxh3_128
 
-from sessioncompress.cli.main import main
 from sessioncompress.store.layout import Store, store_in
 from tests.support.repository import Repository
-from tests.support.runs import fixture
+from tests.support.runs import fixture, told
 from tests.unit.store.test_beside import PLACES
 from tests.unit.store.tools import everything
 
@@ -25,12 +23,6 @@ INJECTED = (
     b'{"type":"message","id":"eviL","parentId":"8669f8f4","timestamp":"2026-03-02T09:00:59.069Z",'
     b'"message":{"role":"user","content":[{"type":"text","text":"INJECTED"}],"timestamp":1}}\n'
 )
-
-
-def run(*arguments: str | Path) -> tuple[int, str]:
-    """Run a command as a user does; return its exit code and all it printed."""
-    done = CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
-    return done.exit_code, done.output
 
 
 def at_place(path: Path, place: str) -> Store:
@@ -51,7 +43,7 @@ def cloned(folder: Path, plant: Callable[[Path], object], *prepare: str) -> Path
     session = author.folder / SESSION
     session.write_bytes(fixture("pi-anthropic.jsonl"))
     if prepare:
-        run(*prepare, session)
+        told(*prepare, session)
     (author.folder / ".sessioncompress").mkdir(exist_ok=True)
     plant(author.folder / ".sessioncompress")
     author.git("add", "--force", "--all")
@@ -74,7 +66,7 @@ def test_a_late_link_from_a_clone(tmp_path: Path, name: str) -> None:
     path = cloned(tmp_path, lambda store: (store / f"{SESSION}.{name}").write_bytes(INJECTED))
     before = path.read_bytes()
     for command in (["compress", "--force"], ["verify"], ["restore"], ["compress", "--dry-run"], ["stats"]):
-        code, said = run(*command, path)
+        code, said = told(*command, path)
         assert code == 0, (command, said)
         assert b"INJECTED" not in path.read_bytes()
         assert ("1 file in its store ignored" in said) == (command == ["verify"])
@@ -91,9 +83,9 @@ def test_late_links_for_every_inode_that_a_clone_may_get(tmp_path: Path) -> None
     for seal in ("", f"-{'0' * 8}-{of_nothing}-{'0' * 12}"):
         os.link(planted, planted.with_name(f"{SESSION}.late-{fields}{seal}"))
     before = path.read_bytes()
-    assert run("compress", "--force", path)[0] == 0
+    assert told("compress", "--force", path)[0] == 0
     assert b"INJECTED" not in path.read_bytes()
-    assert run("restore", path)[0] == 0
+    assert told("restore", path)[0] == 0
     assert path.read_bytes() == before
 
 
@@ -102,7 +94,7 @@ def test_a_folder_named_like_a_file_of_ours(tmp_path: Path, name: str) -> None:
     """What cannot be removed or opened as a file stops no command."""
     path = cloned(tmp_path, lambda store: _as_folder(store / f"{SESSION}.{name}"))
     for command in (["compress", "--force"], ["verify"], ["restore"]):
-        code, said = run(*command, path)
+        code, said = told(*command, path)
         assert code == 0, said
     assert (path.parent / ".sessioncompress" / f"{SESSION}.{name}" / "kept").exists()
 
@@ -118,7 +110,7 @@ def test_no_folder_where_one_of_stores_may_be(tmp_path: Path, make: Callable[[Pa
     before = path.read_bytes()
     for command in ("compress --force", "verify", "stats", "forget --yes --unneeded", "restore", "forget --yes"):
         for named in (path, path.parent):
-            code, said = run(*command.split(), named)
+            code, said = told(*command.split(), named)
             assert code == 0, (command, said)
         assert os.path.lexists(planted)
     assert path.read_bytes() == before
@@ -135,22 +127,22 @@ def test_a_store_from_a_clone_is_closed_to_others(tmp_path: Path) -> None:
     try:
         path = cloned(tmp_path, lambda store: None, "compress", "--force", "--commit-originals")
         store = path.parent / ".sessioncompress"
-        assert "readable by other users" in run("verify", path)[1]
+        assert "readable by other users" in told("verify", path)[1]
         more = fixture("pi-one-prompt.jsonl").partition(b"\n")[2].replace(b'"text":"', b'"text":"SECRET')
         path.write_bytes(path.read_bytes() + more)
-        assert run("compress", "--force", "--commit-originals", "--preset", "archive", path)[0] == 0
+        assert told("compress", "--force", "--commit-originals", "--preset", "archive", path)[0] == 0
     finally:
         os.umask(before)
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in [store, *store.glob("s.*")]}
     assert modes == {".sessioncompress": 0o700, "s.jsonl.zst": 0o600, "s.refs.jsonl": 0o600}
-    assert "other users" not in run("verify", path)[1]
+    assert "other users" not in told("verify", path)[1]
 
 
 def test_forget_says_which_of_them_it_leaves(tmp_path: Path) -> None:
     """They may be another machine's last lines: no command deletes them unasked, and none hides them."""
     path = cloned(tmp_path, lambda store: (store / f"{SESSION}.late-1-1-0-0-0").write_bytes(INJECTED))
-    run("compress", "--force", path)
-    code, said = run("forget", "--yes", path)
+    told("compress", "--force", path)
+    code, said = told("forget", "--yes", path)
     assert code == 4
     assert "kept 1 late link" in said
     assert set(everything(path.parent / ".sessioncompress")) - {".gitignore"} == {f"{SESSION}.late-1-1-0-0-0"}
@@ -162,14 +154,14 @@ def test_a_pipe_in_the_place_of_a_file(tmp_path: Path, which: str, place: str) -
     """Every command that needs the file says what lies there, and waits for nobody to write to it."""
     path = tmp_path / SESSION
     path.write_bytes(fixture("pi-anthropic.jsonl"))
-    run("compress", path)
+    told("compress", path)
     files = at_place(path, place)
     ref = re.findall(rb'"ref":"([0-9a-f]+)"', files.journal.read_bytes())[0].decode()
     (planted := Path(getattr(files, which))).unlink()
     os.mkfifo(planted)
     before = path.read_bytes()
     for command in ("verify", "restore", "restore --from-markers", "compress --force", "stats", f"show {ref}"):
-        code, said = run(*command.split(), path)
+        code, said = told(*command.split(), path)
         assert code == 4, (command, said)
         assert f"{planted}: there is a named pipe or the like here" in said, command
         assert "Move it away" in said

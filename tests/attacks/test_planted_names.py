@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from msgspec.structs import replace
 
-from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged, IsALink
 from sessioncompress.operations import batch
 from sessioncompress.operations.compress import compress_session
@@ -25,7 +23,7 @@ from sessioncompress.store.recover import recover
 from tests.attacks.test_planted_files import at_place
 from tests.attacks.test_stores_of_branches import in_work_tree
 from tests.faults.tools import ENVIRONMENT, run
-from tests.support.runs import fixture
+from tests.support.runs import fixture, invoke
 from tests.unit.store.test_beside import PLACES
 from tests.unit.store.tools import everything
 
@@ -68,7 +66,7 @@ def test_a_store_with_other_names(tmp_path: Path, which: str, place: str) -> Non
     with pytest.raises(IsALink, match="other hard links"):
         compress_session(path, replace(POLICY, commit_originals=place == "plain"), force=True)
     assert notes.read_bytes() == before
-    assert CliRunner().invoke(main, ["forget", "--yes", str(path)]).exit_code == 0
+    assert invoke("forget", "--yes", path).exit_code == 0
     assert notes.read_bytes() == before
     assert not (path.parent / ".sessioncompress").exists()
 
@@ -105,7 +103,7 @@ def test_a_linked_folder_of_stores(tmp_path: Path, place: str, command: str, gon
     if gone:
         path.unlink()
     before = everything(tmp_path)
-    done = CliRunner().invoke(main, [*command.split(), str(path)])
+    done = invoke(*command.split(), path)
     assert everything(tmp_path) == before
     if gone and command.startswith("compress"):
         assert done.exit_code == 2, done.output
@@ -129,7 +127,7 @@ def test_a_linked_folder_of_another_machine_beside_a_store(tmp_path: Path, place
     other.folder.symlink_to(tmp_path / "elsewhere")
     before = everything(tmp_path / "elsewhere")
     for command in ("verify", "compress --force", "restore", "forget --yes"):
-        done = CliRunner().invoke(main, [*command.split(), str(path)])
+        done = invoke(*command.split(), path)
         assert isinstance(done.exception, SystemExit | None), (command, done.exception)
         assert done.exit_code in (0, 4), (command, done.output)
         assert everything(tmp_path / "elsewhere") == before, command
@@ -168,12 +166,12 @@ def test_a_folder_in_the_place_of_the_next_gitignore(tmp_path: Path) -> None:
     path.write_bytes(fixture("pi-anthropic.jsonl"))
     planted = tmp_path / ".sessioncompress/.gitignore.new/x"
     planted.mkdir(parents=True)
-    done = CliRunner().invoke(main, ["compress", str(path)])
+    done = invoke("compress", path)
     assert done.exit_code == 4
     assert ".gitignore.new: there is a folder here, where one of our files belongs" in done.stderr
     assert planted.exists()
     planted.parent.rename(tmp_path / "x")
-    assert CliRunner().invoke(main, ["compress", str(path)]).exit_code == 0
+    assert invoke("compress", path).exit_code == 0
 
 
 def test_no_process_imports_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,23 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from sessioncompress.cli.main import main
 from sessioncompress.formats.table import NAMES
 from sessioncompress.store.layout import store_in
 from tests.support.repository import Repository
-from tests.support.runs import fixture, snapshot, split
+from tests.support.runs import fixture, invoke, snapshot, split
 from tests.support.stories import STORIES, of_format
 
 LINES = [*{STORIES[name].form: name for name in of_format(*NAMES) if name.endswith(".jsonl")}.values()]
 """A session of each format of lines."""
 SIDES = (b"<<<<<<< HEAD\n", b"=======\n", b">>>>>>> a branch\n")
-
-
-def run(*arguments: str | Path) -> Result:
-    """Run the command."""
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def merged(lines: list[bytes], at: int, marks: tuple[bytes, ...] = SIDES) -> bytes:
@@ -39,7 +32,7 @@ def test_a_session_in_a_merge_is_refused(tmp_path: Path, name: str, ends: bytes)
     path.write_bytes(merged(lines, at, (first, middle, last)))
     before = snapshot(path)
     for options in (["--force"], ["--dry-run", "--force"]):
-        done = run("compress", *options, path)
+        done = invoke("compress", *options, path)
         assert done.exit_code == 4, done.output
         assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
         assert "The session was not changed. Finish the merge first: " in done.stderr
@@ -51,24 +44,24 @@ def test_behind_what_an_earlier_run_finished(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     original = fixture("pi-anthropic.jsonl")
     path.write_bytes(original)
-    assert run("compress", "--force", path).exit_code == 0
+    assert invoke("compress", "--force", path).exit_code == 0
     smaller = path.read_bytes()
     more = split(fixture("pi-one-prompt.jsonl"))[1:3]
     path.write_bytes(smaller + merged(more, 0))
-    done = run("compress", "--force", path)
+    done = invoke("compress", "--force", path)
     assert done.exit_code == 4
     assert f"{path}:{len(split(smaller)) + 1}: git could not merge" in done.stderr
-    assert run("restore", path).exit_code == 0
+    assert invoke("restore", path).exit_code == 0
     assert path.read_bytes() == original + merged(more, 0)
     path.write_bytes(original + b"".join(more))
-    assert run("compress", "--force", path).exit_code == 0
+    assert invoke("compress", "--force", path).exit_code == 0
 
 
 def test_markers_of_another_size(tmp_path: Path) -> None:
     """As the attribute conflict-marker-size makes them."""
     path = tmp_path / "s.jsonl"
     path.write_bytes(merged(split(fixture("pi-anthropic.jsonl")), 20, (b"<<<<<<<<<<<< HEAD\n", *SIDES[1:])))
-    assert "git could not merge this session" in run("compress", "--force", path).stderr
+    assert "git could not merge this session" in invoke("compress", "--force", path).stderr
 
 
 NO_MARKERS = [
@@ -88,7 +81,7 @@ def test_what_git_does_not_write_is_copied(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "s.jsonl"
     lines = split(fixture("pi-anthropic.jsonl"))
     path.write_bytes(b"".join([*lines[:9], line, *lines[9:]]))
-    assert run("compress", "--force", path).exit_code == 0
+    assert invoke("compress", "--force", path).exit_code == 0
     assert split(path.read_bytes())[9] == line
 
 
@@ -106,7 +99,7 @@ def test_as_git_leaves_it(tmp_path: Path) -> None:
     path.write_bytes(b"".join([*lines[:-2], lines[-1]]))
     repository.commit()
     assert repository.run("git", "merge", "side").returncode == 1
-    done = run("compress", "--force", path)
+    done = invoke("compress", "--force", path)
     assert done.exit_code == 4
     assert f"s.jsonl:{len(lines) - 1}: git could not merge this session" in done.stderr
 
@@ -120,19 +113,19 @@ def test_no_command_says_that_it_is_well(tmp_path: Path, command: str, where: st
     """All but restore refuse it in the same words; the originals stay, which one side may need."""
     path = tmp_path / "s.jsonl"
     path.write_bytes(fixture("pi-anthropic.jsonl"))
-    assert run("compress", "--force", path).exit_code == 0
+    assert invoke("compress", "--force", path).exit_code == 0
     lines = split(path.read_bytes())
     at = 9 if where == "in what was compressed" else len(lines) - 2
     path.write_bytes(merged(lines, at))
     before = snapshot(path)
-    done = run(*command.split(), path)
+    done = invoke(*command.split(), path)
     assert done.exit_code == 4, done.output
     assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
     assert "Finish the merge first: " in done.stderr
     assert snapshot(path) == before
-    assert run("restore", path).stdout.endswith("it still has git's conflict markers\n")
+    assert invoke("restore", path).stdout.endswith("it still has git's conflict markers\n")
     assert path.read_bytes() == merged(split(fixture("pi-anthropic.jsonl")), at)
-    assert run("restore", path).stdout.endswith("it still has git's conflict markers\n")
+    assert invoke("restore", path).stdout.endswith("it still has git's conflict markers\n")
 
 
 @pytest.mark.parametrize("name", ["gemini.json", "opencode.json", "gencode.json", "chat.json"])
@@ -145,7 +138,7 @@ def test_a_document_in_a_merge_is_refused(tmp_path: Path, name: str, begins: boo
     path.write_bytes(merged(lines, at))
     before = snapshot(path)
     for command in ("compress --force", "verify", "restore", "show 0123456789ab", "forget --yes"):
-        done = run(*command.split(), path)
+        done = invoke(*command.split(), path)
         assert done.exit_code == 4, done.output
         assert f"{path}:{at + 1}: git could not merge this session" in done.stderr
     assert snapshot(path) == before
@@ -155,7 +148,7 @@ def test_damage_is_told_first(tmp_path: Path) -> None:
     """Of a session in a merge too."""
     path = tmp_path / "s.jsonl"
     path.write_bytes(fixture("pi-anthropic.jsonl"))
-    assert run("compress", "--force", path).exit_code == 0
+    assert invoke("compress", "--force", path).exit_code == 0
     path.write_bytes(merged(split(path.read_bytes()), 9))
     store_in(path).originals.write_bytes(b"")
-    assert run("verify", path).exit_code == 5
+    assert invoke("verify", path).exit_code == 5

@@ -12,16 +12,10 @@ from click.testing import CliRunner
 from sessioncompress.cli.main import main
 from sessioncompress.store.layout import FOLDER, HISTORY, ORIGINALS, hidden_in, plain_in, store_in
 from sessioncompress.store.machine import folder_name
-from tests.support.runs import fixture, snapshot
+from tests.support.runs import fixture, snapshot, told
 
 NAMES = ("session.txt", ".hidden", "chat", "rollout.jsonl.bak", "notes.json")
 COMMANDS = ("verify", "restore", "forget --yes")
-
-
-def run(command: str, *paths: Path) -> tuple[int, str]:
-    """Run a command as a user does; return its exit code and all it printed."""
-    done = CliRunner().invoke(main, [*command.split(), *map(str, paths)], catch_exceptions=False)
-    return done.exit_code, done.output
 
 
 def compressed(folder: Path, *names: str, options: str = "") -> list[Path]:
@@ -30,7 +24,7 @@ def compressed(folder: Path, *names: str, options: str = "") -> list[Path]:
     paths = [folder / name for name in names]
     for path in paths:
         path.write_bytes(fixture("pi-anthropic.jsonl"))
-    assert run(f"compress --force {options}", *paths)[0] == 0
+    assert told(f"compress --force {options}", *paths)[0] == 0
     return paths
 
 
@@ -57,20 +51,20 @@ def test_whatever_it_is_called(tmp_path: Path, elsewhere: bool) -> None:
     store = tmp_path / "kept" if elsewhere else tmp_path / "a" / "b" / FOLDER
     made = files_in(store)
     assert len(made) == 2 * (len(NAMES) + 2 * elsewhere)
-    code, said = run(f"verify {kept}", tmp_path / "a")
+    code, said = told(f"verify {kept}", tmp_path / "a")
     assert (code, f"total: {len(NAMES)} sessions" in said) == (0, True), said
-    code, said = run(f"verify --include *.txt --exclude b/.h* {kept}", tmp_path / "a")
+    code, said = told(f"verify --include *.txt --exclude b/.h* {kept}", tmp_path / "a")
     assert (code, "total: 1 session:" in said) == (0, True), said
-    assert "total: 0 sessions" in run(f"verify --exclude b {kept}", tmp_path / "a")[1]
-    code, said = run(f"restore {kept}", tmp_path / "a", tmp_path / "a" / "b" / "session.txt")
+    assert "total: 0 sessions" in told(f"verify --exclude b {kept}", tmp_path / "a")[1]
+    code, said = told(f"restore {kept}", tmp_path / "a", tmp_path / "a" / "b" / "session.txt")
     assert (code, f"total: {len(NAMES)} sessions restored" in said) == (0, True), said
     assert all(path.read_bytes() == fixture("pi-anthropic.jsonl") for path in paths)
-    code, said = run(f"forget --yes {kept}", tmp_path / "a")
+    code, said = told(f"forget --yes {kept}", tmp_path / "a")
     assert (code, f"total: {len(NAMES)} sessions: deleted" in said) == (0, True), said
     left = files_in(store)
     assert (len(left), left <= made) == (4 if elsewhere else 0, True)
     assert store.exists() == elsewhere
-    assert run(f"verify {kept}", tmp_path / "other")[0] == 0
+    assert told(f"verify {kept}", tmp_path / "other")[0] == 0
 
 
 @pytest.mark.parametrize("place", ["hidden", "plain"])
@@ -80,9 +74,9 @@ def test_damage_is_found_whatever_it_is_called(tmp_path: Path, name: str, place:
     (path,) = compressed(tmp_path, name)
     if place == "plain":
         make_plain(path)
-    assert run("verify", tmp_path)[0] == 0
+    assert told("verify", tmp_path)[0] == 0
     store_in(path).originals.write_bytes(b"x")
-    assert run("verify", tmp_path)[0] == 5
+    assert told("verify", tmp_path)[0] == 5
 
 
 def missing(path: Path) -> None:
@@ -128,7 +122,7 @@ def test_something_else_in_its_place(tmp_path: Path, plant: Callable[[Path], Non
     plant(path)
     before = store_of(path)
     for command in ("verify", "restore"):
-        code, said = run(command, tmp_path)
+        code, said = told(command, tmp_path)
         assert "total: 1 session" in said
         if command == "verify" and plant is missing:
             assert (code, f"1 session is gone, but its store is there: {path}" in said) == (0, True), said
@@ -137,14 +131,14 @@ def test_something_else_in_its_place(tmp_path: Path, plant: Callable[[Path], Non
         assert f"'sessioncompress forget {path}' deletes them" in said
     assert other.read_bytes() == fixture("pi-anthropic.jsonl")
     assert store_of(path) == before
-    code, said = run("forget --yes", tmp_path)
+    code, said = told("forget --yes", tmp_path)
     assert code == (0 if plant is missing else 4), said
     assert (tmp_path / FOLDER).exists() == (plant is not missing)
     if plant is not missing:
         assert f"refused: {path}: {PLANTED[plant]}" in said
-        assert f"refused: {path}: {PLANTED[plant]}" in run("forget --dry-run --unneeded", tmp_path)[1]
+        assert f"refused: {path}: {PLANTED[plant]}" in told("forget --dry-run --unneeded", tmp_path)[1]
         path.rename(tmp_path / "away")
-        assert run("forget --yes", path)[0] == 0
+        assert told("forget --yes", path)[0] == 0
         assert not (tmp_path / FOLDER).exists()
 
 
@@ -153,7 +147,7 @@ def test_a_folder_that_is_named_in_a_sessions_place(tmp_path: Path) -> None:
     (path,) = compressed(tmp_path, "s.jsonl")
     a_folder(path)
     for command in COMMANDS:
-        code, said = run(command, path)
+        code, said = told(command, path)
         assert (code, "a folder is where the session was" in said) == (4, True), (command, said)
 
 
@@ -161,7 +155,7 @@ def test_what_the_message_says_brings_a_moved_session_back(tmp_path: Path) -> No
     """From the old path, where a link lies."""
     (path,) = compressed(tmp_path, "s.jsonl")
     a_link(path)
-    code, said = run(f"restore --from-markers --originals {path}", tmp_path / "moved")
+    code, said = told(f"restore --from-markers --originals {path}", tmp_path / "moved")
     assert code == 0, said
     assert b"[[sessioncompress" not in (tmp_path / "moved").read_bytes()
 
@@ -175,7 +169,7 @@ def test_nothing_is_said_where_no_store_lies(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "compression.json").write_text("{")
     for command in ("verify", "restore"):
-        assert run(command, tmp_path) == (0, "total: 0 sessions; 1 passed over (not sessions, or links)\n")
+        assert told(command, tmp_path) == (0, "total: 0 sessions; 1 passed over (not sessions, or links)\n")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["beside", "in a backup folder"])
@@ -185,14 +179,14 @@ def test_one_that_is_gone_and_named(tmp_path: Path, command: str, elsewhere: boo
     kept = f"--backup-dir {tmp_path / 'kept'}" if elsewhere else ""
     path, other = compressed(tmp_path / "a", "session.jsonl", "other.jsonl", options=kept)
     path.unlink()
-    code, said = run(f"{command} {kept}", path, other)
+    code, said = told(f"{command} {kept}", path, other)
     assert code == 4
     assert said.startswith(f"refused: {path}: the session is missing, but its store is still there.")
     assert f"restore --from-markers --originals {path} NEW_PATH" in said
     assert f"refused: {other}" not in said
     assert "total: 1 session" in said
     assert said.count("is still there") == 1
-    code, said = run(f"{command} {kept}", tmp_path / "a" / "nowhere.jsonl", other)
+    code, said = told(f"{command} {kept}", tmp_path / "a" / "nowhere.jsonl", other)
     assert code == 2
     assert said.endswith("nowhere.jsonl' does not exist. Nothing was done.\n")
 
@@ -202,7 +196,7 @@ def test_commands_in_messages_can_be_copied(tmp_path: Path, folder: str) -> None
     """Whatever the names: a shell takes them as they are."""
     (path,) = compressed(tmp_path / folder, "a b.jsonl")
     moved = path.rename(tmp_path / "moved.jsonl")
-    said = run("verify", path)[1]
+    said = told("verify", path)[1]
     restore, forget = said.split("If it was moved, '")[1].split("' gives it")[0], said.split(", 'sessioncompress ")[-1]
     words = shlex.split(restore.replace("NEW_PATH", shlex.quote(str(moved))))[1:]
     done = CliRunner().invoke(main, words, catch_exceptions=False)
@@ -219,7 +213,7 @@ def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
     (path,) = compressed(tmp_path, "a b.jsonl")
     store = store_in(path)
     store.originals.write_bytes(store.originals.read_bytes()[:-1])
-    said = run(command, path)[1]
+    said = told(command, path)[1]
     assert f"'zstd -dc {shlex.quote(store.originals.name)}' prints what comes before the damage." in said
     assert f"bytes of it with 'git checkout -- {shlex.quote(str(store.originals))}'." in said
 
@@ -234,7 +228,7 @@ def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -
     store = store_in(path)
     gone = store.originals if which == "originals" else store.journal
     gone.unlink()
-    code, said = run(command, path)
+    code, said = told(command, path)
     assert code == 5
     assert (f"{gone}: it is missing, and with it the " in said) == (which == "originals")
     assert f"or where git has it with 'git checkout -- {shlex.quote(str(gone))}'." in said
@@ -275,6 +269,6 @@ def test_a_name_that_is_no_sessions(tmp_path: Path, place: str, name: str, elsew
     planted.write_bytes(b"x")
     options = f" --backup-dir {kept}" if elsewhere else ""
     for command in (*COMMANDS, "forget --yes --gone"):
-        code, said = run(command + options, folder)
+        code, said = told(command + options, folder)
         assert (code, "there is a folder" in said) == (0, False), (command, said)
         assert planted.exists()

@@ -11,15 +11,13 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.core import marker
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.documents import GeminiDocument
-from tests.support.runs import compress, split, turn, units, write
+from tests.support.runs import compress, split, told, turn, units, write
 
 _BACKUP = "Put a copy of it back from a backup"
 _FROM_MARKERS = "'sessioncompress restore --from-markers' puts back all lines that can still be read"
@@ -72,15 +70,9 @@ def compressed_twice(folder: Path, of: Callable[[int], bytes] = of_pi, name: str
     return path, first
 
 
-def run(command: str, path: Path) -> tuple[int, str]:
-    """Run a command on a session; return its exit code and what it says."""
-    done = CliRunner().invoke(main, [*command.split(), str(path)], catch_exceptions=False)
-    return done.exit_code, done.output
-
-
 def shows(path: Path, ref: str) -> bool:
     """Say whether a reference is shown; where it is not, a copy is asked for."""
-    code, said = run(f"show {ref}", path)
+    code, said = told(f"show {ref}", path)
     assert code == 0 or "from a backup" in said
     return code == 0
 
@@ -96,11 +88,11 @@ def test_what_is_left_comes_back_and_the_rest_with_a_copy(
     rewritten, whole, journal = units(path.read_bytes()), store.originals.read_bytes(), store.journal.read_bytes()
     os.truncate(store.originals, first + more)
     for command in ("verify", "restore", "compress --force"):
-        code, said = run(command, path)
+        code, said = told(command, path)
         assert code == 5
         places = [said.index(each) for each in (_BACKUP, "or where git has all ", _FROM_MARKERS, _FORGET)]
         assert places == sorted(places)
-    code, said = run("restore --from-markers", path)
+    code, said = told("restore --from-markers", path)
     assert code == 5
     lines = list(zip(units(path.read_bytes()), rewritten, units(of(2)), strict=True))
     came = sum(now == then != before for now, before, then in lines)
@@ -113,17 +105,17 @@ def test_what_is_left_comes_back_and_the_rest_with_a_copy(
     assert f"of {came + stay} rewritten lines {stay} did not come back: the session is not exact" in said
     assert store.originals.read_bytes() == whole[: first + more]
     assert store.journal.read_bytes().startswith(journal)
-    code, said = run("restore --from-markers", path)
+    code, said = told("restore --from-markers", path)
     assert code == 5
     assert "nothing can be put back: the originals of lines" in said
     assert _FORGET in said
-    assert run("verify", path)[0] == run("restore", path)[0] == 5
+    assert told("verify", path)[0] == told("restore", path)[0] == 5
     store.originals.write_bytes(whole)
-    assert run("verify", path)[0] == 0
-    assert run("restore", path)[0] == 0
+    assert told("verify", path)[0] == 0
+    assert told("restore", path)[0] == 0
     assert path.read_bytes() == of(2)
     compress(path)
-    assert run("verify", path)[0] == run("restore", path)[0] == 0
+    assert told("verify", path)[0] == told("restore", path)[0] == 0
     assert path.read_bytes() == of(2)
 
 
@@ -133,10 +125,10 @@ def test_a_copy_of_both_files_still_fits(tmp_path: Path) -> None:
     store = store_in(path)
     copies = {file: file.read_bytes() for file in (store.originals, store.journal)}
     os.truncate(store.originals, first)
-    assert run("restore --from-markers", path)[0] == 5
+    assert told("restore --from-markers", path)[0] == 5
     for file, data in copies.items():
         file.write_bytes(data)
-    assert run("verify", path)[0] == run("restore", path)[0] == 0
+    assert told("verify", path)[0] == told("restore", path)[0] == 0
     assert path.read_bytes() == of_pi(2)
 
 
@@ -148,12 +140,12 @@ def test_show_advises_what_does_something(tmp_path: Path) -> None:
     os.truncate(store.originals, first)
     lost = [ref for ref in refs if not shows(path, ref)]
     assert 0 < len(lost) < len(refs)
-    assert "restore --from-markers' puts back all lines" in run(f"show {lost[0]}", path)[1]
+    assert "restore --from-markers' puts back all lines" in told(f"show {lost[0]}", path)[1]
     was = path.read_bytes()
-    assert run("restore --from-markers", path)[0] == 5
+    assert told("restore --from-markers", path)[0] == 5
     assert path.read_bytes() != was
     os.truncate(store.originals, first // 2)
-    code, said = run(f"show {lost[0]}", path)
+    code, said = told(f"show {lost[0]}", path)
     assert code == 5
     assert "--from-markers" not in said
     assert _BACKUP in said
@@ -170,7 +162,7 @@ def test_nothing_is_promised_that_fails(tmp_path: Path, size: str, command: str)
     else:
         os.truncate(store.originals, {"half a frame": first // 2, "a few bytes": 30, "nothing": 0}[size])
     before = path.read_bytes(), store.journal.read_bytes()
-    code, said = run(command, path)
+    code, said = told(command, path)
     assert code == 5
     assert "--from-markers" not in said
     assert "zstd" not in said
@@ -186,15 +178,15 @@ def test_zstd_prints_where_it_is_said(tmp_path: Path) -> None:
     path, first = compressed_twice(tmp_path)
     originals = store_in(path).originals
     whole = originals.read_bytes()
-    told = []
+    named = []
     for size in range(100, len(whole), len(whole) // 12):
         originals.write_bytes(whole[:size])
-        told.append("zstd -dc" in run("verify", path)[1])
+        named.append("zstd -dc" in told("verify", path)[1])
         printed = subprocess.run(["zstd", "-dcq", originals], capture_output=True, check=False).stdout
-        assert printed or not told[-1]
-        assert told[-1] or size < first
-    assert any(told)
-    assert False in told
+        assert printed or not named[-1]
+        assert named[-1] or size < first
+    assert any(named)
+    assert False in named
 
 
 def test_where_they_are_gone_a_relative_may_hold_them(tmp_path: Path) -> None:
@@ -205,7 +197,7 @@ def test_where_they_are_gone_a_relative_may_hold_them(tmp_path: Path) -> None:
     for one, other in zip(store_in(path)[1:3], store_in(copy)[1:3], strict=True):
         other.write_bytes(one.read_bytes())
     store_in(path).originals.unlink()
-    read = partial(run, "restore --from-markers")
+    read = partial(told, "restore --from-markers")
     assert read(path)[0] == 0
     assert path.read_bytes() == of_pi(2)
     assert read(copy)[0] == 0

@@ -8,21 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from sessioncompress.cli.main import main
 from sessioncompress.store.layout import Store, hidden_in, plain_in, store_in
 from sessioncompress.store.machine import folder_name
-from tests.support.runs import but_undo, fixture, split
+from tests.support.runs import but_undo, fixture, invoke, split
 from tests.unit.store.tools import everything
 
 ORIGINAL = fixture("pi-anthropic.jsonl")
 COMPRESS = ("compress", "--force")
-
-
-def run(*arguments: str | Path) -> Result:
-    """Run a command as a user does."""
-    return CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
 
 
 def move(store: Store, to: Store) -> None:
@@ -49,7 +43,7 @@ def session(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     path.parent.mkdir()
     lines = split(ORIGINAL)
     path.write_bytes(b"".join(lines[:80]))
-    assert run(*COMPRESS, path).exit_code == 0
+    assert invoke(*COMPRESS, path).exit_code == 0
     made, place = store_in(path), PLACES[getattr(request, "param", "hidden")](path)
     if place != made:
         move(made, place)
@@ -102,7 +96,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 def test_a_backup_folder_in_which_the_session_has_nothing(session: Path, kept: Path, name: str) -> None:
     """Each command says where its originals lie; nothing changes anywhere."""
     before = everything(session.parent.parent)
-    assert refused(run(*COMMANDS[name], "--backup-dir", kept, session), session, kept)
+    assert refused(invoke(*COMMANDS[name], "--backup-dir", kept, session), session, kept)
     assert everything(session.parent.parent) == before
 
 
@@ -112,7 +106,7 @@ def test_half_a_store_is_one_too(session: Path, kept: Path, name: str, left: str
     """What is left of it is not to be parted from what comes."""
     files = store_in(session)
     (files.journal if left == "originals" else files.originals).unlink()
-    assert refused(run(*COMMANDS[name], "--backup-dir", kept, session), session, kept)
+    assert refused(invoke(*COMMANDS[name], "--backup-dir", kept, session), session, kept)
 
 
 @pytest.mark.parametrize("name", ["compress", "restore", "verify", "forget"])
@@ -120,8 +114,8 @@ def test_in_a_folder_the_others_are_done(session: Path, kept: Path, name: str) -
     """One session is refused, the one that has its store in the backup folder is not."""
     other = session.with_name("t.jsonl")
     other.write_bytes(ORIGINAL)
-    assert run(*COMPRESS, "--backup-dir", kept, other).exit_code == 0
-    done = run(*COMMANDS[name], "--backup-dir", kept, session.parent)
+    assert invoke(*COMPRESS, "--backup-dir", kept, other).exit_code == 0
+    done = invoke(*COMMANDS[name], "--backup-dir", kept, session.parent)
     assert refused(done, session, kept)
     assert f"refused: {other}" not in done.stderr
     assert re.search("total: (1 session|2 files)", done.stdout)
@@ -137,7 +131,7 @@ def test_a_folder_whose_sessions_have_their_stores_beside_them(
     if gone:
         session.unlink()
     before = everything(session.parent.parent)
-    done = run(*command.split(), "--yes", "--backup-dir", kept, session.parent)
+    done = invoke(*command.split(), "--yes", "--backup-dir", kept, session.parent)
     # What an option leaves out is not read.
     concerned = {"forget": True, "forget --gone": gone, "forget --unneeded": not gone}[command]
     assert refused(done, session, kept) if concerned else done.exit_code == 0
@@ -148,26 +142,26 @@ def test_a_folder_whose_sessions_have_their_stores_beside_them(
 def test_show_says_it_too(session: Path, kept: Path) -> None:
     """Rather than that the reference names nothing."""
     ref = marker_in(session)
-    assert refused(run("show", ref, session, "--backup-dir", kept), session, kept)
-    assert run("show", ref, session).exit_code == 0
+    assert refused(invoke("show", ref, session, "--backup-dir", kept), session, kept)
+    assert invoke("show", ref, session).exit_code == 0
 
 
 def test_the_session_whose_originals_are_to_be_used(session: Path, kept: Path) -> None:
     """A fork has nothing beside it; the session that is named has."""
     fork = session.with_name("fork.jsonl")
     fork.write_bytes(session.read_bytes())
-    done = run("restore", "--from-markers", "--originals", session, "--backup-dir", kept, fork)
+    done = invoke("restore", "--from-markers", "--originals", session, "--backup-dir", kept, fork)
     assert refused(done, session, kept)
-    assert run("restore", "--from-markers", "--originals", session, fork).exit_code == 0
+    assert invoke("restore", "--from-markers", "--originals", session, fork).exit_code == 0
 
 
 def test_a_session_that_is_gone(session: Path, kept: Path) -> None:
     """What lies beside its path is not taken for nothing."""
     session.unlink()
     for option in ((), ("--gone",)):
-        assert refused(run("forget", "--yes", *option, "--backup-dir", kept, session), session, kept)
+        assert refused(invoke("forget", "--yes", *option, "--backup-dir", kept, session), session, kept)
     assert store_in(session).originals.exists()
-    assert run("forget", "--yes", session).exit_code == 0
+    assert invoke("forget", "--yes", session).exit_code == 0
     assert not store_in(session).originals.exists()
 
 
@@ -181,13 +175,13 @@ def test_the_users_configuration(session: Path, kept: Path, command: str, monkey
     own.write_text(f'{{"session": {{"backupDir": "{kept}", "sizeThresholdKB": 0, "minSavedKB": 0}}}}')
     own.chmod(0o600)
     before = everything(session.parent)
-    assert refused(run(command, session), session, kept)
+    assert refused(invoke(command, session), session, kept)
     assert everything(session.parent) == before
-    said = run(command, session).stderr.split("with a --config file of '", 1)[1].split("')", 1)[0]
+    said = invoke(command, session).stderr.split("with a --config file of '", 1)[1].split("')", 1)[0]
     named = kept.parent / "named.json"
     named.write_text(said)
-    assert run(command, "--config", named, session).exit_code == (1 if command == "pre-commit" else 0)
-    assert run("restore", "--config", named, session).exit_code == 0
+    assert invoke(command, "--config", named, session).exit_code == (1 if command == "pre-commit" else 0)
+    assert invoke("restore", "--config", named, session).exit_code == 0
     assert session.read_bytes() == ORIGINAL
 
 
@@ -199,10 +193,10 @@ def test_over_a_folder_whatever_it_is_called(tmp_path: Path, kept: Path, name: s
     paths = [folder / "mysession", folder / "gone.jsonl"]
     for path in paths:
         path.write_bytes(ORIGINAL)
-    assert run(*COMPRESS, *paths).exit_code == 0
+    assert invoke(*COMPRESS, *paths).exit_code == 0
     paths[1].unlink()
     before = everything(folder)
-    done = run(*COMMANDS[name], "--backup-dir", kept, folder)
+    done = invoke(*COMMANDS[name], "--backup-dir", kept, folder)
     assert refused(done, paths[0], kept), done.output
     assert f"{'gone, but its store is there' if name == 'verify' else 'refused'}: {paths[1]}" in done.stderr, (
         done.output
@@ -216,8 +210,8 @@ def test_a_backup_folder_that_is_the_folder_beside(tmp_path: Path) -> None:
     shared = tmp_path / ".sessioncompress"
     for path in (tmp_path / "s.jsonl", tmp_path / "other" / "t.jsonl"):
         path.write_bytes(ORIGINAL)
-        assert run(*COMPRESS, "--backup-dir", shared, path).exit_code == 0
-    done = run("verify", "--backup-dir", shared, tmp_path)
+        assert invoke(*COMPRESS, "--backup-dir", shared, path).exit_code == 0
+    done = invoke("verify", "--backup-dir", shared, tmp_path)
     assert (done.exit_code, "total: 2 sessions" in done.stdout) == (0, True), done.output
 
 
@@ -227,20 +221,20 @@ def test_a_backup_folder_that_is_the_folder_beside(tmp_path: Path) -> None:
 @EVERYWHERE
 def test_without_the_option(session: Path) -> None:
     """The store goes on beside the session."""
-    assert run(*COMPRESS, session).exit_code == 0
+    assert invoke(*COMPRESS, session).exit_code == 0
     assert store_in(session).is_beside
-    assert run("restore", session).exit_code == 0
+    assert invoke("restore", session).exit_code == 0
     assert session.read_bytes() == ORIGINAL
 
 
 @EVERYWHERE
 def test_restore_and_forget_first(session: Path, kept: Path) -> None:
     """Then it begins anew."""
-    assert run("restore", session).exit_code == 0
-    assert refused(run(*COMPRESS, "--backup-dir", kept, session), session, kept)
-    assert run("forget", "--yes", session).exit_code == 0
-    assert run(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
-    assert run("restore", "--backup-dir", kept, session).exit_code == 0
+    assert invoke("restore", session).exit_code == 0
+    assert refused(invoke(*COMPRESS, "--backup-dir", kept, session), session, kept)
+    assert invoke("forget", "--yes", session).exit_code == 0
+    assert invoke(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
+    assert invoke("restore", "--backup-dir", kept, session).exit_code == 0
     assert session.read_bytes() == ORIGINAL
 
 
@@ -248,13 +242,13 @@ def test_restore_and_forget_first(session: Path, kept: Path) -> None:
 def test_move_the_two_files(session: Path, kept: Path) -> None:
     """As the error says: the folder is there, or the error says to make it."""
     store, there = store_in(session), store_in(session, kept)
-    said = run("verify", "--backup-dir", kept, session).stderr
+    said = invoke("verify", "--backup-dir", kept, session).stderr
     if f"ake the folder {there.folder}" in said:
         there.folder.mkdir()
     store.originals.rename(there.originals)
     store.journal.rename(there.journal)
     for command in (COMPRESS, ("verify",), ("restore",)):
-        done = run(*command, "--backup-dir", kept, session)
+        done = invoke(*command, "--backup-dir", kept, session)
         assert (done.exit_code, but_undo(done.stderr)) == (0, "")
     assert session.read_bytes() == ORIGINAL
 
@@ -268,7 +262,7 @@ def twofold(session: Path, kept: Path) -> Path:
     store = store_in(session)
     aside = Store(session.parent, session.parent / "aside.zst", session.parent / "aside", session.parent)
     move(store, aside)
-    assert run(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
+    assert invoke(*COMPRESS, "--backup-dir", kept, session).exit_code == 0
     move(aside, store)
     return session
 
@@ -279,7 +273,7 @@ def test_the_folder_that_is_named_counts(twofold: Path, kept: Path, name: str) -
     store, there = store_in(twofold), store_in(twofold, kept)
     before = everything(store.folder)
     command = ("show", marker_in(twofold)) if name == "show" else COMMANDS[name]
-    done = run(
+    done = invoke(
         *command, *([twofold] if name == "show" else []), "--backup-dir", kept, *([] if name == "show" else [twofold])
     )
     said = f"warning: {twofold}: it has another store in {store.folder}, which a run without --backup-dir uses\n"
@@ -291,8 +285,8 @@ def test_the_folder_that_is_named_counts(twofold: Path, kept: Path, name: str) -
 
 def test_both_together_give_every_byte_back(twofold: Path, kept: Path) -> None:
     """First what the later one holds."""
-    assert run("restore", "--backup-dir", kept, twofold).exit_code == 0
-    assert run("restore", twofold).exit_code == 0
+    assert invoke("restore", "--backup-dir", kept, twofold).exit_code == 0
+    assert invoke("restore", twofold).exit_code == 0
     assert twofold.read_bytes() == ORIGINAL
 
 
@@ -300,5 +294,5 @@ def test_both_together_give_every_byte_back(twofold: Path, kept: Path) -> None:
 def test_without_a_backup_folder_nothing_is_said(session: Path) -> None:
     """Nor is anything looked for."""
     for command in (("verify",), ("show", marker_in(session))):
-        said = run(*command, session).stderr
+        said = invoke(*command, session).stderr
         assert said == "" or said.startswith("From a store made elsewhere, or by an earlier version: ")

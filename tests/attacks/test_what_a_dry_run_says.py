@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
-from tests.support.runs import fixture
+from tests.support.runs import fixture, invoke
 from tests.support.session import PiSession
 
 _OUTPUT = "a line of output\n" * 600
@@ -19,7 +17,7 @@ _OUTPUT = "a line of output\n" * 600
 
 def said(*arguments: str | Path) -> str:
     """Run a command; return what it printed."""
-    return CliRunner().invoke(main, list(map(str, arguments))).stdout
+    return invoke(*arguments).stdout
 
 
 def a_session(path: Path, *tools: str) -> Path:

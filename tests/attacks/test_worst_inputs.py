@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from tests.support import blocks
 from tests.support.blocks import Block
 from tests.support.chats import ChatSession
 from tests.support.claude import ClaudeSession, answer, use
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.rollout import Rollout
+from tests.support.runs import invoke
 from tests.support.session import PiSession
 
 _MB = 1_000_000
@@ -337,7 +336,7 @@ def life(session: Path) -> list[float]:
     took = []
     for command in _LIFE:
         begun = time.process_time()
-        result = CliRunner().invoke(main, [*command, session.name])
+        result = invoke(*command, session.name)
         took.append(time.process_time() - begun)
         assert result.exit_code in (0, 4), result.output
         assert "an error in sessioncompress" not in result.output
@@ -383,10 +382,10 @@ def test_many_markers_in_a_line_that_its_agent_wrote_again(tmp_path: Path, monke
         data = many_results_in_one_line(size)
         session = Path(f"{size}.jsonl")
         session.write_bytes(data)
-        CliRunner().invoke(main, [*_LIFE[0], session.name])
+        invoke(*_LIFE[0], session.name)
         session.write_bytes(session.read_bytes().replace(b'"userType":"external"', b'"userType": "external"'))
         begun = time.process_time()
-        CliRunner().invoke(main, ["restore", "--from-markers", session.name])
+        invoke("restore", "--from-markers", session.name)
         took = time.process_time() - begun
         assert [json.loads(line) for line in session.read_bytes().splitlines()] == [
             json.loads(line) for line in data.splitlines()

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from msgspec.structs import replace
 
-from sessioncompress.cli.main import main
 from sessioncompress.operations.forget import Only, forget_session, kept_of
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.recover import sweep
 from tests.support.build import PiSession
-from tests.support.runs import EAGER, HOMES, compress, fixture, snapshot, write
+from tests.support.runs import EAGER, HOMES, compress, fixture, invoke, snapshot, write
 from tests.unit.operations.test_restore import session
 from tests.unit.store.tools import late_link
 
@@ -52,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(*arguments: str | Path) -> Any:
     """Run the command."""
-    return CliRunner().invoke(main, ["forget", "--yes", *map(str, arguments)])
+    return invoke("forget", "--yes", *map(str, arguments))
 
 
 def held(folder: Path) -> list[str]:
@@ -180,7 +178,7 @@ def test_a_session_that_is_packed_meanwhile(folder: Path) -> None:
     """A run that takes it out of its pack puts its store first."""
     path, files = folder / "a.jsonl", store_in(folder / "a.jsonl")
     shutil.copytree(files.folder, folder / "kept")
-    assert CliRunner().invoke(main, ["pack", str(path)]).exit_code == 0
+    assert invoke("pack", path).exit_code == 0
     for each in (files.originals, files.journal):
         shutil.copy2(folder / "kept" / each.name, each)
     assert "1 kept: the session is missing, but packed" in run("--gone", folder).stdout
@@ -249,7 +247,7 @@ def test_bad_input(folder: Path, arguments: list[str], said: str) -> None:
 
 
 def test_the_command_that_it_takes_the_place_of(folder: Path) -> None:
-    done = CliRunner().invoke(main, ["clean", "--yes", str(folder)])
+    done = invoke("clean", "--yes", folder)
     assert done.exit_code == 2
     assert "No such command 'clean'. Did you mean forget --gone" in done.stderr
 
@@ -284,16 +282,16 @@ def test_verify_names_what_is_gone_once(folder: Path) -> None:
     """That is no error, for an agent deletes its old sessions; of one that the user named it is."""
     for name in ("a.jsonl", "c.jsonl"):
         (folder / name).unlink()
-    done = CliRunner().invoke(main, ["verify", str(folder)])
+    done = invoke("verify", folder)
     assert done.exit_code == 0
     said = " ".join(done.stderr.split())
     assert f"2 sessions are gone, but their stores are there: {folder / 'a.jsonl'} and {folder / 'c.jsonl'}" in said
     assert f"'sessioncompress forget --gone {folder}' deletes" in said
     assert said.count("a.jsonl") == 1
-    done = CliRunner().invoke(main, ["verify", "--json", str(folder)])
+    done = invoke("verify", "--json", folder)
     assert json.loads(done.stdout)["gone"] == [str(folder / "a.jsonl"), str(folder / "c.jsonl")]
     assert done.stderr == ""
-    done = CliRunner().invoke(main, ["verify", str(folder / "a.jsonl")])
+    done = invoke("verify", folder / "a.jsonl")
     assert (done.exit_code, "the session is missing" in done.stderr) == (4, True)
 
 
@@ -320,9 +318,9 @@ def test_a_run_sweeps_what_dead_runs_left(folder: Path, is_used: str) -> None:
             os.utime(each, (1, 1))
     late = late_link(folder / "a.jsonl", b"late", carried=4)
     with _used(draft, is_used):
-        CliRunner().invoke(main, ["compress", "--force", "--dry-run", str(folder / "c.jsonl")])
+        invoke("compress", "--force", "--dry-run", folder / "c.jsonl")
         assert draft.exists()
-        assert CliRunner().invoke(main, ["restore", str(folder / "c.jsonl")]).exit_code == 0
+        assert invoke("restore", folder / "c.jsonl").exit_code == 0
     assert draft.exists() is (is_used != "not")
     assert other.exists()
     assert late.exists()
@@ -348,7 +346,7 @@ def compacted(path: Path, *more: str) -> bytes:
     path.write_bytes(content)
     config = path.with_name("small.json")
     config.write_text('{"session": {"compact": {"minDeadTokens": 0, "minSavedTokens": 0}}}')
-    done = CliRunner().invoke(main, ["compact", "--config", str(config), "--keep-tokens", "100", *more, str(path)])
+    done = invoke("compact", "--config", config, "--keep-tokens", "100", *more, path)
     assert done.exit_code == 0, done.output
     return content
 
@@ -383,7 +381,7 @@ def test_what_a_pack_kept_goes_by_no_option(tmp_path: Path) -> None:
     path.write_bytes(content)
     os.utime(path, (time.time() - DAY,) * 2)
     for command in ("pack", "unpack"):
-        done = CliRunner().invoke(main, [command, str(tmp_path)])
+        done = invoke(command, tmp_path)
         assert done.exit_code == 0, done.output
     path.write_bytes(content[: content.index(b"\n", 9_000) + 1])
     kept = [each.read_bytes() for each in sorted(tmp_path.rglob("*.tar.zst"))]

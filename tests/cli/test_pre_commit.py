@@ -20,7 +20,7 @@ from sessioncompress.cli.main import main
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.machine import folder_name
 from tests.support.repository import Repository
-from tests.support.runs import MTIME, fixture, snapshot, split
+from tests.support.runs import MTIME, fixture, invoke, snapshot, split
 
 pytestmark = pytest.mark.slow
 
@@ -211,7 +211,7 @@ def test_what_a_check_advises_leads_to_the_commit(repository: Repository, hidden
     checked = run("--check", *options, NAME)
     assert checked.exit_code == 1
     command = checked.stdout.split("Run '", 1)[1].rsplit(" PATH ...'", 1)[0]
-    assert CliRunner().invoke(main, [*shlex.split(command)[1:], NAME]).exit_code == 0
+    assert invoke(*shlex.split(command)[1:], NAME).exit_code == 0
     repository.git("add", NAME)
     lacking = run("--check", *options, NAME)
     assert lacking.exit_code == 1
@@ -228,7 +228,7 @@ def test_originals_that_git_is_not_to_see_are_an_error(repository: Repository) -
     assert done.exit_code == 3
     assert "or run with --originals-in hidden (commitOriginals: false in your policy)" in done.stderr
     assert repository.staged() == set()
-    assert CliRunner().invoke(main, ["restore", NAME]).exit_code == 0
+    assert invoke("restore", NAME).exit_code == 0
     assert (repository.folder / NAME).read_bytes() == ORIGINAL
 
 
@@ -313,7 +313,7 @@ def test_a_commit_is_stopped_once(hooked: Callable[..., Hooked], repository: Rep
     assert passed, said
     assert repository.tracked() >= {NAME, *STORE}
     assert repository.git("show", f"HEAD:{NAME}").count("[[sessioncompress: ") > 5
-    assert CliRunner().invoke(main, ["restore", NAME]).exit_code == 0
+    assert invoke("restore", NAME).exit_code == 0
     assert (repository.folder / NAME).read_bytes() == ORIGINAL
 
 
@@ -325,7 +325,7 @@ def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[..., Hooked]
     assert not passed
     assert f"{NAME}: 338 KB would become " in said
     assert snapshot(repository.folder / NAME) == before
-    assert CliRunner().invoke(main, ["compress", "--commit-originals", NAME]).exit_code == 0
+    assert invoke("compress", "--commit-originals", NAME).exit_code == 0
     assert used.commit("sessions")[0]
 
 
@@ -350,7 +350,7 @@ def test_lines_that_are_not_staged_come_back(hooked: Callable[..., Hooked], repo
     assert "conflicted" not in said
     assert path.read_bytes().endswith(b"".join(lines[-9:]))
     assert path.stat().st_size < len(ORIGINAL)
-    assert CliRunner().invoke(main, ["restore", NAME]).exit_code == 0
+    assert invoke("restore", NAME).exit_code == 0
     assert path.read_bytes() == ORIGINAL
 
 
@@ -386,7 +386,7 @@ def test_originals_are_in_the_commit(hooked: Callable[..., Hooked], repository: 
         assert repository.git("status", "--porcelain") == ""
         grow(repository, more)
     clone = repository.clone(tmp_path / "clone").folder / NAME
-    assert CliRunner().invoke(main, ["restore", str(clone)]).exit_code == 0
+    assert invoke("restore", clone).exit_code == 0
     assert clone.read_bytes() == ORIGINAL
 
 
@@ -402,7 +402,7 @@ def test_a_commit_without_its_newest_originals_is_stopped(
     used.commit(NAME, "compression.json")
     assert used.commit(NAME)[0]
     grow(repository, lines[60:80] if more else lines[60:])
-    assert CliRunner().invoke(main, ["compress", NAME]).exit_code == 0
+    assert invoke("compress", NAME).exit_code == 0
     grow(repository, lines[80:] if more else [])
     before = (
         snapshot(repository.folder / NAME).keys(),
@@ -423,7 +423,7 @@ def test_a_commit_without_its_newest_originals_is_stopped(
         passed, said = used.commit("sessions")
     assert passed, said
     clone = repository.clone(tmp_path / "clone").folder / NAME
-    assert CliRunner().invoke(main, ["restore", str(clone)]).exit_code == 0
+    assert invoke("restore", clone).exit_code == 0
     assert clone.read_bytes() == ORIGINAL
 
 

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import sessioncompress
 from sessioncompress import Policy
-from sessioncompress.cli.main import main
 from sessioncompress.core.marker import INDEX, PREFIX
 from tests.docs.pages import BENCHMARKS, PROMISES, README, ROOT, Place, blocks, code, page, quoted, rows, section
-from tests.support.runs import fixture
+from tests.support.runs import fixture, invoke
 
 SHIPPED = ("sessioncompress", "fixtures", "docs", "README.md", "LICENSE", "pyproject.toml", "setup.py", "MANIFEST.in")
 MOST_LINES = 250
@@ -253,7 +251,7 @@ def test_the_figures_are_those_of_the_sessions(tmp_path: Path) -> None:
     for name in ("pi", "omp", "openclaw"):
         shutil.copytree(corpus / name, tmp_path / name, copy_function=shutil.copyfile)
         (tmp_path / name).chmod(0o755)
-    done = CliRunner().invoke(main, ["compress", "-v", str(tmp_path)])
+    done = invoke("compress", "-v", tmp_path)
     last = done.stdout[done.stdout.rindex("\ntotal: ") + 1 :]
     numbers = re.match(
         r"total: (\d+) files \((\d+) compressed, (\d+) unchanged, (\d+) skipped\)\n"

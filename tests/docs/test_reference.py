@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 
 import sessioncompress
 from sessioncompress import errors
@@ -43,7 +42,7 @@ from tests.docs.pages import (
     snake,
 )
 from tests.docs.reference import make_reference
-from tests.support.runs import HOMES, fixture
+from tests.support.runs import HOMES, fixture, invoke
 
 EXIT_CODES = (0, 1, 2, 3, 4, 5, 130)
 FLAGS_OF_ALL = {"--help", "-h"}
@@ -114,7 +113,7 @@ def also_named(name: str) -> set[str]:
 @pytest.mark.parametrize(("name", "command"), [("", main), *commands()], ids=["group", *(n for n, _ in commands())])
 def test_every_command_and_option_has_help(name: str, command: click.Command) -> None:
     """A text for the command, and one for each option, in a sentence."""
-    shown = CliRunner().invoke(main, [*([name] if name else []), "--help"]).output
+    shown = invoke(*([name] if name else []), "--help").output
     assert command.help
     assert command.help.partition("\n")[0].rstrip().endswith((".", ";", "smaller"))
     for each in command.params:

@@ -8,9 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.errors import Refused, SessionCompressError
 from sessioncompress.store.layout import Store
 from tests.attacks.test_planted_files import at_place
@@ -18,7 +16,7 @@ from tests.faults.forging import commands, reference
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.test_rights import COMMANDS, REPLACING
 from tests.faults.watch import nothing_outside
-from tests.support.runs import write
+from tests.support.runs import invoke, write
 from tests.unit.store.test_beside import PLACES
 from tests.unit.store.tools import everything
 
@@ -125,7 +123,7 @@ def test_what_is_no_session_file_stays(tmp_path: Path, kind: Callable[[Path], Pa
     path = kind(tmp_path)
     before = everything(tmp_path)
     for command in COMMANDS:
-        done = CliRunner().invoke(main, [*command, str(path)])
+        done = invoke(*command, path)
         assert isinstance(done.exception, SystemExit | None), (command, done.exception)
         if command in REPLACING and not path.is_dir():
             assert done.exit_code == 4, (command, done.output)

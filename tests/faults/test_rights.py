@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.store.layout import store_in
 from tests.faults.forging import reference
 from tests.faults.nobody import folder_of_nobody, give, run_as_nobody
 from tests.faults.scenes import SCENES, SIZES, built
-from tests.support.runs import compress, write
+from tests.support.runs import compress, invoke, write
 from tests.unit.store.tools import everything
 
 COMMANDS = (
@@ -84,7 +82,7 @@ def test_what_lies_beside_is_private_under_an_open_umask(tmp_path: Path, apart: 
         for part, command in ((1, COMMANDS[0]), (2, COMMANDS[0]), (2, ("restore",))):
             with path.open("ab") as file:
                 file.write(b"".join(built(SIZES[0], part).lines()[path.read_bytes().count(b"\n") :]))
-            done = CliRunner().invoke(main, [*command, *backup, str(path)])
+            done = invoke(*command, *backup, path)
             assert done.exit_code == 0, done.output
             _all_private(tmp_path, path)
     finally:

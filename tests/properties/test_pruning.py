@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from msgspec.structs import replace
 
 from sessioncompress import PRESETS, compress_session, show
-from sessioncompress.cli.main import main
 from sessioncompress.core import marker
 from sessioncompress.core.model import Standing
 from sessioncompress.pipeline.summary import Status
@@ -33,6 +31,7 @@ from tests.support.runs import (
     compress_again,
     entries,
     fixture,
+    invoke,
     journal_of,
     old,
     restore,
@@ -393,7 +392,7 @@ def test_the_option_prunes_by_any_preset(tmp_path: Path, preset: str) -> None:
     made.user("Go.")
     made.step("bash", {"command": "make"}, LOG)
     path = write(tmp_path, turn(made, 5))
-    run = CliRunner().invoke(main, ["compress", "--prune", "--force", "--json", "--preset", preset, str(path)])
+    run = invoke("compress", "--prune", "--force", "--json", "--preset", preset, path)
     (said,) = json.loads(run.stdout)["files"]
     minimum = PRESETS[preset].prune.prune_minimum
     assert said["status"] == "unchanged"
@@ -403,6 +402,6 @@ def test_the_option_prunes_by_any_preset(tmp_path: Path, preset: str) -> None:
         .endswith(f"less than pruneMinimum {minimum:,} (a run without pruning may be worth it)")
     )
     (tmp_path / "compression.json").write_text('{"session":{"prune":{"pruneMinimum":0,"pruneProtect":0}}}')
-    run = CliRunner().invoke(main, ["compress", "--prune-only", "--force", "--json", "--preset", preset, str(path)])
+    run = invoke("compress", "--prune-only", "--force", "--json", "--preset", preset, path)
     assert json.loads(run.stdout)["totals"]["toolResultsCompressed"] > 0
     assert {"enabled": True, "only": True}.items() <= journal_of(path)[-1]["policy"]["prune"].items()

@@ -9,7 +9,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.store import machine
 from sessioncompress.store.layout import store_in
 from tests.support.session import PiSession
 
@@ -262,6 +263,23 @@ def restore(path: Path, policy: Policy = EAGER) -> RestoreStats:
 def invoke(*args: object, answer: str | None = None) -> Result:
     """Run the command, with what is typed as an answer."""
     return CliRunner().invoke(main, list(map(str, args)), input=answer)
+
+
+def as_user(environment: Mapping[str, str], folder: Path, *args: object) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder with this environment alone, as a process of its own would be run that had it."""
+    with (
+        mock.patch.dict(os.environ, environment, clear=True),
+        mock.patch.object(machine, "_found", []),
+        chdir(folder),
+    ):
+        done = invoke(*args)
+    return subprocess.CompletedProcess([*map(str, args)], done.exit_code, done.stdout, done.stderr)
+
+
+def told(command: str, *args: object) -> tuple[int, str]:
+    """Run the command, with its name and options in one text; return its exit code and all it printed."""
+    done = CliRunner().invoke(main, [*command.split(), *map(str, args)], catch_exceptions=False)
+    return done.exit_code, done.output
 
 
 def run(*args: object) -> Result:

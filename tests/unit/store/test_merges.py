@@ -10,10 +10,8 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from msgspec.structs import replace
 
-from sessioncompress.cli.main import main
 from sessioncompress.errors import Damaged
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
@@ -21,7 +19,7 @@ from sessioncompress.store.layout import Store, store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.repository import Repository
-from tests.support.runs import EAGER, append, compress, turn, write
+from tests.support.runs import EAGER, append, compress, invoke, turn, write
 
 NAME = "session.jsonl"
 
@@ -147,10 +145,10 @@ def test_no_command_takes_them_for_one(sides: Sides, meet: Meeting) -> None:
         ["restore"],
         ["forget", "--yes", "--older-than", "0d"],
     ):
-        done = CliRunner().invoke(main, [*arguments, str(path)])
+        done = invoke(*arguments, path)
         assert done.exit_code == 5, (arguments, done.output)
         assert everything(store_in(path), path) == before, arguments
-    CliRunner().invoke(main, ["restore", "--from-markers", str(path)])
+    invoke("restore", "--from-markers", path)
     assert store_in(path).originals.read_bytes() == before[1]
 
 
