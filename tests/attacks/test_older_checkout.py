@@ -6,7 +6,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,16 +13,15 @@ import pytest
 
 from tests.support import texts
 from tests.support.build import PiSession
-from tests.support.runs import HOMES, split, turn
+from tests.support.runs import HOMES, invoke, split, turn
 
 MARKER = b"[[sessioncompress: "
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
-    environment = {key: value for key, value in os.environ.items() if key not in HOMES}
-    command = [sys.executable, "-m", "sessioncompress", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+@pytest.fixture(autouse=True)
+def _no_homes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in HOMES:
+        monkeypatch.delenv(name, raising=False)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -56,7 +54,7 @@ def checked_out(folder: Path, preset: str = "low-cost") -> tuple[Path, bytes]:
             first = made.bytes()
         with path.open("ab") as file:
             file.write(b"".join(made.lines()[before:]))
-        done = run("compress", "--force", "--keep-turns", 1, "--protect-tokens", 0, "--preset", preset, path)
+        done = invoke("compress", "--force", "--keep-turns", 1, "--protect-tokens", 0, "--preset", preset, path)
         assert " smaller; " in done.stdout, done.stderr
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", str(number))
@@ -70,16 +68,16 @@ def test_it_is_sound_and_comes_back_exactly(tmp_path: Path) -> None:
     path, original = checked_out(tmp_path)
     older = path.read_bytes()
     for number, command in enumerate((("verify",), ("restore",), ("restore",), ("restore", "--from-markers"))):
-        done = run(*command, path)
-        assert done.returncode == 0, done.stderr
+        done = invoke(*command, path)
+        assert done.exit_code == 0, done.stderr
         # Once it is restored nothing is missing: the runs were taken back.
         assert ("an older state of the session: " in done.stdout) == (number < 2)
         assert ("lines that its store knows are missing" in done.stdout) == (number < 2)
         assert "not exact" not in done.stdout
         assert path.read_bytes() == (older if command == ("verify",) else original)
     git(tmp_path, "checkout", "-q", "-f", "-")
-    assert run("verify", path).returncode == 0
-    assert "older" not in run("restore", path).stdout
+    assert invoke("verify", path).exit_code == 0
+    assert "older" not in invoke("restore", path).stdout
 
 
 def test_a_tool_that_printed_a_marker_changes_nothing(tmp_path: Path) -> None:
@@ -92,7 +90,7 @@ def test_a_tool_that_printed_a_marker_changes_nothing(tmp_path: Path) -> None:
     quoting.step("bash", {"command": "jq ."}, json.loads(shown)["message"]["content"][0]["text"])
     with path.open("ab") as file:
         file.write(b"".join(quoting.lines()[1:]))
-    assert run("restore", path).returncode == 0
+    assert invoke("restore", path).exit_code == 0
     assert path.read_bytes() == original + b"".join(quoting.lines()[1:])
 
 
@@ -122,23 +120,23 @@ def test_a_rewritten_line_that_was_changed_is_told_still(
     line = next(now for now, was in zip(lines, then, strict=True) if now != was and (MARKER in now) == marked)
     path.write_bytes(b"".join(damage(each) if each == line else each for each in lines))
     expected = b"".join(damage(now) if now == line else was for now, was in zip(lines, then, strict=True))
-    verified, restored = run("verify", path), run("restore", path)
-    assert (verified.returncode, restored.returncode) == (0, 5)
+    verified, restored = invoke("verify", path), invoke("restore", path)
+    assert (verified.exit_code, restored.exit_code) == (0, 5)
     for done in (verified, restored):
         assert f"the rewritten line {lines.index(line) + 1} was changed since by another program" in done.stdout
     assert path.read_bytes() == expected
-    assert run("restore", path).returncode == 5
+    assert invoke("restore", path).exit_code == 5
 
 
 def test_an_older_state_that_ends_in_half_a_line_is_told(tmp_path: Path) -> None:
     """What was cut off may be a rewritten line."""
     path, _ = checked_out(tmp_path)
     path.write_bytes(path.read_bytes()[:-40])
-    assert (run("verify", path).returncode, run("restore", path).returncode) == (0, 5)
+    assert (invoke("verify", path).exit_code, invoke("restore", path).exit_code) == (0, 5)
 
 
 def test_an_emptied_file_is_no_older_state(tmp_path: Path) -> None:
     """Nothing in it says whose it was."""
     path, _ = checked_out(tmp_path)
     path.write_bytes(b"")
-    assert (run("verify", path).returncode, run("restore", path).returncode) == (4, 4)
+    assert (invoke("verify", path).exit_code, invoke("restore", path).exit_code) == (4, 4)

@@ -8,23 +8,20 @@ import os
 import random
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument
 from tests.support.rollout import Rollout
-from tests.support.runs import HOMES, split, turn
+from tests.support.runs import HOMES, as_user, invoke, split, turn
 
 HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
 
@@ -32,8 +29,7 @@ HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
 def run(home: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the command as a user whose agents keep their sessions below this home."""
     environment = {**{key: value for key, value in os.environ.items() if key not in HOMES}, "HOME": str(home)}
-    command = [sys.executable, "-m", "sessioncompress", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=home, env=environment)
+    return as_user(environment, home, *arguments)
 
 
 def log(name: str) -> str:
@@ -512,7 +508,7 @@ def reads_of_forget(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) 
     folder.mkdir()
     for each in range(number):
         (folder / f"s{each:03}.jsonl").write_bytes(of_pi())
-    assert CliRunner().invoke(main, ["compress", *HASTE, str(folder)]).exit_code == 0
+    assert invoke("compress", *HASTE, folder).exit_code == 0
     opened = 0
     real = os.open
 
@@ -527,7 +523,7 @@ def reads_of_forget(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", counting)
         before = read()
-        done = CliRunner().invoke(main, ["forget", "--yes", str(folder)])
+        done = invoke("forget", "--yes", folder)
         assert (done.exit_code, f"total: {number} sessions: deleted" in done.output) == (0, True), done.output
         return opened, read() - before
 
