@@ -385,9 +385,16 @@ def test_a_forged_store_does_not_verify(tmp_path: Path, forge: Callable[[Any, An
         assert shown.exit_code or sha256(shown.stdout_bytes).hexdigest().startswith(ref), shown.output
 
 
-@pytest.mark.parametrize("place", ["plain", LOCAL])
-@pytest.mark.parametrize("forge", [other_names, other_digests, of_first_stores, own_names])
-@pytest.mark.parametrize("options", [(), ("--from-markers",), ("--last",)])
+FORGES: list[Callable[[Any, Any], None]] = [other_names, other_digests, of_first_stores, own_names]
+
+
+@pytest.mark.parametrize(
+    ("forge", "place", "options"),
+    [
+        *((forge, "plain", options) for forge in FORGES for options in ((), ("--from-markers",), ("--last",))),
+        (other_names, LOCAL, ()),
+    ],
+)
 def test_a_forged_store_restores_nothing(
     tmp_path: Path, forge: Callable[[Any, Any], None], place: str, options: tuple[str, ...]
 ) -> None:
@@ -1029,9 +1036,13 @@ def of_other_sessions(packs: Path, name: str) -> None:
     shutil.rmtree(made)
 
 
-@pytest.mark.parametrize("place", ["packs", f"{LOCAL}/packs"])
-@pytest.mark.parametrize("plant", [of_nothing, of_other_sessions])
-@pytest.mark.parametrize("back", [True, False], ids=["back again", "on the branch"])
+@pytest.mark.parametrize(
+    ("plant", "place", "back"),
+    [
+        *((plant, "packs", back) for plant in (of_nothing, of_other_sessions) for back in (True, False)),
+        (of_other_sessions, f"{LOCAL}/packs", True),
+    ],
+)
 def test_a_pack_outlives_a_branch_that_has_one_of_its_name(
     tmp_path: Path, plant: Callable[[Path, str], None], place: str, back: bool
 ) -> None:
@@ -1308,9 +1319,13 @@ def test_a_home_that_is_a_work_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # Keys
 
 
-@pytest.mark.parametrize("order", ["ABA", "BAB", "AAB", "ABB"])
-@pytest.mark.parametrize("last", ["A", "B"])
-@pytest.mark.parametrize("kept", [False, True], ids=["beside", "in a backup folder"])
+@pytest.mark.parametrize(
+    ("order", "last", "kept"),
+    [
+        *((order, last, False) for order in ("ABA", "AAB", "ABB") for last in "AB"),
+        *(("ABA", last, True) for last in "AB"),
+    ],
+)
 def test_two_machines_on_one_synchronized_folder(tmp_path: Path, order: str, last: str, kept: bool) -> None:
     """One store is gone on with by both, and either brings the session back."""
     backups = tmp_path / "kept" if kept else None
