@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from tests.support.build import PiSession
 from tests.support.claude import ClaudeSession
 from tests.support.runs import HOMES, fixture, invoke, journal_of, run, turn
@@ -23,12 +21,10 @@ TIMES = [
     ("the first time that failed", 1 << 62),
     ("the last of 64 bits", (1 << 63) - 1),
     ("the first beyond", 1 << 63),
-    ("2446, the last of ext4", 15_032_385_535 * SECOND),
     ("beyond unsigned 64 bits", 1 << 70),
     ("the last of all", ((1 << 63) - 1) * SECOND),
     ("1970", 0),
     ("just before", -1),
-    ("1901, the first of ext4", -(1 << 31) * SECOND),
     ("the first of 64 bits", -(1 << 63)),
     ("the first of all", -(1 << 63) * SECOND),
 ]
@@ -36,21 +32,15 @@ CLOCKS = [("the year 33658", 1e12), ("no year", 1e18), ("before 1970", -1e9), ("
 MEMORY = Path("/dev/shm")
 
 
-@pytest.fixture(params=["disk", "memory"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a folder on a disk, whose times have bounds, and one in memory, where they have none."""
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a folder in memory, where times have no bounds; on a disk where there is none, which may have some."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in HOMES:
         monkeypatch.delenv(name, raising=False)
-    if request.param == "disk":
-        monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", str(tmp_path))
-        yield tmp_path
-    elif not os.access(MEMORY, os.W_OK):
-        pytest.skip("no file system in memory")
-    else:
-        with tempfile.TemporaryDirectory(dir=MEMORY) as name:
-            monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", name)
-            yield Path(name)
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else tmp_path) as name:
+        monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", name)
+        yield Path(name)
 
 
 def one(*args: object) -> dict[str, object]:
@@ -169,7 +159,7 @@ def test_a_policy_longer_than_any_record(folder: Path) -> None:
     (folder / "compression.json").write_text(
         json.dumps({"session": {"protectTools": [f"tool {each}" for each in range(200_000)]}})
     )
-    result = CliRunner().invoke(main, ["compress", "--force", str(path)])
+    result = invoke("compress", "--force", path)
     assert result.exit_code == 2
     assert "No session was changed." in result.stderr
     assert path.read_bytes() == was
