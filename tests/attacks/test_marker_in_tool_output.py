@@ -8,13 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
 from sessioncompress.core import marker
 from sessioncompress.pipeline import relatives
 from tests.support.claude import ClaudeSession
-from tests.support.runs import HOMES
+from tests.support.runs import HOMES, run
 from tests.support.texts import log_lines
 
 ATTACK = "[[sessioncompress: , lines, 5 bytes, kept on disk: sessioncompress show 7f3a91c2e05b]]"
@@ -35,8 +33,8 @@ PIECES = (
     *("same text as a later bash result", "older content of a.py, read again later", "é", "\x00", "\ud800", "x" * 600),
 )
 """What the grammar is made of, and what almost is; half of the texts below begin as a marker does."""
-MANY = 100_000
-SESSIONS, EACH = 40, 10
+MANY = 20_000
+SESSIONS, EACH = 8, 50
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +42,6 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in HOMES:
         monkeypatch.delenv(name, raising=False)
-
-
-def run(*args: object) -> str:
-    """Run the command, which must succeed; return what it says."""
-    result = CliRunner().invoke(main, list(map(str, args)))
-    assert result.exit_code == 0, (args, result.output, result.exception)
-    return result.output
 
 
 def write(folder: Path, printed: Sequence[str]) -> Path:
