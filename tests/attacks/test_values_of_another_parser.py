@@ -88,6 +88,19 @@ def named(build: Build) -> str:
     return build.__name__
 
 
+def each_in(builds: list[Build]) -> pytest.MarkDecorator:
+    """Try each value in the last of these sessions, and all of them at once in the others: no format reads values."""
+    pairs = [(builds[-1], name) for name in VALUES] + [(build, "all of them") for build in builds[:-1]]
+    return pytest.mark.parametrize(
+        ("build", "value"),
+        [(build, VALUES[name]) for build, name in pairs],
+        ids=[f"{named(build)}, {name}" for build, name in pairs],
+    )
+
+
+EACH_IN_SESSIONS, EACH_IN_DOCUMENTS = each_in(SESSIONS), each_in(DOCUMENTS)
+
+
 def with_late(data: bytes, value: bytes) -> bytes:
     """Return a session with a value in the place of the text that was said last."""
     before, said, behind = data.rpartition(json.dumps(LATE).encode())
@@ -104,8 +117,7 @@ def compressed(tmp_path: Path, data: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-@pytest.mark.parametrize("build", SESSIONS, ids=named)
+@EACH_IN_SESSIONS
 def test_what_the_agent_adds_keeps_no_original_from_coming_back(tmp_path: Path, build: Build, value: bytes) -> None:
     """It ended every way back, and the error said that nothing could be put back."""
     was = build()
@@ -120,8 +132,7 @@ def test_what_the_agent_adds_keeps_no_original_from_coming_back(tmp_path: Path, 
         assert path.read_bytes() == with_late(was, value)
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-@pytest.mark.parametrize("build", SESSIONS, ids=named)
+@EACH_IN_SESSIONS
 def test_a_session_that_holds_one_is_compressed(tmp_path: Path, build: Build, value: bytes) -> None:
     """Its message is copied, and counted as not understood, as a line is in other sessions."""
     was = with_late(build(), value)
@@ -135,8 +146,7 @@ def test_a_session_that_holds_one_is_compressed(tmp_path: Path, build: Build, va
     assert path.read_bytes() == was
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-@pytest.mark.parametrize("build", DOCUMENTS, ids=named)
+@EACH_IN_DOCUMENTS
 def test_one_that_stands_around_the_messages(tmp_path: Path, build: Build, value: bytes) -> None:
     """In a header, say, which is copied."""
     was = build()
