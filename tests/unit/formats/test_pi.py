@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import orjson
@@ -225,26 +226,19 @@ def test_a_state_keeps_its_form() -> None:
     assert read({**STATE, "data": Pi().stand_in(("data",), STATE["data"])}).blocks == ()
 
 
-@pytest.mark.parametrize("odd", ODD, ids=lambda value: json.dumps(value)[:20])
-@pytest.mark.parametrize(
-    "entry",
-    [ENTRY, RESULT, RAN, NAMED, TOLD, PARTS, STATE],
-    ids=["answer", "result", "command", "files", "words", "parts", "state"],
-)
-def test_any_type_in_any_field_is_read(entry: dict[str, Any], odd: Any) -> None:
-    """Without an error: what is not as it should be is only not replaced."""
-    for path in paths(entry)[1:]:
+@pytest.mark.parametrize("entry", [RAN, NAMED, TOLD, PARTS, STATE], ids=["command", "files", "words", "parts", "state"])
+def test_any_type_in_any_field_is_read(entry: dict[str, Any]) -> None:
+    """Of entries that no fixture has: without an error, what is not as it should be is only not replaced."""
+    for path, odd in product(paths(entry)[1:], ODD):
         changed = json.loads(json.dumps(entry))
         holder = changed
         for step in path[:-1]:
             holder = holder[step]
         holder[path[-1]] = odd
         assert isinstance(read(changed), Line)
-        del holder[path[-1]]
-        assert isinstance(read(changed), Line)
 
 
-@pytest.mark.parametrize("depth", [200, 240, 252, 253, 254, 255, 300, 600, 900, 1010, 1018])
+@pytest.mark.parametrize("depth", [198, 202, 255, 1018])
 @pytest.mark.parametrize(
     "entry", [ENTRY, RESULT, RAN, NAMED, PARTS, STATE], ids=["answer", "result", "command", "files", "parts", "state"]
 )
