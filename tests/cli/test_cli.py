@@ -1701,18 +1701,6 @@ def test_forget_a_session_that_is_gone_from_a_backup_dir(session: Path) -> None:
 # A process of its own
 
 
-def test_a_run_in_a_process_of_its_own(session: Path) -> None:
-    """Results on stdout, nothing on stderr, and mode and time of the session as they were."""
-    session.chmod(0o640)
-    os.utime(session, (1_700_000_000, 1_700_000_000))
-    done = spawn("compress", "session.jsonl", cwd=session.parent)
-    assert done.returncode == 0
-    assert but_undo(done.stderr) == ""
-    assert done.stdout.startswith(b"session.jsonl: 338 KB -> ")
-    assert session.stat().st_mode & 0o777 == 0o640
-    assert session.stat().st_mtime == 1_700_000_000
-
-
 def long_session(steps: int) -> bytes:
     """Return a session of steps with results of 300 KB."""
     session = PiSession()
@@ -1721,20 +1709,6 @@ def long_session(steps: int) -> bytes:
         text = random.Random(number).randbytes(140_000).hex("\n", 7)
         session.step("bash", {"command": f"part {number}"}, text)
     return session.bytes()
-
-
-def test_show_into_a_pipe_that_closes(compressed: Path) -> None:
-    """`show REF --all | head` prints no traceback."""
-    ref = max(
-        (block for _, block in journals.load(store_in(compressed).journal).blocks if block.kind is Kind.RESULT),
-        key=lambda block: block.bytes,
-    ).ref
-    command = [sys.executable, "-m", "sessioncompress", "show", ref, "--all"]
-    with subprocess.Popen(command, cwd=compressed.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert b"Traceback" not in process.stderr.read()
 
 
 def test_show_on_a_terminal_prints_no_escapes(here: Path) -> None:
