@@ -228,23 +228,13 @@ def test_a_hidden_store_outlives_a_branch_with_a_committed_one(tmp_path: Path, a
 
 
 def test_on_the_branch_its_own_store_counts(tmp_path: Path) -> None:
-    """The hidden one is of another session of that name: what brings a clone of the branch back does so here."""
-    mine, path = worked(tmp_path)
-    mine.git("checkout", "--quiet", "ci")
-    assert path.read_bytes() != HEAD
-    restored = invoke("restore", path)
-    assert path.read_bytes() == HEAD, restored.output
-
-
-def test_on_the_branch_nothing_is_silently_wrong(tmp_path: Path) -> None:
-    """Where its session does not come back whole, verify and restore say so; what a run does there is no harm here."""
+    """The hidden one is of another session of that name. What a run does on the branch is no harm here."""
     mine, path = worked(tmp_path)
     mine.git("checkout", "--quiet", "ci")
     was = path.read_bytes()
-    verified, restored = invoke("verify", path), invoke("restore", path)
-    if path.read_bytes() != HEAD:
-        assert restored.exit_code == 5, restored.output
-        assert "changed since" in verified.output, verified.output
+    assert was != HEAD
+    restored = invoke("restore", path)
+    assert path.read_bytes() == HEAD, restored.output
     path.write_bytes(was)
     run(*COMPRESS, "--commit-originals", path)
     mine.git("checkout", "--quiet", "--force", "main")
