@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from sessioncompress.cli import options
+from sessioncompress.cli.tables import with_tilde
 from sessioncompress.core.text import listed, quote
+from sessioncompress.pipeline.discover import Found, Globs, Search, discover, is_folder, unchanged_for
+from sessioncompress.store.layout import is_archive
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.operations.batch import Engine, Outcome
     from sessioncompress.operations.cloud import Places
     from sessioncompress.operations.sessions import Selection
-    from sessioncompress.pipeline.discover import Found, Search
     from sessioncompress.store.packing import Packed
 
     Taken = Callable[[Packed], object]
@@ -31,8 +33,6 @@ _MOST_PROJECTS = 5
 
 def typed(paths: Sequence[Path], backup_dir: Path | None, config: Path | None = None) -> list[str]:
     """Write the arguments that name some files, or of many their folders, and what says where their stores are."""
-    from sessioncompress.pipeline.discover import is_folder
-
     if len(paths) > MOST_TYPED:
         paths = list(dict.fromkeys(each if is_folder(each) else each.parent for each in paths))
     # A name that begins with a dash would be an option.
@@ -90,9 +90,6 @@ class Chosen(NamedTuple):
     @property
     def is_one(self) -> bool:
         """Whether the user named one file, and no archive of several."""
-        from sessioncompress.pipeline.discover import is_folder
-        from sessioncompress.store.layout import is_archive
-
         if self.urls:
             return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
         return len(self.paths) == 1 and not (is_folder(self.paths[0]) or is_archive(self.paths[0]))
@@ -116,8 +113,6 @@ class Chosen(NamedTuple):
 
     def sessions(self, search: Search | None = None) -> Iterator[Found]:
         """Find the sessions, or say why there is none; `search` says which files mean what to the command."""
-        from sessioncompress.pipeline.discover import Globs, discover
-
         if self.places:
             return self.places.find(Globs(self.include, self.exclude), self.older_than, stores=search is not None)
         found = self.found(search or discover)
@@ -125,8 +120,6 @@ class Chosen(NamedTuple):
 
     def found(self, search: Search) -> Iterator[Found]:
         """Find the sessions, and say nothing."""
-        from sessioncompress.pipeline.discover import Globs, unchanged_for
-
         if self.by_options:
             from sessioncompress.operations.sessions import sessions
 
@@ -158,7 +151,6 @@ class Chosen(NamedTuple):
     def selection(self) -> Selection:
         """The selection that the options make."""
         from sessioncompress.operations.sessions import Selection
-        from sessioncompress.pipeline.discover import Globs
 
         return Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
 
@@ -176,8 +168,6 @@ class Chosen(NamedTuple):
 def _is_packed(path: Path) -> bool:
     """Tell whether a path is an archive, or nothing is there but what was is packed: who reads packs finds it there."""
     if os.path.lexists(path):
-        from sessioncompress.store.layout import is_archive
-
         return is_archive(path)
     from sessioncompress.operations.packed import packed_at
 
@@ -186,7 +176,6 @@ def _is_packed(path: Path) -> bool:
 
 def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator[Found]:
     """Yield the sessions; where there is none, say on stderr where it looked, and what was left out or is there."""
-    from sessioncompress.cli.tables import with_tilde
     from sessioncompress.formats import table
 
     for link in table.links(table.named_roots(chosen.agent), own=False) if chosen.by_options else ():

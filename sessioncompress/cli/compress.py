@@ -13,12 +13,14 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.tables import file_line, is_seen
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less, printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
+from sessioncompress.store.layout import store_at
 
 if TYPE_CHECKING:
     from sessioncompress.operations.sessions import Session
@@ -97,7 +99,6 @@ class Compress(SessionCommand["CompressionStats"]):
         return CompressionStats(path, status=Status(status), reason=reason, exit_code=code)
 
     def words(self, stats: CompressionStats) -> Words:
-        from sessioncompress.cli.tables import file_line, is_seen
         from sessioncompress.operations import wording
         from sessioncompress.operations.sessions import title_of
 
@@ -144,7 +145,6 @@ compress = Compress.command("compress ~/.pi/agent/sessions")
 def _tell_of_hidden(paths: Iterable[Path], policies: Policies) -> None:
     """Tell of sessions that git tracks, though it does not see their originals; by the index, which is read quickly."""
     from sessioncompress.store import folder, git
-    from sessioncompress.store.layout import store_at
 
     tracked = 0
     by_top: dict[Path, set[str]] = {}

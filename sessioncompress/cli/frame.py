@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, c
 import click
 
 from sessioncompress.cli import choosing, options, output
+from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines, utf8
 from sessioncompress.errors import InUse
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found, compressed
+from sessioncompress.store.layout import holds, store_at
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -113,8 +115,6 @@ class SessionCommand(Generic[S]):
         if not self.stores:
             found = self.chosen.sessions()
             return options.all_governed(found, self.policies) if self.changes else found
-        from sessioncompress.store.layout import holds, store_at
-
         chosen, policies, context = self.chosen, self.policies, click.get_current_context()
         for path in () if self.gone_too else chosen.paths:
             if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
@@ -288,8 +288,6 @@ class SessionCommand(Generic[S]):
 
     def say(self, stats: S) -> None:
         """Print one result: of one that the user named, and with --verbose, all; of many, what is news."""
-        from sessioncompress.cli.tables import echo_wrapped
-
         if (words := self.words(stats)) is None:
             return
         if not self.silent:
@@ -305,8 +303,6 @@ class SessionCommand(Generic[S]):
 
     def end(self, done: Done[S]) -> None:
         """Print how many sessions stay as they are, and why; and the total; neither where the user named one."""
-        from sessioncompress.cli.tables import echo_wrapped
-
         if not (self.silent or self.chosen.is_one):
             # The work is done, and the exit code says how it went.
             with suppress(BrokenPipeError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sessioncompress.cli.tables import wrapped_for
 from sessioncompress.core import VERSION
 from sessioncompress.core.text import printable
 
@@ -53,9 +54,6 @@ def _said_printably() -> Iterator[None]:
         if isinstance(error, click.MissingParameter):
             # Its text is ours, and has several lines.
             said = " ".join(said.split())
-        # Imported here, as below.
-        from sessioncompress.cli.tables import wrapped_for
-
         # Click says first that it is an error.
         fitting = wrapped_for(f"{_ERROR}{printable(said)}", err=True).removeprefix(_ERROR)
         raise click.UsageError(fitting, error.ctx) from error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, listed, printable, quote
 from sessioncompress.errors import SessionCompressError, UsageError
@@ -31,9 +32,6 @@ class Command(click.Command):
             with process.raised():
                 return super().invoke(ctx)
         except SessionCompressError as error:
-            # Imported here: most runs end without.
-            from sessioncompress.cli.tables import echo_wrapped
-
             echo_wrapped(str(error), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
@@ -336,8 +334,6 @@ def policies_of(
 
 def warn(said: str) -> None:
     """Print a warning on stderr."""
-    from sessioncompress.cli.tables import echo_wrapped
-
     echo_wrapped(printable(f"warning: {said}"), err=True)
 
 

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli.choosing import MOST_TYPED, typed
+from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, wrapped_for
 from sessioncompress.core import process
-from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, quote
+from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, printable_json, quote
 from sessioncompress.errors import SessionCompressError, UsageError
+from sessioncompress.pipeline.discover import Found, is_folder
+from sessioncompress.store.layout import FOLDER
 
 if TYPE_CHECKING:
     from sessioncompress.cli.choosing import Chosen
     from sessioncompress.operations.sessions import Session, Swept
-    from sessioncompress.pipeline.discover import Found
 
 
 def tell_error(path: str, error: SessionCompressError, told: set[str]) -> str:
     """Print an error of a session; return the word that counts it. What was `told` in this run is said once."""
-    from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.operations.wording import status_of
 
     status, remedy = status_of(error).value, printable(error.remedy)
@@ -69,9 +70,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
 
     It names the packed folders in place of many archives, of which each project has one, and `--all` for many folders.
     """
-    from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.operations.packed import packed_anywhere, packed_in
-    from sessioncompress.store.layout import FOLDER
     from sessioncompress.store.packing import Packed
 
     names = sorted(set(archives))
@@ -94,8 +93,6 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
 
 def tell_of_sweeps(swept: Swept) -> None:
     """Tell what agents will delete of sessions, and what packs that before."""
-    from sessioncompress.cli.tables import echo_wrapped
-
     if swept.sessions:
         echo_wrapped(swept.said, err=True)
         click.echo(f"  {swept.command}", err=True)
@@ -105,7 +102,6 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
     """Tell how many of the chosen sessions, or of these `among` them, are packed, and what brings them back."""
     if chosen.quiet or chosen.as_json or (among is None and (chosen.urls or chosen.is_one)):
         return
-    from sessioncompress.cli.tables import echo_wrapped
     from sessioncompress.store.packing import Packed
 
     packed = [] if chosen.urls else [each for each in chosen.packed() if isinstance(each, Packed)]
@@ -118,8 +114,6 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
 
 def tell_of_made_elsewhere(stores: Iterable[bool]) -> None:
     """Tell how many stores not only this user's runs on this machine wrote."""
-    from sessioncompress.cli.tables import echo_wrapped
-
     if number := sum(stores):
         made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
         echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
@@ -137,8 +131,6 @@ def tell_of_others(chosen: Chosen) -> None:
 
 def tell_of_rollouts(chosen: Chosen) -> None:
     """Tell how many sessions Codex itself has packed in the folders that are named, or in its own: they stay."""
-    from sessioncompress.pipeline.discover import is_folder
-
     named = [*filter(is_folder, chosen.paths)]
     if chosen.quiet or chosen.urls or chosen.agent not in (None, "codex") or (chosen.paths and not named):
         return
@@ -153,8 +145,6 @@ def tell_of_rollouts(chosen: Chosen) -> None:
 def echo_json(document: Any) -> None:
     """Print a JSON document without characters that a terminal would obey."""
     import orjson
-
-    from sessioncompress.core.text import printable_json
 
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 
@@ -186,7 +176,6 @@ def goes_on(
     Raises UsageError if nobody answers.
     """
     # Imported here: most runs ask nothing.
-    from sessioncompress.cli.tables import Column, echo_table, wrapped_for
     from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.triage import promised
 
