@@ -6,12 +6,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jinja2
-import pygal  # type: ignore[import-untyped]
 from markupsafe import Markup
-from pygal.style import Style  # type: ignore[import-untyped]
 from rich.cells import cell_len, set_cell_size
 
 from sessioncompress.compressors import KINDS
@@ -52,7 +50,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """One breakdown: the heading of its names, its rows, what `part` of them `means`, and a plot, if there is any."""
+    """One breakdown: the heading of its names, its rows, what `part` of them `means`, and those that a plot shows."""
 
     key: str
     title: str
@@ -61,7 +59,7 @@ class Table(NamedTuple):
     means: str
     rows: tuple[Row, ...]
     size: int
-    plot: Markup
+    bars: tuple[Row, ...]
     sizes: Column
     tokens: Column
 
@@ -85,7 +83,14 @@ def page(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"size": kb, "count": count, "share": share, "dollars": dollars, "breaks": breaks}
+    environment.filters |= {
+        "size": kb,
+        "count": count,
+        "share": share,
+        "dollars": dollars,
+        "breaks": breaks,
+        "label": _label,
+    }
     template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
     return BEGINNING + template.render(
         found=found,
@@ -190,8 +195,9 @@ def _table(
     key: str, title: str, what: str, part: tuple[str, str], rows: tuple[Row, ...], *, in_order: bool = False
 ) -> Table:
     bars = rows if in_order else rows[:_MOST_BARS]
-    plot = _plot(key, f"Size {title[0].lower()}{title[1:]}", part[0], bars) if len(rows) > 1 else Markup()
-    return Table(key, title, what, *part, rows, sum(row.size for row in rows), plot, *_columns(rows))
+    # Of one row there is nothing to compare.
+    bars = bars if len(rows) > 1 else ()
+    return Table(key, title, what, *part, rows, sum(row.size for row in rows), bars, *_columns(rows))
 
 
 def _columns(rows: Iterable[Row | Measured]) -> tuple[Column, Column]:
@@ -209,43 +215,6 @@ def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Ro
     return (*rows[:_MOST_ROWS], others if sessions else others._replace(sessions=0))
 
 
-_STYLE = Style(
-    colors=("var(--bar)", "var(--part)"),
-    value_colors=("var(--text)",) * 2,
-    font_family="inherit",
-    label_font_size=16,
-    major_label_font_size=16,
-)
-
-
-def _plot(key: str, title: str, part: str, rows: Sequence[Row]) -> Markup:
-    """Draw sizes as bars, each with its part behind; the page's style has the colors, dark and light."""
-    most = max(row.size for row in rows)
-    of, name = unit(most)
-    chart = pygal.HorizontalStackedBar(
-        style=_STYLE,
-        css=(),
-        js=(),
-        # Units, with labels of 16: on a phone of 390 pixels these are over 12 pixels.
-        width=420,
-        height=34 + 28 * len(rows),
-        margin=4,
-        margin_right=36,
-        spacing=8,
-        show_legend=False,
-        truncate_label=-1,
-        y_labels=[0, most / 2 / of, most / of],
-        value_formatter=lambda value: f"{value:,.1f} {name}" if most < 10 * of else f"{value:,.0f} {name}",
-    )
-    chart.uuid = key
-    chart.x_labels = [_label(row.name) for row in reversed(rows)]
-    chart.add("the rest", [(row.size - row.part) / of for row in reversed(rows)])
-    chart.add(part, [row.part / of for row in reversed(rows)])
-    said = "; ".join(f"{_label(row.name)} {kb(row.size)}, {part.lower()} {kb(row.part)}" for row in rows)
-    chart.add_xml_filter(lambda root: _accessible(root, key, title, said))
-    return Markup(chart.render(is_unicode=True, disable_xml_declaration=True))  # noqa: S704 - ElementTree has escaped it
-
-
 def _label(name: str) -> str:
     """Shorten a name for a plot: of a path as many of its last parts as fit."""
     if cell_len(name) <= _LONGEST_LABEL:
@@ -254,25 +223,6 @@ def _label(name: str) -> str:
     if "/" in end and name.startswith("/") and cell_len(end) <= _LONGEST_LABEL:
         return end.partition("/")[2]
     return set_cell_size(name, _LONGEST_LABEL - 1).rstrip() + "\u2026"
-
-
-def _accessible(root: Any, key: str, title: str, said: str) -> Any:
-    """Name a plot for those who do not see it, and take out what the page has of its own, or does without.
-
-    That is its script and its style, each value as a text that nobody sees, and comments with addresses and the date.
-    """
-    for node in list(root.iter()):
-        node[:] = [each for each in node if isinstance(each.tag, str) and each.tag not in ("script", "style", "desc")]
-    names = {"title": (f"{key}-title", title), "desc": (f"{key}-desc", said)}
-    root.find("title").set("id", names["title"][0])
-    root.find("title").text = title
-    described = root.makeelement("desc", {"id": names["desc"][0]})
-    described.text = said
-    root.insert(1, described)
-    root.set("role", "img")
-    root.set("aria-labelledby", f"{key}-title")
-    root.set("aria-describedby", f"{key}-desc")
-    return root
 
 
 _STATE = "Nothing was written."

@@ -294,7 +294,7 @@ def test_that_a_page_names_sessions_is_said(session: Path, here: Path) -> None:
     assert "names your sessions and projects" in page(here).partition("</header>")[0]
 
 
-def test_only_a_report_needs_templates_and_plots() -> None:
+def test_only_a_report_needs_templates() -> None:
     """`--help` of all commands imports this one's module."""
-    program = "import sys, sessioncompress.cli.report as _; assert not {'jinja2', 'pygal'} & sys.modules.keys()"
+    program = "import sys, sessioncompress.cli.report as _; assert 'jinja2' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
