@@ -13,11 +13,11 @@ import pickle
 import signal
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
-from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from sessioncompress.errors import FileFailed, UsageError
 from sessioncompress.operations.batch import STATE, Engine, Outcome, Results, Task, outcome_of, safe_path
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 _NOTHING_DONE = "Nothing was done."
 _CONNECT = 10
@@ -36,8 +36,6 @@ _PATIENCE = 60.0
 _NO_ANSWER = "the scheduler no longer answers"
 _LOOK = 1.0
 """Seconds between two looks at the workers."""
-_FETCH = 10.0
-"""Seconds to wait for a result that is there. One whose worker died meanwhile is made again, or never."""
 _SETTINGS: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.scheduler.http.routes": [],
@@ -167,43 +165,27 @@ def _results(
 
     Raises FileFailed where the scheduler is lost, or all workers are.
     """
-    done: SimpleQueue[int] = SimpleQueue()
-    at_work: dict[int, Future[Any]] = {}
+    pool = client.get_executor(pure=False)
+    at_work: dict[Future[Outcome[Any]], int] = {}
     looked = seen = monotonic()
-
-    def give(most: int) -> None:
-        for number in islice(order, max(most - len(at_work), 0)):
+    while True:
+        for number in islice(order, max(_WAITING * processes - len(at_work), 0)):
             # As bytes: dask would look for tasks of its own inside.
-            at_work[number] = client.submit(_done, pickle.dumps(tasks[number]), VERSION, pure=False)
-            at_work[number].add_done_callback(partial(_put, done, number))
-
-    give(_WAITING * processes)
-    while at_work:
-        try:
-            number = done.get(timeout=seconds)
-        except Empty:
+            at_work[pool.submit(_done, pickle.dumps(tasks[number]), VERSION)] = number
+        if not at_work:
+            return
+        ready = wait(at_work, seconds, FIRST_COMPLETED).done
+        if not ready:
             yield None
-        else:
-            became = _outcome(at_work[number], tasks[number], where)
-            if became is None:
-                at_work[number].add_done_callback(partial(_put, done, number))
-                yield None
-            else:
-                del at_work[number]
-                give(_WAITING * processes)
-                yield number, became
+        for future in ready:
+            number = at_work.pop(future)
+            yield number, _outcome(future, tasks[number], where)
         if monotonic() - looked > _LOOK:
             looked = monotonic()
             if now := _places(client):
                 processes, seen = now, looked
-                give(_WAITING * processes)
             elif looked - seen > _PATIENCE:
                 raise _lost(where, "no worker is left" if client.status == "running" else _NO_ANSWER)
-
-
-def _put(done: SimpleQueue[int], number: int, future: Future[Any]) -> None:
-    del future
-    done.put(number)
 
 
 def _places(client: Client) -> int:
@@ -215,13 +197,12 @@ def _places(client: Client) -> int:
     return 0
 
 
-def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any] | None:
-    """Fetch what became of a task; None where its worker died with it."""
-    from distributed import CancelledError, KilledWorker
+def _outcome(future: Future[Outcome[Any]], task: Task[Any], where: str) -> Outcome[Any]:
+    """Return what became of a task, also where no worker could do it."""
+    from distributed import KilledWorker
 
-    found = task.found
     try:
-        result: Outcome[Any] = future.result(timeout=_FETCH)
+        return future.result()
     except UsageError:
         raise
     except CancelledError as error:
@@ -230,14 +211,10 @@ def _outcome(future: Future[Any], task: Task[Any], where: str) -> Outcome[Any] |
         what = "every worker that tried it ended"
         remedy = "Run again; if memory is short, with fewer workers."
     except Exception as error:  # noqa: BLE001 - what one worker cannot do must not cost the other sessions their turn
-        if isinstance(error, TimeoutError) and future.status != "error":
-            return None
         # Without Python's own message, which may quote the session.
         what = f"the worker failed ({type(error).__name__})"
         remedy = "Check that the same packages are installed for the scheduler and all its workers, and run again."
-    else:
-        return result
-    return Outcome(found, error=FileFailed(what, where=found.path, state=STATE, remedy=remedy))
+    return Outcome(task.found, error=FileFailed(what, where=task.found.path, state=STATE, remedy=remedy))
 
 
 def _lost(where: str, what: str) -> FileFailed:

@@ -364,30 +364,11 @@ def test_a_worker_without_this_package(archive: Path, tmp_path: Path) -> None:
     assert "this worker has no sessioncompress it can import, but this machine has" in said
 
 
-def test_a_result_that_was_lost_is_waited_for_again(
-    archive: Path, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker that dies behind its work takes the result with it: another makes it anew."""
-    fetch, lost = distributed.Future.result, set[str]()
-
-    def lost_once(future: Any, timeout: float | None = None) -> Any:
-        if future.key in lost:
-            return fetch(future, timeout)
-        lost.add(future.key)
-        raise TimeoutError
-
-    monkeypatch.setattr(distributed.Future, "result", lost_once)
-    done = run("compress", *HASTE, "--engine", "dask", "--scheduler", address, archive, "--json")
-    assert done.exit_code == 0
-    assert [each["status"] for each in files(done.stdout)] == ["compressed"] * FEW == ["compressed"] * len(lost)
-
-
 @pytest.mark.parametrize("what", ["scheduler", "worker"])
 def test_when_all_are_gone_it_ends(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what is lost, and does not wait forever."""
     monkeypatch.setattr(cluster, "_PATIENCE", 1)
     monkeypatch.setattr(cluster, "_LOOK", 0.1)
-    monkeypatch.setattr(cluster, "_FETCH", 1)
     folder = sessions(tmp_path, 100, 0.1)
     with scheduler(tmp_path) as (address, one), worker(address, tmp_path) as other:
         program = threading.Thread(target=lambda: kill_after_first(folder, one if what == "scheduler" else other))
