@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
@@ -129,36 +130,31 @@ def runs_of(found: Found, policy: Policy) -> list[SessionRun]:
 def history(found: Iterable[SessionRun]) -> list[RunStats]:
     """Put the runs over several sessions together by their names, the newest first.
 
-    In each session they are in the order of its journal, whatever the clock said when they ran; between sessions the
-    times in their names decide.
+    In each session they are in the order of its journal, whatever the clock said when they ran; between sessions, and
+    where journals contradict each other, the times in their names decide.
     """
     by_name: dict[str, list[SessionRun]] = {}
     in_session: dict[str, list[str]] = {}
     for each in found:
         by_name.setdefault(each.run, []).append(each)
         in_session.setdefault(each.path, []).append(each.run)
-    # Of each session the names that are still to come, the newest last; a command may have written it more than once.
-    waiting = [list(dict.fromkeys(names[::-1]))[::-1] for names in in_session.values()]
-    sessions: dict[str, list[list[str]]] = {}
-    for names in waiting:
-        for name in names:
-            sessions.setdefault(name, []).append(names)
-    newest = Counter(names[-1] for names in waiting)
-    ready = sorted(name for name, times in newest.items() if times == len(sessions[name]))
+    sorter = TopologicalSorter(dict.fromkeys(by_name, ()))
+    for names in in_session.values():
+        # A command may have written a session more than once; its newest writing counts.
+        newest_first = list(dict.fromkeys(reversed(names)))
+        for newer, older in pairwise(newest_first):
+            sorter.add(older, newer)
+    try:
+        sorter.prepare()
+    except CycleError:
+        return [together(by_name[name]) for name in sorted(by_name, reverse=True)]
     order: list[str] = []
-    while len(order) < len(by_name):
-        # Where journals contradict each other, none is the newest of all.
-        name = ready.pop() if ready else max(names[-1] for names in waiting if names)
-        order.append(name)
-        for names in sessions[name]:
-            if names[-1] != name:
-                del names[names.index(name)]
-                continue
-            names.pop()
-            if names:
-                newest[names[-1]] += 1
-                if newest[names[-1]] == len(sessions[names[-1]]):
-                    insort(ready, names[-1])
+    ready: list[str] = []
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            insort(ready, name)
+        order.append(ready.pop())
+        sorter.done(order[-1])
     return [together(by_name[name]) for name in order]
 
 
