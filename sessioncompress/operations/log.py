@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from sessioncompress.core import VERSION, text
-from sessioncompress.errors import FileFailed
+from sessioncompress.errors import FileFailed, failing
 from sessioncompress.pipeline.summary import BudgetStats
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import Policy
@@ -76,26 +76,16 @@ def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
             refuse("it is not a log of sessioncompress")
 
     with ExitStack() as opened:
-        with _failing(file, as_it_was):
+        with failing(file, as_it_was):
             if file.is_symlink():
                 refuse("it is a symbolic link")
             add = opened.enter_context(appending(file, refuse_other))
 
         def note(did: Mapping[str, Any], thresholds: Iterable[str]) -> None:
-            with _failing(file, done):
+            with failing(file, done):
                 record = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION, **did}
                 record["thresholds"] = thresholds_of(policy, thresholds)
                 # Printable, so that no text in it ends the line, by any reader's idea of a line.
                 add(text.printable_json(orjson.dumps(record).decode()).encode() + b"\n")
 
         yield note
-
-
-@contextmanager
-def _failing(file: Path, state: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = f"the log cannot be written: {(error.strerror or str(error)).lower()}"
-        remedy = "Name a file that can be written, with --log or as logFile."
-        raise FileFailed(what, where=file, state=state, remedy=remedy) from error
