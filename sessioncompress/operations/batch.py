@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import sys
@@ -147,7 +148,7 @@ class Archive(Generic[T]):
         engine = self._engine or (lambda: nullcontext(own))
         progress = Progress(left := len(tasks), size, None if self._quiet else sys.stderr)
         with process.deferred() as asked, engine() as (processes, work):
-            schedule = scheduled(sizes, processes)
+            schedule = iter(scheduled(sizes, processes))
             order = iter(lambda: None if asked() else next(schedule, None), None)
             # Closed at any end, so that no process outlives it. Ten times a second it yields None.
             with closing(work(tasks, order, processes, 0.1)) as outcomes:
@@ -184,26 +185,14 @@ def sized(found: Found) -> Sized:
     return Sized(status.st_size, status.st_mtime_ns)
 
 
-def scheduled(files: Sequence[Sized], processes: int) -> Iterator[int]:
-    """Yield the index of each file once, the oldest first.
+def scheduled(files: Sequence[Sized], processes: int) -> list[int]:
+    """Order the indexes of files, the oldest first.
 
-    A file that would keep one process busy as long as the rest keeps all of them comes at once: as the last one it
+    A file that would keep one process busy as long as all of them keep the others comes at once: as the last one it
     would leave the other processes idle.
     """
-    by_age = sorted(range(len(files)), key=lambda number: (files[number].changed, number))
-    oldest = iter(by_age)
-    largest = sorted(by_age, key=lambda number: -files[number].size)[::-1]
-    taken, left = bytearray(len(files)), sum(each.size for each in files)
-    while largest:
-        number = largest[-1]
-        if taken[number]:
-            largest.pop()
-            continue
-        if processes == 1 or files[number].size * processes < left:
-            number = next(each for each in oldest if not taken[each])
-        taken[number] = True
-        left -= files[number].size
-        yield number
+    in_all = sum(each.size for each in files) if processes > 1 else math.inf
+    return sorted(range(len(files)), key=lambda at: (files[at].size * processes < in_all, files[at].changed))
 
 
 _FIRST, _AGAIN = 1.0, 0.1
