@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli import options, output
+from sessioncompress.cli import options, output, tables
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
-from sessioncompress.cli.tables import file_line, is_seen
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less, printable
 from sessioncompress.errors import SessionCompressError
@@ -29,29 +28,6 @@ if TYPE_CHECKING:
     from sessioncompress.policy.sources import Policies
 
 
-_KEEP_TURNS = click.option(
-    "--keep-turns",
-    type=options.WholeNumber(0),
-    metavar="N",
-    help="Keep this many of the last user turns whole; of their tool I/O the newest --protect-tokens.",
-)
-_PROTECT_TOKENS = click.option(
-    "--protect-tokens",
-    type=options.WholeNumber(0),
-    metavar="N",
-    help="Keep this many of the newest tokens of tool I/O in these turns whole.",
-)
-_MIN_SIZE = click.option("--min-size", type=options.WholeNumber(0), metavar="KB", help="Leave smaller sessions alone.")
-_PRUNE = click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy.")
-_PRUNE_ONLY = click.option("--prune-only", is_flag=True, help="Clear whole old results; change nothing else.")
-_NO_BACKUP = click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored.")
-_FORCE = click.option(
-    "--force",
-    is_flag=True,
-    help="Also compress sessions that are under the size threshold or grew little, and for savings under minSavedKB.",
-)
-
-
 class Compress(SessionCommand["CompressionStats"]):
     """Make sessions smaller, in place."""
 
@@ -60,10 +36,32 @@ class Compress(SessionCommand["CompressionStats"]):
     notes = output.tell_of_others
     flags = (options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
     takes = (
-        *(options.CONFIG, options.PRESET, _KEEP_TURNS, _PROTECT_TOKENS, options.RULE, _MIN_SIZE),
-        *(_PRUNE, _PRUNE_ONLY, _NO_BACKUP),
+        *(options.CONFIG, options.PRESET),
+        click.option(
+            "--keep-turns",
+            type=options.WholeNumber(0),
+            metavar="N",
+            help="Keep this many of the last user turns whole; of their tool I/O the newest --protect-tokens.",
+        ),
+        click.option(
+            "--protect-tokens",
+            type=options.WholeNumber(0),
+            metavar="N",
+            help="Keep this many of the newest tokens of tool I/O in these turns whole.",
+        ),
+        options.RULE,
+        click.option("--min-size", type=options.WholeNumber(0), metavar="KB", help="Leave smaller sessions alone."),
+        click.option("--prune", is_flag=True, help="Also clear whole old results; see prune in the policy."),
+        click.option("--prune-only", is_flag=True, help="Clear whole old results; change nothing else."),
+        click.option("--no-backup", is_flag=True, help="Keep no originals: nothing can be restored."),
         *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.IDLE_SECONDS, options.LOG),
-        *(_FORCE, options.FORMAT),
+        click.option(
+            "--force",
+            is_flag=True,
+            help="Also compress sessions that are under the size threshold or grew little, and for savings under "
+            "minSavedKB.",
+        ),
+        options.FORMAT,
     )
     hands = ("force", "form")
 
@@ -81,7 +79,12 @@ class Compress(SessionCommand["CompressionStats"]):
         return super().over(found)
 
     def settled(self, found: Found, policy: Policy) -> CompressionStats | None:
-        skipped = _skip(found, policy, force=self.given.force)
+        if found.remote is None:
+            skipped = triage.skip(found.path, policy, force=self.given.force)
+        else:
+            from sessioncompress.operations import cloud
+
+            skipped = cloud.skip(found, policy, force=self.given.force)
         return skipped if skipped is not None and _is_settled(found, skipped, self.chosen.rehearses) else None
 
     def frees(self, session: Session) -> int | None:
@@ -103,10 +106,10 @@ class Compress(SessionCommand["CompressionStats"]):
         from sessioncompress.operations.sessions import title_of
 
         before, after = stats.original_size, stats.compressed_size
-        is_shown = stats.is_smaller and is_seen()
+        is_shown = stats.is_smaller and tables.is_seen()
         title = printable(self.titles.get(stats.path) or title_of(Path(stats.path))) if is_shown else ""
         sizes = kb(before), kb(after, before), less(before, after)
-        short = file_line(stats.path, *sizes, wording.arrow(stats), title)
+        short = tables.file_line(stats.path, *sizes, wording.arrow(stats), title)
         left = None if stats.is_smaller else (stats.status.value, stats.reason)
         return Words(wording.line(stats), short, left, wording.warnings(stats))
 
@@ -158,14 +161,6 @@ def _tell_of_hidden(paths: Iterable[Path], policies: Policies) -> None:
         has = text.counted(tracked, "session", "sessions")
         said = f"git tracks {has} of these, but does not see the originals, so that no commit has them"
         click.echo(f"{said}; --commit-originals changes that", err=True)
-
-
-def _skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
-    if found.remote is None:
-        return triage.skip(found.path, policy, force=force)
-    from sessioncompress.operations import cloud
-
-    return cloud.skip(found, policy, force=force)
 
 
 def _is_settled(found: Found, skipped: CompressionStats, rehearse: bool) -> bool:

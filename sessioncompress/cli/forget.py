@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.frame import Done, Each, SessionCommand
+from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
@@ -29,15 +30,6 @@ NO_STORE = "without a store"
 
 _VERIFY = "'sessioncompress verify' says whether the store of another session here has them"
 
-_GONE = click.option("--gone", is_flag=True, help="Only the stores of sessions that are gone, unless git has them.")
-_UNNEEDED = click.option("--unneeded", is_flag=True, help="Only stores that nothing needs, as after a restore.")
-_MAX_SIZE = click.option(
-    "--max-size",
-    metavar="SIZE",
-    callback=options.amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
-    help="Only the stores of the sessions that changed longest ago, until the rest fits in this size, as in 500MB.",
-)
-
 
 class Forget(SessionCommand[ForgetStats]):
     """Delete the stores of sessions. First say what can't be restored after that, and ask once."""
@@ -45,7 +37,18 @@ class Forget(SessionCommand[ForgetStats]):
     changes = stores = gone_too = True
     parallel = False
     flags = (options.DRY_RUN, options.YES, options.JSON)
-    takes = (_GONE, _UNNEEDED, _MAX_SIZE, options.CONFIG, options.THEIR_FOLDER)
+    takes = (
+        click.option("--gone", is_flag=True, help="Only the stores of sessions that are gone, unless git has them."),
+        click.option("--unneeded", is_flag=True, help="Only stores that nothing needs, as after a restore."),
+        click.option(
+            "--max-size",
+            metavar="SIZE",
+            callback=options.amount({"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}, "a size", "500MB"),
+            help="Only the stores of the sessions that changed longest ago, until the rest fits in this size, as in "
+            "500MB.",
+        ),
+        *(options.CONFIG, options.THEIR_FOLDER),
+    )
     hands = ()
     keeps = ("gone", "unneeded", "max_size")
 
@@ -67,8 +70,6 @@ class Forget(SessionCommand[ForgetStats]):
 
     def over(self, found: Iterable[Found]) -> Done[ForgetStats]:
         """Go over the sessions, and once more over those whose stores the user gives up."""
-        self.ended: dict[str, str] = {}
-        """The status of each session, by its path."""
         given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
         found = list(found)
@@ -79,59 +80,54 @@ class Forget(SessionCommand[ForgetStats]):
                 found = [each for each in found if each.error is not None or not os.path.lexists(each.path)]
             paths = [each.path for each in found if each.error is None]
             self.kept = kept_of(paths, self.policies.of, only, given.max_size)
+        asks = not (self.chosen.yes or self.chosen.dry_run)
         self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
         done = self.each(found)
-        asked = {each.path: each for each in done.results if self.ended[each.path] == KEPT and not each.kept}
-        if not asked or done.exit_code == process.EXIT_CODE:
+        asked = [each for each in done.results if asks and _status(each) == DELETED]
+        if not asked:
             return done
-        if not _agreed(list(asked.values()), one=self.chosen.is_one):
-            if self.chosen.is_one:
-                self._echo(done.results[0], KEPT)
-            return done
-        self.handed["deletes"] = True
-        left = [each for each in done.results if each.path not in asked]
-        going = self.each([each for each in found if str(each.path) in asked])
-        return done._replace(results=left, files=[each for each in done.files if each.path not in asked]) + going
+        rest = done._replace(
+            results=[each for each in done.results if each not in asked],
+            files=[each for each in done.files if each not in asked],
+        )
+        if done.exit_code != process.EXIT_CODE and _agreed(asked, one=self.chosen.is_one):
+            self.handed["deletes"] = True
+            paths = [Path(each.path) for each in asked]
+            return rest + self.each([each for each in found if each.path in paths])
+        kept = [replace(each, kept="nobody agreed to delete it") for each in asked]
+        if self.chosen.is_one:
+            self.say(kept[0])
+        return rest + Done(kept, [*kept], {}, 0)
 
-    def say(self, stats: ForgetStats) -> None:
+    def words(self, stats: ForgetStats) -> Words | None:
+        name, nothing = _name(stats), ("", "")
         if stats.kept:
-            self.ended[stats.path] = KEPT
-            if self.chosen.is_one:
-                self._echo(stats, f"{KEPT}: {stats.kept}")
-            else:
-                self._left.append((KEPT, stats.kept))
-        elif not stats.bytes_deleted:
-            self.ended[stats.path] = NO_STORE
+            return Words(f"{name}: {KEPT}: {stats.kept}", left=(KEPT, stats.kept))
+        if not stats.bytes_deleted:
             # Of several, those that there is nothing to say of are counted in the total.
-            if self.chosen.is_one or stats.links_kept or stats.markers:
-                self._echo(stats, _without_a_store(stats))
-        elif self.handed["deletes"]:
-            self.ended[stats.path] = DELETED
+            is_news = stats.links_kept or stats.markers
+            return Words(f"{name}: {_without_a_store(stats)}", left=None if is_news else nothing)
+        if self.handed["deletes"]:
             # Of several what goes was said before the question.
-            if self.chosen.yes or self.chosen.is_one or stats.markers:
-                self._echo(stats, f"deleted {at_stake(stats, done=True)}{_unknown(stats)}")
-        else:
-            self.ended[stats.path] = DELETED if self.chosen.dry_run else KEPT
-            # The question about one session says it.
-            if self.chosen.dry_run or not self.chosen.is_one:
-                self._echo(stats, f"would delete {at_stake(stats)}")
-
-    def _echo(self, stats: ForgetStats, said: str) -> None:
-        if not self.chosen.as_json:
-            echo_wrapped(f"{_name(stats)}: {said}")
+            is_news = self.chosen.yes or stats.markers
+            said = f"{name}: {DELETED} {at_stake(stats, done=True)}{_unknown(stats)}"
+            return Words(said, left=None if is_news else nothing)
+        if self.chosen.is_one and not self.chosen.dry_run:
+            # The question says it.
+            return None
+        return Words(f"{name}: would delete {at_stake(stats)}")
 
     def failure(self, path: str, status: str, reason: str, code: int) -> dict[str, Any]:
-        self.ended[path] = status
-        return self.file(ForgetStats(path)) | {"reason": reason}
+        return self.file(ForgetStats(path)) | {"status": status, "reason": reason}
 
     def file(self, stats: ForgetStats) -> dict[str, Any]:
         file = super().file(stats)
-        return file | {"status": self.ended[stats.path], "reason": file.pop("kept")}
+        return file | {"status": _status(stats), "reason": file.pop("kept")}
 
     def total(self, done: Done[ForgetStats]) -> list[str]:
-        became = [self.ended[stats.path] for stats in done.results]
+        became = [_status(stats) for stats in done.results]
         others = {word: became.count(word) for word in (KEPT, NO_STORE)}
-        deleted = [stats.bytes_deleted for stats in done.results if self.ended[stats.path] == DELETED]
+        deleted = [stats.bytes_deleted for stats in done.results if _status(stats) == DELETED]
         verb = "would delete" if self.chosen.dry_run else DELETED
         what = f": {verb} {kb(sum(deleted))}, and their runs from the history"
         return [output.total(len(deleted), what, {**others, **done.others})]
@@ -143,11 +139,17 @@ class Forget(SessionCommand[ForgetStats]):
         output.tell_of_packed(self.chosen)
 
     def codes(self, done: Done[ForgetStats]) -> list[int]:
-        left = (each.links_kept or (each.markers and self.ended[each.path] != KEPT) for each in done.results)
+        left = (each.links_kept or (each.markers and not each.kept) for each in done.results)
         return [Refused.exit_code if any(left) else 0]
 
 
 forget = Forget.command("forget session.jsonl")
+
+
+def _status(stats: ForgetStats) -> str:
+    if stats.kept:
+        return KEPT
+    return DELETED if stats.bytes_deleted else NO_STORE
 
 
 def _name(stats: ForgetStats) -> str:

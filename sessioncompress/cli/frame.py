@@ -169,7 +169,9 @@ class SessionCommand(Generic[S]):
         return head | {"files": [each if isinstance(each, dict) else self.file(each) for each in done.files]}
 
     def hints(self, done: Done[S]) -> None:
-        """Say after the total what the user may do next."""
+        """Say after the total what the user may do next, and which stores others have written."""
+        if not self.silent:
+            output.tell_of_made_elsewhere(getattr(each, "made_elsewhere", False) for each in done.results)
 
     def total(self, done: Done[S]) -> Iterable[str]:
         """Word the end of a run."""
@@ -293,9 +295,11 @@ class SessionCommand(Generic[S]):
         if not self.silent:
             if self.chosen.is_one or self.chosen.verbose:
                 echo_wrapped(words.whole)
-            elif words.left is None:
+            elif words.left is None and words.short:
                 # It is as wide as the terminal.
-                click.echo(words.short or words.whole)
+                click.echo(words.short)
+            elif words.left is None:
+                echo_wrapped(words.whole)
             elif words.left[0]:
                 self._left.append(words.left)
         for warning in words.warnings:

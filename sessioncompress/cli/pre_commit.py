@@ -37,9 +37,6 @@ _REMEDY = (
 _ADDED = re.compile(r"^add ", re.MULTILINE)
 _PATCH = re.compile(r"patch(\d+)-(\d+)")
 """The name of pre-commit's patch with unstaged changes: its time and process id."""
-_LONGEST = 3600
-"""Seconds. An older patch is of a run that is over, even if its process id is in use again."""
-
 
 _ATTRIBUTES = ("text", "eol", "crlf", "ident", "working-tree-encoding", "filter")
 _OFF = ("unspecified", "unset")
@@ -66,7 +63,8 @@ def put_aside() -> frozenset[str]:
 
 def _is_at_work(name: str) -> bool:
     found = _PATCH.fullmatch(name)
-    if found is None or time.time() - int(found[1]) > _LONGEST:
+    # A patch of more than an hour ago is of a run that is over, even if its process id is in use again.
+    if found is None or time.time() - int(found[1]) > 3600:  # noqa: PLR2004
         return False
     try:
         os.kill(int(found[2]), 0)

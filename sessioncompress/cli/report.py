@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from sessioncompress.operations.page import Price
 
 
-_MOST_MODELS = 5
-"""That a warning names."""
-
-
 def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> tuple[Price, ...]:
     # Imported here, as below, so that --help needs neither templates nor plots.
     from sessioncompress.operations.page import Price
@@ -131,7 +127,7 @@ def _warn_of_prices(found: Overview, prices: tuple[Price, ...]) -> None:
     from sessioncompress.operations.page import unused_prices
 
     models = sorted({each.model for each in found.sessions if each.model})
-    there = f"; the models here are {listed(models, _MOST_MODELS)}" if models else ""
+    there = f"; the models here are {listed(models, 5)}" if models else ""
     for price in unused_prices(found.sessions, prices):
         what = f"--price {price.model}={price.dollars:g} applies to no session"
         options.warn(f"{what}: no model matches it, or an earlier --price does{there}")

@@ -199,8 +199,7 @@ class Restore(SessionCommand["RestoreStats"]):
         if chosen.as_json:
             return
         restored = [each for each in done.results if each.is_restored]
-        if not self.silent:
-            output.tell_of_made_elsewhere(each.made_elsewhere for each in restored)
+        super().hints(done._replace(results=restored))
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
             _tell_of_stores(chosen, restored, self.policies, self.where[1:])
         one_run = self.given.last or self.given.run
@@ -235,7 +234,12 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
 
 def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Policies, kept: Sequence[Any]) -> None:
     """Tell what the stores take that gave all bytes back, and how to delete no others."""
-    whole = {Path(each.path): each for each in restored if _has_all_back(Path(each.path), policies)}
+    whole: dict[Path, RestoreStats] = {}
+    for each in restored:
+        path = Path(each.path)
+        with suppress(SessionCompressError):
+            if all(run.state is State.RESTORED for run in session_runs(path, policies.of(path))):
+                whole[path] = each
     places = {path.parent.resolve() / path.name: path for path in whole}
     for place in git.known(places):
         # The command keeps these: a state in git may need them.
@@ -249,13 +253,6 @@ def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Poli
     echo_wrapped(f"{take} {kb(size)}; if you no longer need {it}, delete {it} with:", err=True)
     # A line of its own, and never broken: it is there to be copied.
     click.echo(printable(f"  sessioncompress forget --unneeded {arguments}"), err=True)
-
-
-def _has_all_back(path: Path, policies: Policies) -> bool:
-    try:
-        return all(each.state is State.RESTORED for each in session_runs(path, policies.of(path)))
-    except SessionCompressError:
-        return False
 
 
 def _head(run: RunStats, looked: str) -> str:

@@ -143,9 +143,5 @@ class Search(SessionCommand[SearchStats]):
             head += f" ({have} in place of text, which is not searched)"
         echo_wrapped(output.with_others(head, done.others))
 
-    def hints(self, done: Done[SearchStats]) -> None:
-        if not self.silent:
-            output.tell_of_made_elsewhere(each.made_elsewhere for each in done.results)
-
 
 search = Search.command("search 'rate limit' ~/.claude/projects")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
@@ -255,70 +254,52 @@ class Stats(SessionCommand[SessionStats]):
 
     def end(self, done: Done[SessionStats]) -> None:
         for each in done.results if self.chosen.verbose or self.chosen.is_one else ():
-            _echo(wording.inspected(each), {("", one.kind, one.tool): one for one in each.shares}, each.other_bytes)
+            _echo(wording.inspected(each), [("", share) for share in each.shares], each.other_bytes)
             if not self.chosen.is_one:
                 click.echo()
         if not self.chosen.is_one:
             head, *would = wording.inspected_total(done.results, self.reached)
-            shares = _added(done.results)
+            shares = _added(done.results, most=None if self.chosen.verbose else 20)
             head = output.total(len(done.results), f", {head}", done.others)
             rest = sum(each.other_bytes for each in done.results)
-            _echo([head, *(would if done.results else [])], shares if self.chosen.verbose else _largest(shares), rest)
+            _echo([head, *(would if done.results else [])], shares, rest)
 
 
 stats = Stats.command("stats session.jsonl")
 
 
-_Shares = Mapping[tuple[str, str, str], Share]
-"""Shares by agent, empty where it goes without saying, kind and tool."""
-
-_MOST_SHOWN = 20
-_OTHERS = "others"
-
-
-def _sum(shares: Iterable[Share]) -> Share:
-    shares = list(shares)
-    names = ("blocks", "protected", "old", "dead")
-    return replace(shares[0], **{name: sum(getattr(share, name) for share in shares) for name in names})
-
-
-def _added(all_stats: Sequence[SessionStats]) -> _Shares:
-    """Add up the shares of several sessions."""
-    found: dict[tuple[str, str, str], list[Share]] = {}
+def _added(all_stats: Iterable[SessionStats], *, most: int | None) -> list[tuple[str, Share]]:
+    """Add up the shares of several sessions by agent, the largest first; what is more than `most` in one row."""
+    sums: dict[tuple[str, str, str], Share] = {}
     for each in all_stats:
         for share in each.shares:
-            found.setdefault((each.format, share.kind, share.tool), []).append(share)
-    return {key: _sum(shares) for key, shares in found.items()}
+            key = (each.format, share.kind, share.tool)
+            sums[key] = sums[key] + share if key in sums else share
+    rows = sorted(((agent, share) for (agent, _, _), share in sums.items()), key=lambda row: -row[1].size)
+    small = [] if most is None else rows[most:]
+    if len(small) > 1:
+        others = Share("", f"{len(small):,} kinds and tools")
+        for _, share in small:
+            others += share
+        rows[most:] = [("others", others)]
+    return rows
 
 
-def _largest(shares: _Shares) -> _Shares:
-    """Keep the largest shares, and the others as one."""
-    ordered = sorted(shares, key=lambda each: -shares[each].size)
-    if len(small := ordered[_MOST_SHOWN:]) <= 1:
-        return shares
-    others = _sum(shares[key] for key in small)
-    return {key: shares[key] for key in ordered[:_MOST_SHOWN]} | {
-        (_OTHERS, "", f"{len(small):,} kinds and tools"): others
-    }
-
-
-def _echo(lines: Sequence[str], shares: _Shares, rest: int) -> None:
-    """Print the first line, the table of shares with a row for the rest of the bytes, and the other lines."""
+def _echo(lines: Sequence[str], shares: Sequence[tuple[str, Share]], rest: int) -> None:
+    """Print the first line, the table of shares with their agents and the rest of the bytes, and the other lines."""
     head, *others = lines
     echo_wrapped(head)
     if shares:
         numbers = [Column(name, is_number=True) for name in ("blocks", "size", "protected", "old", "compacted")]
         columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
         rows = []
-        # The others come last, however many they are.
-        ordered = sorted(shares.items(), key=lambda each: (each[0][0] == _OTHERS, -each[1].size))
-        for (agent, kind, tool), share in ordered:
+        for agent, share in shares:
             sizes = (kb(size) if size else "-" for size in (share.size, share.protected, share.old, share.dead))
-            shown = Kind.MIRROR.shown if kind == Kind.MIRROR else kind
-            rows.append([agent, shown, printable(tool) or "-", f"{share.blocks:,}", *sizes])
+            shown = Kind.MIRROR.shown if share.kind == Kind.MIRROR else share.kind
+            rows.append([agent, shown, printable(share.tool) or "-", f"{share.blocks:,}", *sizes])
         rows.append(["", "the rest", "-", "-", kb(rest), "-", "-", "-"])
         # All are of one agent where none is named.
-        first = 0 if any(agent for agent, _, _ in shares) else 1
+        first = 0 if any(agent for agent, _ in shares) else 1
         left_out = ["blocks"] if first == 0 and is_seen() and width() < _WIDE else []
         echo_table(columns[first:], [row[first:] for row in rows], left_out=left_out)
         if is_seen():
@@ -429,13 +410,13 @@ class Verify(SessionCommand["VerifyStats"]):
         return super().document(done) | {"gone": self.gone, "taken": taken}
 
     def hints(self, done: Done[VerifyStats]) -> None:
-        if not self.silent:
-            output.tell_of_made_elsewhere(each.made_elsewhere for each in done.results)
-        if self.gone and not self.silent:
-            echo_wrapped(
-                wording.gone(self.gone, self.chosen._replace(older_than=None).typed(*self.where[1:])), err=True
-            )
-        if self.taken and not self.silent:
+        super().hints(done)
+        if self.silent:
+            return
+        if self.gone:
+            chosen = self.chosen._replace(older_than=None).typed(*self.where[1:])
+            echo_wrapped(wording.gone(self.gone, chosen), err=True)
+        if self.taken:
             echo_wrapped(wording.taken([(str(each.place), each.pack.shown) for each in self.taken]), err=True)
 
 

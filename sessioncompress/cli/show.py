@@ -175,9 +175,6 @@ class Diff(SessionCommand[_Lost]):
             click.echo(line)
         super().end(done)
 
-    def hints(self, done: Done[_Lost]) -> None:
-        output.tell_of_made_elsewhere(each.made_elsewhere for each in done.results)
-
     def total(self, done: Done[_Lost]) -> list[str]:
         lost = sum(bool(each.rows) for each in done.results)
         others = {"without a replaced value": len(done.results) - lost} | done.others

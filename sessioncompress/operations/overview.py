@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from sessioncompress.compressors import KINDS
 from sessioncompress.core import jsonl
 from sessioncompress.core.lines import Survey, tokens_of
 from sessioncompress.core.model import Kind
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import printable, written_time
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.packed import PackedSize
 from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short, title_in
@@ -92,7 +91,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             agent=known.form.name,
             project=_name(short(project or known.form.named(head).project)),
             model=_name(known.newest.model),
-            month=_month(changed),
+            month=written_time(changed)[:7],
             size=stats.size,
             store=stats.store_size,
             unused=0 if is_used else found.journal.unaccounted,
@@ -106,13 +105,6 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             title=printable(title_in(session, known.form, head)),
             changed=session.stat.st_mtime,
         )
-
-
-def _month(seconds: float) -> str:
-    try:
-        return time.strftime("%Y-%m", time.gmtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return ""
 
 
 def _name(name: str) -> str:

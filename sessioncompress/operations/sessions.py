@@ -366,6 +366,10 @@ class Share(Struct, frozen=True, rename="camel"):
         """All their bytes."""
         return self.protected + self.old + self.dead
 
+    def __add__(self, other: Share) -> Share:
+        names = ("blocks", "protected", "old", "dead")
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
+
 
 class SessionStats(Struct, frozen=True, rename="camel"):
     """The bytes of a session, how many compactions are in it, and the result of a dry run with the same policy.

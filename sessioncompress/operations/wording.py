@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import EXTRACTIVE
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from sessioncompress.operations.sessions import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 
-_NOT_IN_JSON = frozenset({"others_replaced", "messages_changed", "imitated_in_calls", "turns", "exit_code", "budget"})
-_NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokens_recorded")
-_NUMBERS = [name for name in CompressionStats.__struct_fields__ if name not in {*_NOT_SUMMED, *_NOT_IN_JSON}]
+_NOT_IN_JSON = frozenset({"othersReplaced", "messagesChanged", "imitatedInCalls", "turns", "exitCode", "budget"})
+_NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokensRecorded")
 
 
 def status_of(error: SessionCompressError) -> Status:
@@ -159,7 +158,8 @@ def warnings(stats: CompressionStats) -> list[str]:
 
 def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     """Sum the numbers of all files."""
-    sums = {name: sum(getattr(stats, name) for stats in all_stats) for name in _NUMBERS}
+    numbers = [name for name, value in asdict(CompressionStats("")).items() if type(value) is int]
+    sums = {name: sum(getattr(stats, name) for stats in all_stats) for name in numbers}
     others = sum((Counter(stats.others_replaced) for stats in all_stats), Counter[str]())
     return CompressionStats("total", status=Status.COMPRESSED, others_replaced=others, **sums)
 
@@ -197,13 +197,12 @@ def document(all_stats: Sequence[CompressionStats], *, dry_run: bool = False) ->
 
 
 def _file(stats: CompressionStats) -> dict[str, Any]:
-    names = zip(stats.__struct_fields__, to_json(stats).items(), strict=True)
-    said = dict(item for name, item in names if name not in _NOT_IN_JSON)
+    said = {key: value for key, value in to_json(stats).items() if key not in _NOT_IN_JSON}
     return {**said, "ratio": round(stats.ratio, 4), "compressedShare": round(1 - stats.ratio, 4)}
 
 
 def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
-    return {key: value for key, value in _file(total(all_stats)).items() if key not in {*_NOT_SUMMED, "tokensRecorded"}}
+    return {key: value for key, value in _file(total(all_stats)).items() if key not in _NOT_SUMMED}
 
 
 def inspected(stats: SessionStats) -> list[str]:
