@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
-from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, file_line, is_seen, width, with_tilde
+from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, file_line, is_seen, is_wide, with_tilde
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, quote, restoring, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, UsageError
@@ -290,8 +290,6 @@ _COLUMNS = (
     Column("title", may_be_cut=True, at_end=True, is_below=True),
     Column("session", is_below=True),
 )
-_WIDE = 120
-"""Columns of a terminal that has room for the age, too. The id says when the run began, in UTC."""
 
 
 class _Runs(Struct, frozen=True):
@@ -337,7 +335,8 @@ class History(SessionCommand[_Runs]):
         if self.chosen.verbose:
             rows = [together([each]) for run in runs for each in run.sessions]
         if runs:
-            left_out = ["ended"] * (is_seen() and width() < _WIDE) + ["session"] * (not self.chosen.verbose)
+            # Where there is no room for the age, the id says when the run began, in UTC.
+            left_out = ["ended"] * (is_seen() and not is_wide()) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
         left = (each for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED)

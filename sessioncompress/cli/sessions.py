@@ -20,7 +20,7 @@ from sessioncompress.cli.tables import (
     echo_wrapped,
     is_longer_than_the_screen,
     is_seen,
-    width,
+    is_wide,
     with_tilde,
 )
 from sessioncompress.core.model import Kind
@@ -48,8 +48,6 @@ COLUMNS = (
     Column("title", may_be_cut=True, at_end=True),
     Column("id", is_below=True),
 )
-_WIDE = 120
-"""Columns of a terminal that has room for projects beside titles."""
 _SORTS: dict[str, tuple[str, Callable[[ListedSession], tuple[object, ...]]]] = {
     "saves": ("with the most to save", lambda each: (-each.estimate, -each.size)),
     "size": ("that is largest", lambda each: (-each.size,)),
@@ -82,13 +80,12 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     cells = [row(each) for each in rows]
     left_out = set() if verbose else {"id"}
     if is_seen():
-        is_wide = width() >= _WIDE
-        left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if is_wide else {"project"})
+        left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if is_wide() else {"project"})
         folders = [PureWindowsPath(each.project).name for each in rows]
         told_apart = {each for each in folders if each and lists.short(each) == each}
         for folder, cell in zip(folders, cells, strict=True):
             # There is no room for a column of its own.
-            if folder in told_apart and len(told_apart) > 1 and not is_wide:
+            if folder in told_apart and len(told_apart) > 1 and not is_wide():
                 cell[7] = f"{cut(printable(folder), 14)}: {cell[7]}"
             # A session that a run or a pack made smaller shows that instead of a saving.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
@@ -300,7 +297,7 @@ def _echo(lines: Sequence[str], shares: Sequence[tuple[str, Share]], rest: int) 
         rows.append(["", "the rest", "-", "-", kb(rest), "-", "-", "-"])
         # All are of one agent where none is named.
         first = 0 if any(agent for agent, _ in shares) else 1
-        left_out = ["blocks"] if first == 0 and is_seen() and width() < _WIDE else []
+        left_out = ["blocks"] if first == 0 and is_seen() and not is_wide() else []
         echo_table(columns[first:], [row[first:] for row in rows], left_out=left_out)
         if is_seen():
             echo_wrapped("protected: stays; old: may be replaced; compacted: in the agent's own summary")

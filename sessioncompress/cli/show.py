@@ -20,7 +20,7 @@ from msgspec import Struct
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import typed
 from sessioncompress.cli.frame import Done, SessionCommand
-from sessioncompress.cli.tables import cut, is_seen
+from sessioncompress.cli.tables import Column, cut, echo_table, is_seen, is_wide
 from sessioncompress.core.marker import amount
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import counted, kb, printable, written_time
@@ -92,8 +92,6 @@ def _lines(content: bytes, wanted: str) -> bytes:
 
 _FIRST_LINES = 12
 """So many lines of a text are shown."""
-_BESIDE = 120
-"""Columns from which on the two texts stand beside each other."""
 
 
 _Rows = dict[tuple[str, str], list[int]]
@@ -150,7 +148,7 @@ class Diff(SessionCommand[_Lost]):
             lines = _by_message(path, lost, rows, named)
             if self.given.stat:
                 deque(lines, maxlen=0)
-                lines = iter([*_summaries(lost), *_table(rows)] if is_one else [])
+                lines = _summaries(lost) if is_one else iter(())
             if is_one and is_seen() and not self.given.stat:
                 click.echo_via_pager(f"{line}\n" for line in lines)
             elif (first := next(lines, None)) is not None:
@@ -171,8 +169,8 @@ class Diff(SessionCommand[_Lost]):
             for key, numbers in each.rows.items():
                 rows[key] = [*map(add, rows.get(key, (0, 0, 0)), numbers)]
         self.summed = rows
-        for line in _table(rows) if self.given.stat and not self.chosen.is_one else ():
-            click.echo(line)
+        if rows and self.given.stat:
+            _echo_table(rows)
         super().end(done)
 
     def total(self, done: Done[_Lost]) -> list[str]:
@@ -184,8 +182,12 @@ class Diff(SessionCommand[_Lost]):
 diff = Diff.command("diff session.jsonl --stat")
 
 
+def _sums(rows: _Rows) -> list[int]:
+    return [sum(row[column] for row in rows.values()) for column in range(3)]
+
+
 def _summed(rows: _Rows, where: str = "") -> str:
-    values, before, after = (sum(row[column] for row in rows.values()) for column in range(3))
+    values, before, after = _sums(rows)
     return f"{counted(values, 'value', 'values')}{where}: {amount(before)} -> {amount(after)}"
 
 
@@ -203,7 +205,7 @@ def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterat
             row = rows.setdefault((loss.block.kind.shown, printable(loss.block.tool)), [0, 0, 0])
             row[:] = map(add, row, (1, loss.block.bytes, _size(loss)))
             yield f"  {_heading(loss, named)}"
-            yield from _beside(loss, width) if width >= _BESIDE else _above(loss, width)
+            yield from _beside(loss, width) if is_wide() else _above(loss, width)
         yield ""
     if rows:
         where = f" in {counted(messages, 'message', 'messages')}"
@@ -261,13 +263,9 @@ def _first_lines(text: str) -> list[str]:
     return [*shown, f"... {counted(more, 'more line', 'more lines')}"] if rest else shown
 
 
-def _table(rows: _Rows) -> Iterator[str]:
-    """Yield the lines of a table: kinds and tools, those that lost most first."""
-    if not rows:
-        return
+def _echo_table(rows: _Rows) -> None:
+    """Print kinds and tools, those that lost most first, and their sums."""
     ordered = sorted(rows.items(), key=lambda item: (item[1][2] - item[1][1], item[0]))
-    total = [sum(row[column] for row in rows.values()) for column in range(3)]
-    width = max(4, *(len(tool) for _, tool in rows))
-    yield f"{'kind':<11} {'tool':<{width}} {'values':>9} {'bytes':>13} {'bytes now':>13}"
-    for (kind, tool), (values, before, after) in (*ordered, (("total", ""), total)):
-        yield f"{kind:<11} {tool:<{width}} {values:>9,} {before:>13,} {after:>13,}"
+    numbers = (Column(name, is_number=True) for name in ("values", "bytes", "bytes now"))
+    cells = [[*key, *(f"{number:,}" for number in row)] for key, row in (*ordered, (("total", ""), _sums(rows)))]
+    echo_table([Column("kind"), Column("tool", may_be_cut=True), *numbers], cells)

@@ -53,6 +53,11 @@ def width() -> int:
     return get_terminal_size().columns
 
 
+def is_wide() -> bool:
+    """Tell whether the terminal has room for columns that others can do without, or for two texts beside each other."""
+    return width() >= 120  # noqa: PLR2004
+
+
 def is_longer_than_the_screen(rows: Sequence[Sequence[str]]) -> bool:
     """Tell whether a table of such rows leaves the terminal at its top."""
     return len(rows) > get_terminal_size().lines
@@ -154,38 +159,32 @@ def echo_table(
         for row in ([column.name for column in columns], *rows):
             click.echo("\t".join(row), err=err)
         return
+    from rich.cells import cell_len
+
     screen = get_terminal_size()
     under = [at for at, each in enumerate(columns) if each.is_below]
     room = screen.columns - _GAP
     below = [[cut(row[at], room, at_end=True) if columns[at].may_be_cut else row[at] for at in under] for row in rows]
-    shown = [not each.is_below for each in columns]
-    columns, rows = list(compress(columns, shown)), [list(compress(row, shown)) for row in rows]
-    heading = [column.name for column in columns]
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    values = [list(column) for column in zip(heading, *rows, strict=True)]
+    values = [[each.name, *(row[at] for row in rows)] for at, each in enumerate(columns) if not each.is_below]
+    columns = [each for each in columns if not each.is_below]
     needs = [max(map(cell_len, column)) for column in values]
     fixed = sum(need for column, need in zip(columns, needs, strict=True) if not column.may_be_cut)
     open_ones = {number: needs[number] for number, column in enumerate(columns) if column.may_be_cut}
     for number, most in _shared(open_ones, screen.columns - fixed - _GAP * (len(columns) - 1)).items():
         made = distinct(values[number], most, at_end=columns[number].at_end)
         values[number] = [made[name] for name in values[number]]
-    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.name, justify="right" if column.is_number else "left", no_wrap=True)
-    for row in list(zip(*values, strict=True))[1:]:
-        table.add_row(*map(Text, row))
+    for column, cells in zip(columns, values, strict=True):
+        size = max(map(cell_len, cells))
+        for at, cell in enumerate(cells):
+            spaces = " " * (size - cell_len(cell))
+            cells[at] = spaces + cell if column.is_number else cell + spaces
+    heading, *lines = ((" " * _GAP).join(row).rstrip() for row in zip(*values, strict=True))
+    heading = click.style(heading, bold=True)
+    click.echo(heading, err=err)
+    for line, more in zip(lines, below, strict=True):
+        click.echo("\n  ".join([line, *more]), err=err)
     if is_longer_than_the_screen(rows):
-        table.add_row(*(Text(name, style="bold") for name in heading))
-    console = Console(width=screen.columns, force_terminal=True, color_system="standard", emoji=False, highlight=False)
-    with console.capture() as made_of:
-        console.print(table)
-    lines = made_of.get().splitlines()
-    for line, more in zip(lines, [[], *below, []][: len(lines)], strict=True):
-        click.echo("\n  ".join([line.rstrip(), *more]), err=err)
+        click.echo(heading, err=err)
 
 
 def _shared(needs: Mapping[int, int], room: int) -> Mapping[int, int]:

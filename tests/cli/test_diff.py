@@ -105,7 +105,8 @@ def test_nothing_of_a_session_moves_the_terminal(here: Path) -> None:
     assert "% smaller" in run("compress", "--min-size", "0", "--keep-turns", "1", "session.jsonl").stdout
     for arguments in (["session.jsonl"], ["--stat", "session.jsonl"]):
         shown = run("diff", *arguments).stdout
-        assert all(line.isprintable() for line in shown.splitlines())
+        # Piped, tabs part the columns of the table.
+        assert all(line.replace("\t", "").isprintable() for line in shown.splitlines())
         assert "read\\x1b[31m" in shown
         assert len(shown) < 20_000
 
