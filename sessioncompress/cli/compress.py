@@ -85,7 +85,14 @@ class Compress(SessionCommand["CompressionStats"]):
             from sessioncompress.operations import cloud
 
             skipped = cloud.skip(found, policy, force=self.given.force)
-        return skipped if skipped is not None and _is_settled(found, skipped, self.chosen.rehearses) else None
+        if skipped is None:
+            return None
+        is_known = skipped.status == triage.UNCHANGED
+        if not found.named and not is_known:
+            return skipped
+        # A file that the user named may be no session; places of one that its agent keeps elsewhere are put right.
+        has_places = not self.chosen.rehearses and triage.has_places(found.path)
+        return skipped if not has_places and (is_known or triage.is_plainly_session(found.path)) else None
 
     def frees(self, session: Session) -> int | None:
         policy = self.policies.of(session.path)
@@ -161,13 +168,3 @@ def _tell_of_hidden(paths: Iterable[Path], policies: Policies) -> None:
         has = text.counted(tracked, "session", "sessions")
         said = f"git tracks {has} of these, but does not see the originals, so that no commit has them"
         click.echo(f"{said}; --commit-originals changes that", err=True)
-
-
-def _is_settled(found: Found, skipped: CompressionStats, rehearse: bool) -> bool:
-    """Tell whether a file in which nothing is due need not be opened."""
-    is_known = skipped.status == triage.UNCHANGED
-    if not found.named and not is_known:
-        return True
-    # A file that the user named may be no session. Where an agent keeps places of one elsewhere, these are put right.
-    has_places = not rehearse and triage.has_places(found.path)
-    return not has_places and (is_known or triage.is_plainly_session(found.path))

@@ -96,7 +96,7 @@ class Forget(SessionCommand[ForgetStats]):
             return rest + self.each([each for each in found if each.path in paths])
         kept = [replace(each, kept="nobody agreed to delete it") for each in asked]
         if self.chosen.is_one:
-            self.say(kept[0])
+            echo_wrapped(f"{_name(kept[0])}: {KEPT}")
         return rest + Done(kept, [*kept], {}, 0)
 
     def words(self, stats: ForgetStats) -> Words | None:

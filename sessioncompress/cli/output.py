@@ -15,7 +15,7 @@ from sessioncompress.cli.choosing import MOST_TYPED, typed
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, wrapped_for
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, printable_json, quote
-from sessioncompress.errors import SessionCompressError, UsageError
+from sessioncompress.errors import Refused, SessionCompressError, UsageError
 from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.store.layout import FOLDER
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 def tell_error(path: str, error: SessionCompressError, told: set[str]) -> str:
     """Print an error of a session; return the word that counts it. What was `told` in this run is said once."""
-    from sessioncompress.operations.wording import status_of
-
-    status, remedy = status_of(error).value, printable(error.remedy)
+    status = "refused" if error.exit_code == Refused.exit_code else "failed"
+    remedy = printable(error.remedy)
     # What is wrong with a policy file is the same for all its sessions.
     if (text := f"{status}: {error}") not in told:
         # Only the name of the session differs.

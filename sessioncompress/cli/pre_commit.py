@@ -278,10 +278,12 @@ def _code(outcome: Outcome[CompressionStats]) -> int:
     """Print the outcome of a file, and return its exit code."""
     if outcome.passed_over:
         return 0
+    if isinstance(outcome.error, InUse):
+        click.echo(f"skipped: {outcome.error}", err=True)
+        return 0
     if outcome.error is not None:
-        in_use = isinstance(outcome.error, InUse)
-        click.echo(f"{'skipped' if in_use else wording.status_of(outcome.error).value}: {outcome.error}", err=True)
-        return 0 if in_use else outcome.exit_code
+        output.tell_error(outcome.found.shown, outcome.error, set())
+        return outcome.exit_code
     assert outcome.result is not None
     for warning in wording.warnings(outcome.result):
         click.echo(warning, err=True)

@@ -24,7 +24,6 @@ from sessioncompress.core.text import (
     smaller,
     strangers,
 )
-from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
 
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
 
 _NOT_IN_JSON = frozenset({"othersReplaced", "messagesChanged", "imitatedInCalls", "turns", "exitCode", "budget"})
 _NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokensRecorded")
-
-
-def status_of(error: SessionCompressError) -> Status:
-    """Tell a refusal from a failure."""
-    return Status.REFUSED if error.exit_code == 4 else Status.FAILED  # noqa: PLR2004 - the code for refusals
 
 
 def line(stats: CompressionStats) -> str:
