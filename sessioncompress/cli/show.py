@@ -118,7 +118,7 @@ class Diff(SessionCommand[_Lost]):
 
         self.echo: Callable[[str], object] = click.echo
         self.near = {os.path.realpath(each) for each in around()}
-        if self.chosen.is_one or self.given.stat or not is_seen():
+        if self.given.stat or not is_seen():
             return super().over(found)
         held: list[str] = []
         done: Done[_Lost] = Done([], [], {}, 0)
@@ -149,9 +149,7 @@ class Diff(SessionCommand[_Lost]):
             if self.given.stat:
                 deque(lines, maxlen=0)
                 lines = _summaries(lost) if is_one else iter(())
-            if is_one and is_seen() and not self.given.stat:
-                click.echo_via_pager(f"{line}\n" for line in lines)
-            elif (first := next(lines, None)) is not None:
+            if (first := next(lines, None)) is not None:
                 try:
                     for line in chain([] if is_one else [printable(f"{path}:")], [first], lines):
                         self.echo(line)
@@ -160,7 +158,7 @@ class Diff(SessionCommand[_Lost]):
                     sys.exit(0)
             if is_one and not rows:
                 why = "every line has its original bytes" if lost.has_store else "it has no store and no markers"
-                click.echo(printable(f"{path}: nothing was replaced: {why}"))
+                self.echo(printable(f"{path}: nothing was replaced: {why}"))
         return _Lost(str(path), rows, lost.made_elsewhere)
 
     def end(self, done: Done[_Lost]) -> None:
