@@ -7,7 +7,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import compress
 from shutil import get_terminal_size
 from typing import NamedTuple, TextIO
 
@@ -153,32 +152,31 @@ def echo_table(
 
     Where the heading leaves the screen it stands at the end once more. Some columns may be left out, by their names.
     """
-    shown = [each.name not in left_out for each in columns]
-    columns, rows = list(compress(columns, shown)), [list(compress(row, shown)) for row in rows]
+    rows = list(rows)
+    kept = [at for at, each in enumerate(columns) if each.name not in left_out]
     if not _is_seen_on(err):
         for row in ([column.name for column in columns], *rows):
-            click.echo("\t".join(row), err=err)
+            click.echo("\t".join(row[at] for at in kept), err=err)
         return
     from rich.cells import cell_len
 
     screen = get_terminal_size()
-    under = [at for at, each in enumerate(columns) if each.is_below]
     room = screen.columns - _GAP
+    under = [at for at in kept if columns[at].is_below]
     below = [[cut(row[at], room, at_end=True) if columns[at].may_be_cut else row[at] for at in under] for row in rows]
-    values = [[each.name, *(row[at] for row in rows)] for at, each in enumerate(columns) if not each.is_below]
-    columns = [each for each in columns if not each.is_below]
-    needs = [max(map(cell_len, column)) for column in values]
-    fixed = sum(need for column, need in zip(columns, needs, strict=True) if not column.may_be_cut)
-    open_ones = {number: needs[number] for number, column in enumerate(columns) if column.may_be_cut}
-    for number, most in _shared(open_ones, screen.columns - fixed - _GAP * (len(columns) - 1)).items():
-        made = distinct(values[number], most, at_end=columns[number].at_end)
-        values[number] = [made[name] for name in values[number]]
-    for column, cells in zip(columns, values, strict=True):
+    values = {at: [columns[at].name, *(row[at] for row in rows)] for at in kept if at not in under}
+    needs = {at: max(map(cell_len, cells)) for at, cells in values.items()}
+    open_ones = {at: need for at, need in needs.items() if columns[at].may_be_cut}
+    fixed = sum(needs.values()) - sum(open_ones.values()) + _GAP * (len(values) - 1)
+    for at, most in _shared(open_ones, screen.columns - fixed).items():
+        made = distinct(values[at], most, at_end=columns[at].at_end)
+        values[at] = [made[name] for name in values[at]]
+    for at, cells in values.items():
         size = max(map(cell_len, cells))
-        for at, cell in enumerate(cells):
-            spaces = " " * (size - cell_len(cell))
-            cells[at] = spaces + cell if column.is_number else cell + spaces
-    heading, *lines = ((" " * _GAP).join(row).rstrip() for row in zip(*values, strict=True))
+        for place, cell in enumerate(cells):
+            padding = " " * (size - cell_len(cell))
+            cells[place] = padding + cell if columns[at].is_number else cell + padding
+    heading, *lines = ((" " * _GAP).join(row).rstrip() for row in zip(*values.values(), strict=True))
     heading = click.style(heading, bold=True)
     click.echo(heading, err=err)
     for line, more in zip(lines, below, strict=True):

@@ -86,11 +86,8 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
             try:
                 client = stack.enter_context(distributed.Client(scheduler, timeout=_CONNECT, set_as_default=False))
                 client.wait_for_workers(1, timeout=_CONNECT)
-            except TimeoutError as error:
-                what = "the scheduler cannot be reached, or has no worker"
-                raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
             except (OSError, ValueError, TypeError, RuntimeError) as error:
-                what = f"the scheduler cannot be reached ({type(error).__name__})"
+                what = f"the scheduler cannot be reached, or has no worker ({type(error).__name__})"
                 raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
         _refuse_others(client)
         yield max(sum(client.nthreads().values()), 1), partial(_results, client, where)
