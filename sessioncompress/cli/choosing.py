@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,14 +17,10 @@ from sessioncompress.store.layout import is_archive
 
 if TYPE_CHECKING:
     from sessioncompress.errors import SessionCompressError
-    from sessioncompress.operations.batch import Engine, Outcome
+    from sessioncompress.operations.batch import Engine
     from sessioncompress.operations.cloud import Places
     from sessioncompress.operations.sessions import Selection
     from sessioncompress.store.packing import Packed
-
-    Taken = Callable[[Packed], object]
-
-T = TypeVar("T")
 
 MOST_TYPED = 3
 """Paths that a message repeats."""
@@ -141,7 +137,7 @@ class Chosen(NamedTuple):
             f"{number:,} {'is' if number == 1 else 'are'} {why}" for why, number in counts.items() if number
         )
 
-    def packed(self, taken: Taken = lambda _: None) -> Iterator[Packed | SessionCompressError]:
+    def packed(self, taken: Callable[[Packed], object] = lambda _: None) -> Iterator[Packed | SessionCompressError]:
         """Find the packed sessions that are chosen; see selected()."""
         from sessioncompress.operations.packed import selected
 
@@ -153,16 +149,6 @@ class Chosen(NamedTuple):
         from sessioncompress.operations.sessions import Selection
 
         return Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
-
-    def each_packed(
-        self, work: Callable[[Path, Path], T], taken: Taken = lambda _: None, *, stores: bool = False
-    ) -> Iterator[Outcome[T]]:
-        """Do some work on the packed sessions that are chosen, or have `stores`: on the place of each, and a copy."""
-        from sessioncompress.operations.packed import each_packed
-
-        among = self.packed(taken)
-        with_store = (each for each in among if not hasattr(each, "entry") or len(each.entry.members) > 1)
-        return each_packed(with_store if stores else among, work)
 
 
 def _is_packed(path: Path) -> bool:

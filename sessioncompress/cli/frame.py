@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from sessioncompress.cli import choosing, options, output
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines, utf8
-from sessioncompress.errors import InUse
+from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found, compressed
 from sessioncompress.store.layout import holds, store_at
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sessioncompress.store.packing import Packed
 
 S = TypeVar("S", bound="Struct")
+T = TypeVar("T")
 Option = Callable[[Any], Any]
 
 
@@ -253,16 +254,26 @@ class SessionCommand(Generic[S]):
         return done._replace(exit_code=process.EXIT_CODE)
 
     def each_packed(self) -> Done[S]:
-        """Work on copies of the packed sessions that are chosen."""
+        """Work on the packed sessions that are chosen."""
+        return self.collected(self.on_packed(partial(self.work, **self.handed)))
+
+    def on_packed(self, work: Callable[[Each], T], *, stores: bool = False) -> Iterator[batch.Outcome[T]]:
+        """Do some work on copies of the packed sessions that are chosen, or of those that have `stores`."""
         from msgspec.structs import replace
 
-        def on_copy(place: Path, copy: Path) -> S:
-            # Beside a copy lies its store, whatever the policy says.
-            policy = replace(self.policies.apart if self.chosen.urls else self.policies.of(place), backup_dir=None)
-            each = Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True)
-            return self.work(each, **self.handed)  # type: ignore[no-any-return]
+        from sessioncompress.operations.packed import each_packed
 
-        return self.collected(self.chosen.each_packed(on_copy, self.taken.append))
+        chosen = self.chosen
+
+        def on_copy(place: Path, copy: Path) -> T:
+            # Beside a copy lies its store, whatever the policy says.
+            policy = replace(self.policies.apart if chosen.urls else self.policies.of(place), backup_dir=None)
+            return work(Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True))
+
+        among = chosen.packed(self.taken.append)
+        if stores:
+            among = (each for each in among if isinstance(each, SessionCompressError) or len(each.entry.members) > 1)
+        return each_packed(among, on_copy)
 
     def collected(self, outcomes: Iterable[batch.Outcome[S]]) -> Done[S]:
         """Collect what became of sessions, by the paths as the user typed them, and print each as it comes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, fi
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, quote, restoring, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, UsageError
-from sessioncompress.operations.batch import Outcome
 from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs, together
 from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.discover import Found
@@ -91,7 +90,7 @@ class Restore(SessionCommand["RestoreStats"]):
     def _known(self, found: Sequence[Found], run: str) -> tuple[list[SessionRun], dict[str, list[Found]]]:
         """List the runs, and by run the sessions that have it, or that were named; packed ones have errors."""
         by_run: dict[str, list[Found]] = {}
-        packed = [each for each in _packed_runs(self.chosen, self.policies) if each.result]
+        packed = [each for each in self.on_packed(_packed_runs, stores=True) if each.result]
         runs = [replace(one, path=each.found.shown) for each in packed if each.result for one in each.result.runs]
         for one in runs:
             if one.state is not State.RESTORED:
@@ -297,16 +296,8 @@ class _Runs(Struct, frozen=True):
     runs: list[SessionRun]
 
 
-def _packed_runs(chosen: Chosen, policies: Policies) -> Iterator[Outcome[_Runs]]:
-    """Read the runs over the packed sessions that are chosen."""
-
-    def read(place: Path, copy: Path) -> _Runs:
-        # The store of a copy is next to it, whatever the policy says.
-        policy = policies.apart if chosen.urls else policies.of(place)
-        runs = session_runs(copy, replace(policy, backup_dir=None))
-        return _Runs("", [replace(each, packed=True) for each in runs])
-
-    return chosen.each_packed(read, stores=True)
+def _packed_runs(each: Each) -> _Runs:
+    return _Runs("", [replace(run, packed=True) for run in session_runs(each.path, each.policy)])
 
 
 class History(SessionCommand[_Runs]):
@@ -325,7 +316,7 @@ class History(SessionCommand[_Runs]):
         return _Runs("", runs_of(found, policy))
 
     def over(self, found: Iterable[Found]) -> Done[_Runs]:
-        return self.each(found) + self.collected(_packed_runs(self.chosen, self.policies))
+        return self.each(found) + self.collected(self.on_packed(_packed_runs, stores=True))
 
     def document(self, done: Done[_Runs]) -> dict[str, Any]:
         return {"runs": list(map(to_json, _runs(done)))}
