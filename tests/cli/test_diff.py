@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store.layout import store_in
-from tests.cli.test_cli import compressed, here, references, run, session
+from tests.cli.test_cli import compressed, here, made, references, run, session
 from tests.support.build import PiSession
 from tests.support.runs import write
 
-__all__ = ["compressed", "here", "session"]
+__all__ = ["compressed", "here", "made", "session"]
 
 
 def test_a_narrow_terminal_has_the_original_above(compressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,13 +95,13 @@ def test_a_summary_is_told_in_numbers(session: Path) -> None:
 
 def test_nothing_of_a_session_moves_the_terminal(here: Path) -> None:
     """Escapes, wide characters, a line without end and one of many lines."""
-    made = PiSession()
-    made.user("a")
-    made.step("read\x1b[31m", {"path": "x"}, "\x1b]0;title\x07 \u202e \u6f22\u5b57" * 3000)
-    made.step("bash", {"command": "x"}, "one\r\n\ttwo\u009b2J\n" * 4000)
+    sent = PiSession()
+    sent.user("a")
+    sent.step("read\x1b[31m", {"path": "x"}, "\x1b]0;title\x07 \u202e \u6f22\u5b57" * 3000)
+    sent.step("bash", {"command": "x"}, "one\r\n\ttwo\u009b2J\n" * 4000)
     for number in range(6):
-        made.user(f"{number}")
-    write(here, made.bytes())
+        sent.user(f"{number}")
+    write(here, sent.bytes())
     assert "% smaller" in run("compress", "--min-size", "0", "--keep-turns", "1", "session.jsonl").stdout
     for arguments in (["session.jsonl"], ["--stat", "session.jsonl"]):
         shown = run("diff", *arguments).stdout
