@@ -1,8 +1,9 @@
 """Put new values into a line's bytes: everything outside a replaced value stays the original bytes.
 
-An old value is found by where it stands: the line is walked together with its parsed document, in document order.
-The result is parsed and compared with the intended document; where anything differs (duplicate keys, a number that
-does not survive parsing) the line is left alone.
+An old value that stands in the line exactly once is found by its bytes. Any other is found by where it stands: the
+line is walked together with its parsed document, in document order. Either way the result is parsed and compared
+with the intended document; where anything differs (duplicate keys, a number that does not survive parsing) the line
+is left alone.
 
 A path may go on into the JSON that a string holds. That text is spliced in the same way, and stays a string.
 
@@ -49,6 +50,11 @@ _CLOSE = b"]}"
 _COMMA = ord(",")
 _LAST_SPACE = 0x20
 
+_FEW = 16
+"""So many values are looked for one by one, each through the whole line, in as many places; else in one walk."""
+
+_NONE_WRITTEN: Mapping[JsonPath, bytes] = {}
+
 Edit = tuple[int, int, bytes]
 """Start and end of the bytes that go, and the bytes that come in their place."""
 
@@ -67,16 +73,21 @@ def within(text: str) -> Any:
         return None
 
 
-def splice(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> tuple[bytes, Any]:
+def splice(
+    raw: bytes, document: Any, values: Mapping[JsonPath, Any], written: Mapping[JsonPath, bytes] = _NONE_WRITTEN
+) -> tuple[bytes, Any]:
     """Replace (or remove, where REMOVED) the values at these paths of a line; return it with its parsed document.
 
-    `document` is the parsed line; it is changed in place to the intended document. Raises CannotSplice.
+    `document` is the parsed line; it is changed in place to the intended document. `written` holds the JSON text of
+    new values, as far as that is known. Raises CannotSplice.
     """
     try:
         values = _folded(document, values)
-        new = edited(raw, sorted(_walked(raw, document, values)))
-        parsed = orjson.loads(new)
+        cuts = _unique(raw, document, values, written) if len(values) <= _FEW else None
+        new, parsed = _cut(raw, _walked(raw, document, values) if cuts is None else cuts)
         _intend(document, values)
+        if parsed != document and cuts is not None:
+            new, parsed = _cut(raw, _walked(raw, orjson.loads(raw), values))
     except (ValueError, TypeError, RecursionError, KeyError, IndexError) as error:
         raise CannotSplice(str(error)) from error
     if parsed != document:
@@ -127,6 +138,15 @@ def edited(raw: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join(parts)
 
 
+def _cut(raw: bytes, cuts: list[Edit]) -> tuple[bytes, Any]:
+    """Make the cuts; parse what comes of them, which is None where it is no JSON."""
+    line = edited(raw, sorted(cuts))
+    try:
+        return line, orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return line, None
+
+
 def _walked(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Edit]:
     wanted: dict[str | int, Any] = {}
     for path, value in values.items():
@@ -137,6 +157,54 @@ def _walked(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[E
     cuts: list[Edit] = []
     _walk(raw, after_space(raw, 0), document, wanted, cuts, to_end=False)
     return cuts
+
+
+def _unique(
+    raw: bytes, document: Any, values: Mapping[JsonPath, Any], written: Mapping[JsonPath, bytes]
+) -> list[Edit] | None:
+    """Find the cuts where each old value, written as orjson writes it, stands in the line exactly once.
+
+    It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
+    """
+    cuts: list[Edit] = []
+    for path, value in values.items():
+        if isinstance(value, Added):
+            return None
+        step = path[-1]
+        key = _written_key(step) if isinstance(step, str) else b""
+        old = key + orjson.dumps(_parent(document, path)[step])
+        found = _only(raw, old)
+        if found < 0:
+            return None
+        end = found + len(old)
+        if value is not REMOVED:
+            cuts.append((found, end, key + (written.get(path) or literal(value))))
+        elif raw[end] == _COMMA:
+            cuts.append((found, end + 1, b""))
+        elif raw[found - 1] == _COMMA:
+            cuts.append((found - 1, end, b""))
+        else:
+            return None
+    return cuts
+
+
+def _only(raw: bytes, old: bytes) -> int:
+    """Find where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole.
+
+    So their first ones are looked for. It is also -1 where these stand in too many places to be compared there.
+    """
+    start = old[:48]
+    only = -1
+    found = raw.find(start)
+    for _ in range(_FEW):
+        if found < 0:
+            return only
+        if raw.startswith(old, found):
+            if only >= 0:
+                return -1
+            only = found
+        found = raw.find(start, found + 1)
+    return -1
 
 
 class _New(NamedTuple):

@@ -157,11 +157,13 @@ def rewrite(
     if not made:
         return None
     new_values: dict[JsonPath, Any] = {}
-    for each in made:
-        if not view.form.may_change(entry, each.path, each.value):
-            raise MustStay(f"the value at {each.path} must not change")
-        new_values[each.path] = each.value
-    new, parsed = splice(raw, entry, new_values)
+    texts: dict[JsonPath, bytes] = {}
+    for path, value, _, _, written, *_ in made:
+        if not view.form.may_change(entry, path, value):
+            raise MustStay(f"the value at {path} must not change")
+        new_values[path] = value
+        texts[path] = written
+    new, parsed = splice(raw, entry, new_values, texts)
     return Rewritten(new, parsed, tuple(made)) if len(new) < len(raw) else None
 
 

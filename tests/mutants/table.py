@@ -56,7 +56,7 @@ MUTANTS = (
         ),
     ),
     *_in("pipeline/rewrite.py", "tests/unit/pipeline/test_rewrite.py")(
-        ("what a format forbids is changed", "not view.form.may_change(entry, each.path, each.value)", "False"),
+        ("what a format forbids is changed", "not view.form.may_change(entry, path, value)", "False"),
     ),
     *_in("pipeline/run.py", "tests/unit/operations/test_compress.py", "tests/properties/test_hypothesis.py")(
         (
