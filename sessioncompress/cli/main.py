@@ -27,6 +27,7 @@ _MODULES = {
     "history": "restore",
     **dict.fromkeys(("stats", "budget", "verify"), "sessions"),
     "diff": "show",
+    **dict.fromkeys(("handoff", "branch-summary"), "summarizing"),
     **dict.fromkeys(("config", "hook", "completion"), "settings"),
 }
 """Where commands stand that have no module of their name."""

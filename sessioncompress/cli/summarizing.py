@@ -1,25 +1,27 @@
-"""`--summarizer` and `--endpoint`: commands whose summary a model may write, and what is said before one is asked."""
+"""`handoff` and `branch-summary`, and what they share with `compact`: the options of a summary, and asking a model."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from sessioncompress.checkpoints.story import as_goal
 from sessioncompress.cli import options, output
 from sessioncompress.cli.tables import echo_wrapped
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.errors import UsageError
-from sessioncompress.operations.wording import author
+from sessioncompress.operations import summarizer
+from sessioncompress.operations.branch import BranchStats, places, summarize_branch
+from sessioncompress.operations.handoff import Handoff, handoff_session, refuse_taken
+from sessioncompress.operations.wording import author, sending
+from sessioncompress.pipeline.summary import Status, Summarized, to_json
 from sessioncompress.policy.model import Policy, Summarizer
 
-if TYPE_CHECKING:
-    from sessioncompress.operations.handoff import Handoff
-    from sessioncompress.pipeline.summary import Summarized
-
+SCHEMA = "sessioncompress.branch-summary/1"
 _STATE = "Nothing was sent, and no session was changed."
 SUMMARY = options.all_of(
     click.option(
@@ -113,9 +115,6 @@ def asked(
     of = Counter(policy.summarizer for policy in policies if policy.enabled)
     if all(rules == Summarizer() for rules in of):
         return True
-    # Imported here: most runs ask no model.
-    from sessioncompress.operations import summarizer
-
     for rules in of:
         summarizer.check(rules)
     used = {rules: number for rules, number in of.items() if summarizer.is_used(rules)}
@@ -139,3 +138,117 @@ def asked(
     if not goes:
         click.echo(_STATE, err=True)
     return goes
+
+
+@click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")
+@click.argument("session", type=options.EXISTING)
+@click.option(
+    "-o", "to", type=options.ANY_PATH, metavar="FILE", help="Write it to this file, which must not exist yet."
+)
+@click.option("--new", is_flag=True, help="Start a new session with it, next to this one (pi and oh-my-pi).")
+@click.option(
+    "--summary-tokens", type=options.WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
+)
+@click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
+@options.CONFIG
+@options.THEIR_FOLDER
+@options.FORMAT
+@SUMMARY
+@options.YES
+def handoff(
+    session: Path,
+    to: Path | None,
+    new: bool,
+    goal: str | None,
+    config: Path | None,
+    form: str | None,
+    instructions: str,
+    yes: bool,
+    **overrides: Any,
+) -> None:
+    """Summarize a whole session for another one, as markdown. The session is not changed."""
+    if new and to is not None:
+        raise click.UsageError("--new chooses its own file; it can't be combined with -o")
+    policy = options.policies_of(config, **overrides).of(session)
+    options.tell_of_two_stores(session, policy)
+    text = checked_goal(goal)
+    if to is not None:
+        refuse_taken(to)
+    if not asked([policy], overrides, sends=True, yes=yes):
+        return
+    made = handoff_session(session, policy, new=new, to=to, goal=text, instructions=instructions, form=form)
+    tell(str(session), made)
+    if to is not None or new:
+        said = f"{counted(made.messages, 'message', 'messages')}, {made.tokens_before:,} tokens for the model"
+        said += f" -> {made.tokens_summary:,} tokens in {made.begun or to}"
+        click.echo(printable(f"{session}: {said}{author(made.by, made.model)}"))
+    else:
+        click.echo("\n".join(map(printable, made.text.removesuffix("\n").split("\n"))))
+
+
+@click.command(cls=options.Command, epilog="Example: sessioncompress branch-summary session.jsonl --list")
+@click.argument("session", type=options.EXISTING)
+@click.option("--to", metavar="ENTRY", help="Continue after this entry; by default after the newest other leaf.")
+@click.option(
+    "--list", "lists", is_flag=True, help="List the leaves, forks and turns you can go back to; change nothing."
+)
+@options.DRY_RUN
+@options.CONFIG
+@options.BACKUP_DIR
+@options.COMMIT_ORIGINALS
+@options.FORMAT
+@SUMMARY
+@options.YES
+@options.JSON
+def branch_summary(
+    session: Path,
+    to: str | None,
+    lists: bool,
+    dry_run: bool,
+    config: Path | None,
+    form: str | None,
+    instructions: str,
+    yes: bool,
+    as_json: bool,
+    **overrides: Any,
+) -> None:
+    """Leave the session's current branch. Put a summary of it where the conversation goes on."""
+    if lists and (to is not None or dry_run or as_json):
+        raise click.UsageError("--list can't be combined with --to, --dry-run or --json")
+    if to == "":
+        raise click.UsageError("--to needs the id of an entry; this one is empty")
+    policy = options.policies_of(config, **overrides).of(session)
+    options.tell_of_two_stores(session, policy)
+    if lists:
+        for place in places(session, policy, form=form):
+            kind = place.kind + (", live" if place.is_live else "")
+            time = written_time(place.time / 1000) if place.time else "-"
+            click.echo(printable(f"{place.id}  {kind:<10}  {time:<20}  {place.words}".rstrip()))
+        return
+    if not asked([policy], overrides, sends=not dry_run, yes=yes):
+        return
+    if policy.commit_originals and not dry_run:
+        options.show_originals(session, policy)
+    how = {"dry_run": dry_run, "sends": not dry_run}
+    stats = summarize_branch(session, policy, to=to or "", instructions=instructions, form=form, **how)
+    tell(str(session), stats)
+    if as_json:
+        told = {key: value for key, value in to_json(stats).items() if key != "summary"}
+        output.echo_json({"schema": SCHEMA, "dryRun": dry_run, "files": [told | {"path": str(session)}]})
+    else:
+        click.echo(f"{printable(str(session))}: {_said(stats)}")
+    output.tell_of_undo([stats.run], [session], overrides["backup_dir"], config)
+
+
+def _said(stats: BranchStats) -> str:
+    if not stats.is_summarized:
+        return f"{stats.status}: {printable(stats.reason)}"
+    would = "would continue" if stats.status is Status.WOULD_SUMMARIZE else "continues"
+    left = counted(stats.messages_left, "message", "messages")
+    sent = f"; {sending(stats.tokens_sent)}" if stats.status is Status.WOULD_SUMMARIZE and stats.tokens_sent else ""
+    return printable(
+        f"{would} after {stats.to}; {left} after {stats.fork or 'the beginning'} left behind (summary "
+        f"{stats.tokens_summary:,} tokens{author(stats.by, stats.model)}); "
+        f"{stats.tokens_before:,} -> {stats.tokens_after:,} tokens for the model; "
+        f"{kb(stats.size_before)} -> {kb(stats.size_after)} on disk{sent}"
+    )
