@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
 from sessioncompress.checkpoints.merge import Title
 from sessioncompress.checkpoints.notes import Besides
-from sessioncompress.core import jsonl, text
+from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Summary
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
 from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
@@ -237,13 +237,12 @@ class _Compaction:
                 markers_without_journal=self._strangers(),
                 **told.stats(session, draft),
             )
-            # As all numbers of the policy, by four characters a token.
-            if (saved := before - tokens) < self._rules.min_saved_tokens:
-                least = f"minSavedTokens {self._rules.min_saved_tokens:,}"
-                return self._left(f"it would save only {saved:,} tokens of 4 characters, less than {least}")
-            if self._says_again(draft.added, found, found.kept if made.repeated else ()):
-                # The journal tells checkpoints by their lines: it would forget how the one that stands there goes.
-                return self._left("the existing summary covers everything")
+            # Like all numbers of the policy, at four characters a token. One that saves nothing is never written: the
+            # journal tells checkpoints by their lines, and it may equal the one that is there.
+            least = max(self._rules.min_saved_tokens, 1)
+            if (saved := before - tokens) < least:
+                few = f"it would save only {saved:,} tokens of 4 characters"
+                return self._left(f"{few}, less than minSavedTokens {least:,}")
             if dry_run:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
@@ -269,13 +268,6 @@ class _Compaction:
             return ""
         without = f"--keep {chosen.keep} keeps as much as without a goal"
         return f"with a goal, only the newest request and what came after it stay; {without}"
-
-    def _says_again(self, added: Sequence[bytes], found: Cut, repeated: Sequence[int]) -> bool:
-        """Tell whether what is added says nothing but an earlier summary, and the lines that it repeats."""
-        new = [raw for line in added for number, raw, _ in jsonl.with_updates([(0, line, True)]) if number != jsonl.GAP]
-        there = (*found.old[: len(new) - len(repeated)], *repeated)
-        pairs = zip(new, there, strict=False)
-        return len(new) == len(there) and all(jsonl.parse(raw) == self._session.entry(at) for raw, at in pairs)
 
     def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
         """Say what of the goal and the instructions found nothing, and what stands instead."""
