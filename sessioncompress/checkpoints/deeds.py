@@ -111,8 +111,8 @@ class Deeds:
             self._plan(tool, said.given)
             return ()
         # Names are no text, and what is replaced was not written.
-        written = [text for key, text in _strings(said.given) if key not in _OLD_KEYS and key not in _NAME_KEYS]
-        replaced = "\n".join(text for key, text in _strings(said.given) if key in _OLD_KEYS)
+        written = [text for key, text in said.strings() if key not in _OLD_KEYS and key not in _NAME_KEYS]
+        replaced = "\n".join(text for key, text in said.strings() if key in _OLD_KEYS)
         scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
         touched, texts = self._patches(written)
         path = _first_text(said.given, _PATH_KEYS)
@@ -246,20 +246,6 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield status, words
             else:
                 waiting += reversed([each for each in value.values() if isinstance(each, (list, Mapping))])
-
-
-def _strings(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the strings that a call was given, each with its key in lower case."""
-    waiting: list[tuple[str, Any]] = [("", given)]
-    while waiting:
-        key, value = waiting.pop()
-        if isinstance(value, str):
-            if value:
-                yield key.lower(), value
-        elif isinstance(value, Mapping):
-            waiting += reversed([(str(name), each) for name, each in value.items()])
-        elif isinstance(value, list):
-            waiting += [(key, each) for each in reversed(value)]
 
 
 def files(deeds: Deeds, root: str, room: int) -> list[str]:

@@ -54,15 +54,20 @@ class Said(NamedTuple):
         """Yield what a reference in a summary may name: the words, and each string that a call was given."""
         if self.text:
             yield self.text
-        waiting: list[Any] = [self.given]
+        yield from (text for _, text in self.strings())
+
+    def strings(self) -> Iterator[tuple[str, str]]:
+        """Yield each string that a call was given, with its key in lower case; one in a list has the list's key."""
+        waiting: list[tuple[str, Any]] = [("", self.given)]
         while waiting:
-            value = waiting.pop()
-            if isinstance(value, str) and value:
-                yield value
-            elif isinstance(value, dict):
-                waiting += reversed(value.values())
+            key, value = waiting.pop()
+            if isinstance(value, str):
+                if value:
+                    yield key.lower(), value
+            elif isinstance(value, Mapping):
+                waiting += reversed([(str(name), each) for name, each in value.items()])
             elif isinstance(value, list):
-                waiting += reversed(value)
+                waiting += [(key, each) for each in reversed(value)]
 
 
 class Cut(NamedTuple):
