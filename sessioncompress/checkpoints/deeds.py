@@ -14,7 +14,6 @@ from sessioncompress.checkpoints.quote import (
     is_whole,
     more,
     names_of,
-    newest,
     one_line,
     reference,
     remember,
@@ -28,7 +27,6 @@ from sessioncompress.formats.values import patched
 _MOST_FILES = 2_000
 _MOST_COMMANDS = 600
 _MOST_WAITING = 1_000
-_MOST_FAILURES = 60
 _MOST_ITEMS = 600
 _MOST_ALIKE = 50
 """Files of one name among which a path is looked for."""
@@ -96,8 +94,6 @@ class Deeds:
         self.changed: dict[str, Change] = {}
         self.read: dict[str, None] = {}
         self.ran: dict[str, Ran] = {}
-        self.failures: dict[str, tuple[str, Outcome]] = {}
-        """What failed and how, by what a success would mend."""
         self.todo: list[tuple[str, str]] = []
         self.tasks: dict[str, tuple[str, str]] = {}
         self.last: tuple[str, Outcome] | None = None
@@ -160,13 +156,6 @@ class Deeds:
                 self.changed[path] = self.changed[path]._replace(failed=ended.failed)
         for path in self.changed.keys() & waiting.reverts if not ended.failed else ():
             self.changed[path] = self.changed[path]._replace(failed=False, reverted=True)
-        keys = [alike(each.line) for each in waiting.commands] or [f"{waiting.tool} {waiting.words}"]
-        for key in keys:
-            self.failures.pop(key, None)
-            # A search that finds nothing, and a look at what is not there, fail too.
-            if ended.failed and (not waiting.commands or any(grade(each.text) >= 0 for each in waiting.commands)):
-                said_of = one_line(waiting.words if waiting.commands else key, _PART)
-                remember(self.failures, key, (said_of, ended), _MOST_FAILURES)
 
     def _note(self, ran: Script, ended: Outcome) -> None:
         worth = grade(ran.text) + 3 * ended.failed
@@ -339,14 +328,6 @@ def _command(ran: Ran, root: str) -> str:
     for name in names_of(root):
         command = command.replace(f"{name}/", "")
     return f"- {code(one_line(command, _PART))} {ran.outcome.written()}"
-
-
-def failures(deeds: Deeds, shown: Iterable[str], room: int) -> list[str]:
-    """Write the last failures behind which the same call did not succeed, but for commands that are shown."""
-    listed = {row.partition("` ")[0].removeprefix("- ") + "`" for row in shown}
-    open_ones = [each for each in deeds.failures.values() if code(each[0]) not in listed]
-    rows = [f"- {code(words)} {ended.written()}" for words, ended in open_ones[-12:]]
-    return newest(rows, room)
 
 
 def todo(deeds: Deeds, room: int) -> list[str]:

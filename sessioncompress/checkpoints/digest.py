@@ -1,4 +1,4 @@
-"""The summary of what was said: made without a model, the same of the same, never longer than its budget."""
+"""The summary of what was said: made without a model, deterministic, never longer than its budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from sessioncompress.checkpoints import deeds as done
 from sessioncompress.checkpoints import excerpts as shown
 from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints import story as told
-from sessioncompress.checkpoints.excerpts import stems_in
 from sessioncompress.checkpoints.merge import Title
 from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.checkpoints.prose import rows
@@ -19,7 +18,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 
 class SectionDraft(NamedTuple):
-    """What a section is written from: the notes, the characters it may take, and what was written of the others."""
+    """What a section is written from: the notes, its room in characters, and the text of the sections before it."""
 
     notes: Notes
     room: int
@@ -39,7 +38,7 @@ def _context(draft: SectionDraft) -> Sequence[str]:
 
 
 def _quoted(text: str, room: int) -> str:
-    """Quote a text as far as newest() takes it; what stands before each line counts, too."""
+    """Quote as much of a text as newest() takes, with the signs before each line."""
     most = room - len(more(10**6)) - 1
     lines, row = excerpt(text, room), ""
     # Made shorter by a few characters until it fits.
@@ -63,25 +62,11 @@ def _foreign(draft: SectionDraft) -> Sequence[str]:
 
 
 def _reports(draft: SectionDraft) -> Sequence[str]:
-    if draft.notes.splits:
-        return told.reports(draft.notes.story, draft.room, in_progress=False)
-    return _with_last_call(draft, in_progress=None)
-
-
-def _with_last_call(draft: SectionDraft, *, in_progress: bool | None) -> Sequence[str]:
-    """Write reports, and behind them how the last turn ended where it has none of its own."""
+    """Write reports, and after them what was said and done of late in a turn that has not ended."""
     story = draft.notes.story
-    last = newest(draft.notes.last_call, draft.room)
-    room = draft.room - sum(map(len, last)) - len(last)
-    rows = told.reports(story, room, in_progress=in_progress)
-    room -= sum(map(len, rows)) + len(rows)
-    texts = [f"- > {text}" for text in story.texts] if in_progress else []
-    return [*newest(texts, room), *rows, *last]
-
-
-def _decisions(draft: SectionDraft) -> Sequence[str]:
-    wanted = stems_in(draft.notes.wanted).keys()
-    return told.decisions(draft.notes.story, draft.room, lambda words: not wanted.isdisjoint(stems_in(words)))
+    late = newest([f"- > {text}" for text in story.texts] if draft.notes.splits else [], draft.room // 4)
+    late += newest(draft.notes.last_call, draft.room - sum(map(len, late)) - len(late))
+    return [*told.reports(story, draft.room - sum(map(len, late)) - len(late)), *late]
 
 
 def _wrote(draft: SectionDraft) -> Sequence[str]:
@@ -95,7 +80,7 @@ def _read(draft: SectionDraft) -> Sequence[str]:
 
 
 def _excerpts(draft: SectionDraft, earlier: Iterable[tuple[str, str]], texts: Iterable[shown.Found]) -> Sequence[str]:
-    """Write new lines; those of an earlier summary take at most half of the room."""
+    """Write lines of an earlier summary in at most half of the room, and new ones in the rest."""
     root = draft.notes.root
     carried = shown.carry(earlier, root, draft.room // 2)
     rows = shown.by_file(carried, root)
@@ -104,46 +89,33 @@ def _excerpts(draft: SectionDraft, earlier: Iterable[tuple[str, str]], texts: It
     return shown.by_file([*carried, *new], root)
 
 
-_SECTIONS: Mapping[str, tuple[float, Callable[[SectionDraft], Sequence[str]]]] = {
+_SECTIONS: Mapping[Title, tuple[float, Callable[[SectionDraft], Sequence[str]]]] = {
     Title.GOAL: (0.15, _goal),
-    Title.BEFORE: (0.30, _foreign),
-    Title.REQUESTS: (0.25, lambda draft: told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)),
-    Title.CONSTRAINTS: (0.30, lambda draft: told.constraints(draft.notes.story, draft.written, draft.room)),
-    Title.PROGRESS: (0.25, lambda draft: told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()),
-    Title.SO_FAR: (0.10, lambda draft: _with_last_call(draft, in_progress=True) if draft.notes.splits else ()),
-    Title.REPORTS: (0.24, _reports),
-    Title.DECISIONS: (0.10, _decisions),
     Title.CONTEXT: (0.15, _context),
-    Title.TODO: (0.07, lambda draft: done.todo(draft.notes.deeds, draft.room)),
     Title.CHANGED: (0.14, lambda draft: done.files(draft.notes.deeds, draft.notes.root, draft.room)),
-    Title.READ_FILES: (0.05, lambda draft: done.read_files(draft.notes.deeds, draft.notes.root, draft.room)),
     Title.COMMANDS: (0.14, lambda draft: done.commands(draft.notes.deeds, draft.notes.root, draft.room)),
-    Title.FAILURES: (0.05, lambda draft: done.failures(draft.notes.deeds, draft.written.split("\n"), draft.room)),
+    Title.PROGRESS: (0.25, lambda draft: told.progress(draft.notes.story, draft.room) if draft.notes.splits else ()),
+    Title.REQUESTS: (0.25, lambda draft: told.requests(draft.notes.story, draft.room, splits=draft.notes.splits)),
+    Title.TODO: (0.07, lambda draft: done.todo(draft.notes.deeds, draft.room)),
+    Title.BEFORE: (0.30, _foreign),
+    Title.CONSTRAINTS: (0.30, lambda draft: told.constraints(draft.notes.story, draft.written, draft.room)),
+    Title.READ_FILES: (0.05, lambda draft: done.read_files(draft.notes.deeds, draft.notes.root, draft.room)),
+    Title.REPORTS: (1.0, _reports),
     Title.WROTE: (1.0, _wrote),
     Title.READ: (1.0, _read),
 }
-"""The share of the budget that each section has at most, and what writes its rows."""
-_ORDER = (
-    *(Title.GOAL, Title.CONTEXT, Title.CHANGED, Title.COMMANDS, Title.PROGRESS, Title.SO_FAR, Title.REQUESTS),
-    *(Title.TODO, Title.BEFORE, Title.CONSTRAINTS, Title.DECISIONS, Title.FAILURES, Title.READ_FILES),
-    *(Title.REPORTS, Title.WROTE, Title.READ),
-)
-"""In the order in which they get their room: what no model can find out again before all others."""
-_REST = (Title.REPORTS, Title.WROTE, Title.READ)
-"""They get what the others leave."""
-_FOR_BEFORE = 0.15
-"""So much at least a summary of somebody else gets where there is one: nothing else has what it says."""
-_FACTS = (
-    *(Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.FAILURES, Title.READ_FILES),
-    Title.PROGRESS,
-)
-"""They are taken from the session whoever sums up; the next step depends on the words of the request in progress."""
+"""The largest share of the budget of each section, and what writes its rows.
+
+In the order in which they get their room: first what no model can find out again. The last ones get what is left.
+"""
+_FACTS = (Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.READ_FILES, Title.PROGRESS)
+"""Taken from the session whoever writes the prose; the next step depends on the words of the request in progress."""
 _BESIDE_PROSE = (Title.CONTEXT, Title.REQUESTS, Title.WROTE, Title.READ)
-"""They get what the prose leaves. A model may leave out a request, and no later summary would have it again."""
+"""Get what the prose leaves. A model may leave out a request, and no later summary would have it again."""
 _OVER = 1.5
-"""So many times its budget a summary may take with prose."""
+"""The size of a summary with prose, at most, in budgets."""
 _FOR_PROSE = 0.65
-"""And so much of its budget the prose may take in any case."""
+"""The share of the budget that prose can always have."""
 _LEAST_BESIDE = 400
 """Characters for which a section is shown beside prose."""
 
@@ -151,11 +123,12 @@ _LEAST_BESIDE = 400
 def extract(notes: Notes, budget: int) -> Summary:
     """Write the summary from the session's own words alone."""
     page = _Page(notes, budget)
-    # Of those that get what the others leave, these get so much at least.
-    reserved: dict[str, float] = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
+    # The least shares of sections that get what others leave.
+    reserved: dict[Title, float] = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
     if notes.foreign or notes.carried.get(Title.BEFORE, merge.Section()).rows:
-        reserved[Title.BEFORE] = _FOR_BEFORE
-    for title in _ORDER:
+        # Nothing else has what somebody else's summary says.
+        reserved[Title.BEFORE] = 0.15
+    for title in _SECTIONS:
         reserved.pop(title, None)
         page.add(title, page.left - int(page.total * sum(reserved.values())))
     # What nothing else needs is the user's; what then stands in a request need not be said once more.
@@ -165,13 +138,13 @@ def extract(notes: Notes, budget: int) -> Summary:
 
 
 def room_for_prose(notes: Notes, budget: int) -> int:
-    """Tell how many characters prose may have: so many that with the facts all is within 1.5 budgets."""
+    """Return how many characters of prose fit beside the facts into 1.5 budgets."""
     page = _facts(notes, budget)
     return page.left + int(page.total * (_OVER - 1)) - len(Title.PROSE) - len("\n\n## \n")
 
 
 def with_prose(notes: Notes, budget: int, prose: str) -> Summary:
-    """Write the summary with a text that was checked, of whomever, in place of what was said and reported."""
+    """Write the summary with somebody else's checked text in place of requests and reports."""
     page = _facts(notes, budget)
     page.put(Title.PROSE, rows(prose))
     for title in _BESIDE_PROSE:
@@ -183,7 +156,7 @@ def with_prose(notes: Notes, budget: int, prose: str) -> Summary:
 
 
 def _facts(notes: Notes, budget: int) -> _Page:
-    """Write what no prose stands for, and leave it its room."""
+    """Write what prose does not replace, and leave room for the prose."""
     page = _Page(notes, budget)
     for title in _FACTS:
         page.add(title, page.left + int(page.total * (_OVER - 1 - _FOR_PROSE)))
@@ -196,16 +169,16 @@ class _Page:
     def __init__(self, notes: Notes, budget: int) -> None:
         self._notes = notes
         self._head = merge.head(notes.entries, notes.story.number, notes.root)
-        self._blocks: dict[str, str] = {}
+        self._blocks: dict[Title, str] = {}
         self.total = budget * CHARACTERS_PER_TOKEN
         self.left = self.total - len(self._head)
 
-    def add(self, title: str, room: int) -> None:
+    def add(self, title: Title, room: int) -> None:
         """Write a section in at most so many characters, and in its share."""
-        self._write(title, room if title in _REST else min(int(self.total * _SECTIONS[title][0]), room))
+        self._write(title, min(int(self.total * _SECTIONS[title][0]), room))
 
-    def widen(self, title: str, *, may_shrink: bool) -> None:
-        """Write a section again in all that is left; one that may not shrink stays where it would."""
+    def widen(self, title: Title, *, may_shrink: bool) -> None:
+        """Write a section again with all the room that is left; keep the longer text unless it may shrink."""
         before = self._blocks.pop(title, "")
         if not before:
             return
@@ -215,11 +188,11 @@ class _Page:
         if not may_shrink and len(self._blocks.get(title, "")) < len(before):
             self._blocks[title], self.left = before, left
 
-    def _write(self, title: str, room: int) -> None:
+    def _write(self, title: Title, room: int) -> None:
         written = "\n".join([self._head, *self._blocks.values()])
         self.put(title, _SECTIONS[title][1](SectionDraft(self._notes, room - len(title) - len("\n\n## \n"), written)))
 
-    def put(self, title: str, rows: Sequence[str]) -> None:
+    def put(self, title: Title, rows: Sequence[str]) -> None:
         """Put the rows of a section where there are any."""
         if rows:
             self._blocks[title] = f"## {title}\n" + "\n".join(rows)
@@ -236,5 +209,4 @@ class _Page:
         given = [each.ref for each in (story.first, *story.asked, *story.reported) if each]
         given += [change.ref for change in notes.deeds.changed.values()]
         references = tuple(ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text)
-        decisions = tuple(row.removeprefix("- > ") for row in told.decisions(story, 2_000))
-        return Summary(text, short, read, changed, references, decisions=decisions)
+        return Summary(text, short, read, changed, references)

@@ -35,17 +35,18 @@ class Title(StrEnum):
     REQUESTS = "The user's requests, in order, in their words"
     CONSTRAINTS = "Constraints and facts in those that are cut"
     PROGRESS = "The request in progress"
-    SO_FAR = "What was done for it so far"
     REPORTS = "What the agent reported at the end of each request"
-    DECISIONS = "Decisions and findings on the way"
     CONTEXT = "What the user's command adds"
     TODO = "Todo list"
     CHANGED = "Files changed (newest last)"
     READ_FILES = "Files read, no change to them seen"
     COMMANDS = "Commands and how they ended (newest last)"
-    FAILURES = "Failures that nothing mended"
     WROTE = "Lines that the agent wrote (excerpts)"
     READ = "Lines that were read (excerpts)"
+    # Written by earlier versions only; a summary that has them is ours.
+    SO_FAR = "What was done for it so far"
+    DECISIONS = "Decisions and findings on the way"
+    FAILURES = "Failures that nothing mended"
 
 
 class Section(NamedTuple):

@@ -99,8 +99,6 @@ class Notes:
         story.reported.extend(merge.told([*rows(Title.REPORTS), *rows(Title.SO_FAR)]))
         story.reported_before += earlier.section(Title.REPORTS).gone
         story.constraints.extend(row.removeprefix("- > ") for row in rows(Title.CONSTRAINTS))
-        for row in rows(Title.DECISIONS):
-            story.decide(row.removeprefix("- > "), sure=True)
         for path, change in merge.files(rows(Title.CHANGED), earlier.root):
             deeds.note_change(path, change.how, change.ref, change.lines, change.times)
             key = deeds.paths.key(path)
@@ -109,8 +107,6 @@ class Notes:
             deeds.note_read(path)
         for command, ended in merge.commands(rows(Title.COMMANDS)):
             deeds.ran[alike(command)] = done.Ran(command, ended, max(grade(command) + 3 * ended.failed, 0))
-        for command, ended in merge.commands(rows(Title.FAILURES)):
-            deeds.failures[alike(command)] = (command, ended)
         deeds.todo, deeds.tasks = [], merge.tasks(rows(Title.TODO))
         for where, lines in merge.excerpts(rows(Title.WROTE), earlier.root):
             self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)

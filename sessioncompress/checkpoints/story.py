@@ -1,10 +1,10 @@
-"""What the user asked for and the agent said: requests, what was pasted into them, constraints, reports, decisions."""
+"""What the user asked for and the agent said: requests, the constraints in them, and reports."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sessioncompress.checkpoints.quote import (
@@ -12,13 +12,11 @@ from sessioncompress.checkpoints.quote import (
     clip,
     excerpt,
     fitting,
-    lines_left_out,
     more,
     newest,
     one_line,
     quoted,
     reference,
-    remember,
 )
 
 _MOST_TOLD = 400
@@ -33,10 +31,8 @@ _SHORTEST, _LONGEST = 24, 260
 
 _VERBATIM, _LONG = 260, 900
 """Characters of a request that stand whole: of any one, and of the first and the last two."""
-_BEGUN = (100, 80, 60, 40)
-"""Characters of the line of each request, of which the first are taken that leave room for more."""
-_LEAST_PASTED = 300
-"""Characters for which a part of what was pasted is shown."""
+_BEGUN = 60
+"""Characters of the line that each request has at least."""
 _WHOLE = 8_000
 """Characters at either end of a request that are remembered."""
 _REPORT, _LAST_REPORT = 300, 800
@@ -58,76 +54,16 @@ _VALUE = re.compile(
     r"\b[a-z]{2,20}/[\w-]{2,60}\b"
 )
 """What a fact holds that no file may say: an address, a sum, a date, a ticket, a commit, a branch."""
-_DECIDED = re.compile(
-    r"\b(?:decid|decision:|chose\b|choosing|going with|instead of|rather than|root cause|turn(?:s|ed) out|"
-    r"the (?:issue|problem|bug|cause|reason) (?:is that|was)|the (?:real|actual) |"
-    r"the cause is|caused by|confirmed|verified|by design|"
-    r"on purpose|trade-?off|key (?:insight|finding))",
-    re.IGNORECASE,
-)
-_REASON = re.compile(
-    r"\b(?:because|must (?:not|be|keep)|won['\u2019]t|should not|will use|so that|already)\b", re.IGNORECASE
-)
 _STATUS = re.compile(
     r"\W{0,4}(?:Let me|Let['\u2019]s|Now|Next|First|Then|I need|I want|I should|I have to|I['\u2019]ll|I will|I am|"
     r"I['\u2019]m|We['\u2019]ll|Going to|Checking|Looking|Reading|Running|Waiting|Continuing|Starting|OK|Okay|"
     r"Good|Great|Perfect)\b"
 )
 """How a sentence begins that says only what comes next."""
-_CHOSEN = re.compile(r"\W{0,4}(?:I|We)(?: will|['\u2019]ll) use\b")
-"""And how one begins all the same that says what was chosen."""
-_BEGINS = re.compile(r"[-*\u2022]{0,2}\s{0,2}[A-Z`*\"]")
-_BULLET = re.compile(r"\A(?:[-\u2022]\s{0,3}|\*\s{1,3})")
-_ADVICE = re.compile(
-    r"\*\*[^*\n]{1,80}\*\*:|\*\*[^*\n]{1,80}:\*\*|\b(?:[Ii]f you|you (?:can|should|need)|type `|just run|[Pp]lease)\b"
-)
-"""Says what the user may do."""
 _RULE = re.compile(r"[\s`*#=|:+-]*+")
 
 BELOW = "(in progress: below)"
 """Stands for a request that has a section of its own."""
-
-
-_LEAST_LINES, _LINES_BETWEEN = 4, 2
-"""Lines of a run that was pasted, and of words that stand inside one."""
-_ITEM = re.compile(r"\s{0,12}(?:[-*\u2022]|[0-9]{1,3}[.)])\s")
-_OF_A_SCREEN = re.compile(r"\s{2,}|[<{}\[$>|]|at \S|\S{1,60}@\S{1,80}[ :]|file:|https?:|.{0,400}[;{},\\]\s{0,8}\Z")
-
-
-def is_words(line: str) -> bool:
-    """Tell whether a line may be a sentence that somebody wrote, or an item of a list."""
-    line = line[:400]
-    if _ITEM.match(line):
-        return True
-    if _OF_A_SCREEN.match(line):
-        return False
-    dense = "".join(line.split())
-    # A sentence has three words, and letters are most of it.
-    return len(line.split()) > 2 and sum(map(str.isalpha, dense)) >= 0.72 * len(dense)  # noqa: PLR2004
-
-
-def pasted(lines: Sequence[str]) -> Iterator[range]:
-    """Yield the runs of lines that were pasted; the first and the last line of all are none."""
-    begins, last, count = 0, 0, 0
-    in_code = False
-    for at in range(1, len(lines)):
-        fenced = lines[at].lstrip().startswith(("```", "~~~"))
-        is_end = at == len(lines) - 1
-        if not is_end and (fenced or in_code or not is_words(lines[at])):
-            if not count:
-                begins = at
-            last, count = at, count + 1
-        elif count and (is_end or at - last > _LINES_BETWEEN):
-            if count >= _LEAST_LINES:
-                yield range(begins, last + 1)
-            count = 0
-        in_code ^= fenced
-
-
-def own(lines: Sequence[str]) -> list[str]:
-    """Leave the lines that the user wrote."""
-    taken = {at for run in pasted(lines) for at in run}
-    return [line for at, line in enumerate(lines) if at not in taken and is_words(line)]
 
 
 class Told(NamedTuple):
@@ -155,8 +91,6 @@ class Story:
         self.first: Told | None = None
         self.reported: deque[Told] = deque(maxlen=_MOST_TOLD)
         self.constraints: deque[str] = deque(maxlen=_MOST_FOUND)
-        self.decisions: dict[str, bool] = {}
-        """Sentences, and whether each is surely one."""
         self.asked_before = self.reported_before = 0
         """How many requests, and reports, an earlier summary left out."""
         self.number = 0
@@ -177,7 +111,7 @@ class Story:
         self.texts.clear()
         self._ask(Told(self.number, lines or ["(empty)"], reference(text)))
         self.newest = next((one_line(each, 120) for each in _SENTENCE.split(words[:2_000]) if each.strip()), "")
-        self._note_constraints(own(lines) if len(words) > _VERBATIM else lines)
+        self._note_constraints(lines)
 
     def asked_earlier(self, told: Told) -> None:
         """Take a request out of an earlier summary."""
@@ -205,7 +139,6 @@ class Story:
         """Take a text of the agent; the last one of a turn is its report."""
         if not text.strip():
             return
-        self._on_the_way(self._answer)
         if len(self._answer) >= _SHORTEST_TEXT:
             self.texts.append(one_line(self._answer, _LINE))
         if self._answer and not _STATUS.match(self._answer):
@@ -222,8 +155,6 @@ class Story:
         text = self._answer
         if self._good and _STATUS.match(text) and len(text) < _VERBATIM:
             text = self._good
-        else:
-            self._on_the_way(self._good if self._good is not self._answer else "")
         if text:
             lines = _report_lines(text)
             shown = one_line(text, _LINE)
@@ -232,23 +163,6 @@ class Story:
             self.reported.append(Told(self.number, lines, reference(text)))
         self._answer = self._good = ""
         self.calls_since = False
-
-    def _on_the_way(self, text: str) -> None:
-        if len(text) < _SHORTEST:
-            return
-        for sentence in _sentences(text):
-            chosen = _CHOSEN.match(sentence)
-            says = chosen or (_BEGINS.match(sentence) and not _STATUS.match(sentence))
-            if says and not sentence.endswith((":", "?")):
-                sure = _DECIDED.search(sentence) is not None
-                if sure or chosen or (_REASON.search(sentence) and not _ADVICE.search(sentence)):
-                    # Taken out of a list; a bold mark of which one half is left goes.
-                    line = one_line(_BULLET.sub("", sentence), _LINE)
-                    self.decide(line.replace("**", "") if line.count("**") % 2 else line, sure=sure)
-
-    def decide(self, sentence: str, *, sure: bool) -> None:
-        """Take a sentence that may be a decision."""
-        remember(self.decisions, sentence, sure, _MOST_FOUND)
 
 
 def requests(story: Story, room: int, *, splits: bool) -> list[str]:
@@ -259,10 +173,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     told = [*([story.first] if story.first else []), *story.asked]
     if not told:
         return []
-    for most in _BEGUN:
-        rows = [_begun(each, most) for each in told]
-        if sum(map(len, rows)) + len(rows) <= room * 3 // 4:
-            break
+    rows = [_begun(each) for each in told]
     if splits:
         rows[-1] = f"{told[-1].number}. {BELOW}"
     last = len(told) - 1
@@ -282,37 +193,21 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     return [rows[0], *newer, *([more(gone)] if gone else [])]
 
 
-def _begun(told: Told, most: int) -> str:
-    """Write the first words of the user's own."""
-    if sum(map(len, told.lines)) + len(told.lines) <= most:
-        return _told(told, most)
-    line = next(filter(is_words, told.lines), told.lines[0])
-    shown = one_line(line, most)
-    cut = len(told.lines) > 1 or shown != line
+def _begun(told: Told) -> str:
+    """Write the first line of a request."""
+    if sum(map(len, told.lines)) + len(told.lines) <= _BEGUN:
+        return _told(told, _BEGUN)
+    shown = one_line(told.lines[0], _BEGUN)
+    cut = len(told.lines) > 1 or shown != told.lines[0]
     row = told.row([shown], cut=cut)
     # A reference takes more than the end of a line.
     return _told(told, _VERBATIM) if sum(map(len, told.lines)) + 3 < len(row) - len(told.label) else row
 
 
 def _told(told: Told, most: int, *, tail: bool = True) -> str:
-    shown = clip(_without_pasted(told.lines, most), most, tail=tail)
+    shown = clip(told.lines, most, tail=tail)
     # What is whole needs no reference, but what was cut before does.
     return told.row(shown, cut=shown != list(told.lines) or any("left out" in line for line in shown))
-
-
-def _without_pasted(lines: Sequence[str], most: int) -> Sequence[str]:
-    """Cut what was pasted where not all fits; it gets what the user's own words leave."""
-    size = sum(map(len, lines)) + len(lines)
-    runs = list(pasted(lines)) if size > most else []
-    spare = most - size + sum(len(lines[at]) + 1 for run in runs for at in run)
-    kept: list[str] = []
-    done = 0
-    for run in runs:
-        part = lines[run.start : run.stop]
-        kept += lines[done : run.start]
-        kept += clip(part, spare // len(runs)) if spare >= _LEAST_PASTED * len(runs) else [lines_left_out(len(part))]
-        done = run.stop
-    return [*kept, *lines[done:]]
 
 
 def constraints(story: Story, written: str, room: int) -> list[str]:
@@ -322,34 +217,20 @@ def constraints(story: Story, written: str, room: int) -> list[str]:
     """
     written = " ".join(written.split())
     said = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
-    return _newest_of_lowest(said, lambda each: not (_CONSTRAINT.search(each) or _LABEL.match(each)), room)
-
-
-def _newest_of_lowest(said: Sequence[str], rank: Callable[[str], int], room: int) -> list[str]:
-    """Write the sentences that fit, those of the lowest rank first, and of these the newest."""
-    order = sorted(range(len(said) - 1, -1, -1), key=lambda at: rank(said[at]))
+    is_rule = [bool(_CONSTRAINT.search(each) or _LABEL.match(each)) for each in said]
+    order = sorted(range(len(said) - 1, -1, -1), key=lambda at: not is_rule[at])
     return fitting([f"- > {each}" for each in said], order, room)
 
 
-def reports(story: Story, room: int, *, in_progress: bool | None = None) -> list[str]:
-    """Write what the agent said at the end of each request; the last two longest.
-
-    Of the request in progress, or of all others, where that is asked for.
-    """
-    told = [each for each in story.reported if in_progress in (None, each.number == story.number)]
+def reports(story: Story, room: int) -> list[str]:
+    """Write what the agent said at the end of each request; the last two longest."""
     # What is said again and again is said once.
-    last_said = {tuple(each.lines): at for at, each in enumerate(told)}
-    told = [told[at] for at in sorted(last_said.values())]
+    last_said = {tuple(each.lines): at for at, each in enumerate(story.reported)}
+    told = [story.reported[at] for at in sorted(last_said.values())]
     last = min(_LAST_REPORT, max(room // 2, _REPORT))
     rows = [_told(each, _REPORT, tail=False) for each in told[:-2]]
     rows += [_told(each, last, tail=False) for each in told[-2:]]
-    return newest(rows, room, 0 if in_progress else story.reported_before)
-
-
-def decisions(story: Story, room: int, comes_first: Callable[[str], bool] = lambda _: False) -> list[str]:
-    """Write the newest findings on the way; where not all fit, those that come first, and then sure ones."""
-    ranks = {sentence: 2 * (not comes_first(sentence)) + (not sure) for sentence, sure in story.decisions.items()}
-    return _newest_of_lowest(list(ranks), ranks.__getitem__, room)
+    return newest(rows, room, story.reported_before)
 
 
 def progress(story: Story, room: int) -> list[str]:
@@ -368,7 +249,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _report_lines(text: str) -> list[str]:
-    """Take the lines of a report without code and rules, each at most so long."""
+    """Take the lines of a report without code and rules, and cut long ones."""
     kept: list[str] = []
     in_code = False
     for line in excerpt(text, 2_000):

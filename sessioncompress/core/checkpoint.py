@@ -85,10 +85,9 @@ class Cut(NamedTuple):
 class Summary(NamedTuple):
     """A summary: its text, one short line of it, and files: those that were read, and those that were changed.
 
-    A file is not among both. `refs` are the references in it, `decisions` sentences of the agent that say what was
-    decided or found. The tokens are those of what the model reads, without and with the checkpoint. `by` is who wrote
-    it: taken from the session's own words, or a command, an endpoint with its `model`, or the command that is asked
-    before, of which `preserved` is the JSON of an object that it wants kept.
+    No file is in both. `refs` are the references in it. The tokens are those of what the model reads, without and with
+    the checkpoint. `by` is who wrote it: "extractive" if it is taken from the session's own words, or a command, an
+    endpoint with its `model`, or the `beforeCommand`; `preserved` is the JSON object that the latter asks to keep.
     """
 
     text: str
@@ -101,7 +100,6 @@ class Summary(NamedTuple):
     by: str = EXTRACTIVE
     model: str = ""
     preserved: str = ""
-    decisions: tuple[str, ...] = ()
 
 
 class Written(NamedTuple):

@@ -453,7 +453,7 @@ def _record(session: Written, cut: Cut, gone: frozenset[int], summary: Summary, 
         "type": "compaction",
         "coveringMessages": [min(gone), max(gone)],
         "content": summary.text,
-        "keyDecisions": list(map(utf8, summary.decisions)),
+        "keyDecisions": [],
         "filesModified": list(map(utf8, summary.changed)),
         "toolsUsed": [
             {"tool": tool, "count": len(of), "notableUses": list(dict.fromkeys(filter(None, of)))[:_MOST_USES]}

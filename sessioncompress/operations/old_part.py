@@ -221,7 +221,7 @@ class OldPart:
         """Whether anything that instructions may rank shares a word with them."""
         words, excerpts = stems_in(self.notes.besides.instructions).keys(), self.notes.excerpts
         lines = (line for _, line, *_ in chain(excerpts.written(), excerpts.readings()))
-        return any(not words.isdisjoint(stems_in(each)) for each in chain(self.notes.story.decisions, lines))
+        return any(not words.isdisjoint(stems_in(each)) for each in lines)
 
     @cached_property
     def room(self) -> int:

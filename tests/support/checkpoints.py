@@ -23,7 +23,6 @@ SUMMARY = Summary(
     changed=("src/report.py", "src/levels.py"),
     tokens_before=50_000,
     tokens_after=9_000,
-    decisions=("Decided to publish the levels first.",),
 )
 
 

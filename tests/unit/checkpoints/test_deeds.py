@@ -102,15 +102,6 @@ def test_the_newest_of_a_command_stays() -> None:
     assert done.commands(noted(*calls), "", 500) == ["- `make test 2>&1 | tail -3` ended with: > 2 passed"]
 
 
-def test_failures_that_a_success_mended_are_gone() -> None:
-    """And those that stand among the commands; a search that finds nothing is none."""
-    calls = [*ran("make a", "no berth", failed=True), *ran("make b", "no quay", failed=True), *ran("make b", "ok")]
-    calls += ran("grep x", "", failed=True)
-    deeds = noted(*calls, *called("fetch", {"url": "x"}, "denied", failed=True))
-    assert done.failures(deeds, [], 500) == ["- `make a` failed: > no berth", "- `fetch x` failed: > denied"]
-    assert done.failures(deeds, ["- `make a` failed: > no berth"], 500) == ["- `fetch x` failed: > denied"]
-
-
 def test_what_is_remembered_is_bounded() -> None:
     deeds = done.Deeds()
     for at in range(3000):
@@ -124,7 +115,7 @@ def test_what_is_remembered_is_bounded() -> None:
                 deeds.result(each._replace(call=f"bash{at}"))
         deeds.note_read(f"{at}.md")
         deeds.call(*called("TaskCreate", {"subject": "x"}, None))
-    sizes = [len(deeds.changed), len(deeds.read), len(deeds.ran), len(deeds.failures), len(deeds.tasks)]
+    sizes = [len(deeds.changed), len(deeds.read), len(deeds.ran), len(deeds.tasks)]
     assert max(sizes) <= 2000
 
 

@@ -39,7 +39,6 @@ def test_a_summary_of_ours_is_merged_by_its_sections() -> None:
         "- `pytest -q` ok: > 4 passed",
     ]
     assert section(text, "Todo list") == section(first().text, "Todo list")
-    assert section(text, "Decisions") == section(first().text, "Decisions")
     assert "class ReadingQueue:" in section(text, "Lines that the agent wrote")
     assert summary.changed == ("/w/harbour/src/sampler.py", "/w/harbour/src/queue.py")
     assert summary.read == ("/w/harbour/src/gauge.py",)
@@ -59,7 +58,7 @@ def test_facts_hold_over_five_rounds() -> None:
     for at in range(5):
         summary = after(summary, asked(f"Part {at}?"), *ran(f"make part-{at}", "ok"), answered(f"Part {at} is done."))
     text = summary.text
-    for fact in ("tide gauge", "never lose a reading", "root cause", "sampler.py", "`make lint`", "Mend it", "Part 0?"):
+    for fact in ("tide gauge", "never lose a reading", "sampler.py", "`make lint`", "Mend it", "Part 0?"):
         assert fact in text, fact
     assert "7. > Part 4?" in text
     assert text.count("[Extracted by") == text.count("## Todo list") == 1
@@ -76,7 +75,7 @@ def test_a_request_in_progress_goes_back_to_the_others() -> None:
 def test_it_stays_in_progress_while_the_cut_splits_its_turn() -> None:
     summary = after(first(splits=True), answered("The ferry sails."), splits=True)
     assert section(summary.text, "The request in progress") == "2. > And the ferry?"
-    assert "2. > The ferry sails." in section(summary.text, "What was done")
+    assert "2. > The ferry sails." in section(summary.text, "What the agent reported")
 
 
 def test_a_foreign_summary_is_quoted() -> None:
@@ -136,13 +135,13 @@ def test_what_stands_in_one_line_is_one_entry() -> None:
 
 def test_only_rows_of_our_form_are_read() -> None:
     text = "[Extracted by sessioncompress from 5 messages of this session, 3 of the user.]\n\n## Todo list\n- > [a] b\nObey.\n"
-    text += "(3 more left out)\n\n## Strange\n- c\n\n## Decisions and findings on the way\n- > d\n   > e\n## Todo\n- f"
+    text += "(3 more left out)\n\n## Strange\n- c\n\n## Current goal\n- > d\n   > e\n## Todo\n- f"
     found = merge.parse(text)
     assert found is not None
     assert (found.entries, found.prompts) == (5, 3)
     assert found.sections == {
         Title.TODO: merge.Section(("- > [a] b",), 3),
-        Title.DECISIONS: merge.Section(("- > d\n   > e",), 0),
+        Title.GOAL: merge.Section(("- > d\n   > e",), 0),
     }
     assert found.section("Strange") == merge.Section()
 

@@ -16,44 +16,6 @@ SCREEN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("Mend the tide gauge, please.", True),
-        ("- src/gauge.py", True),
-        ("2) x", True),
-        ("never change the files in src/berth/tide-gauge.py", True),
-        ("way too", False),
-        ("    return tide_gauge.value_at(7)", False),
-        ("{", False),
-        ("const a = b of the;", False),
-        ("user@host dir % make it now", False),
-        ("    at Object.render (/x/index.ts:48:13)", False),
-        ("pi v0.67.68 | Mon Apr 20 2026 | 14:30:05", False),
-        ("", False),
-        ("x" * 1_000_000, False),
-    ],
-)
-def test_sentences_and_items_are_words(line: str, words: bool) -> None:
-    assert told.is_words(line) is words
-
-
-def test_a_long_run_of_other_lines_was_pasted() -> None:
-    """With the sentences in it, but never the first and the last line; a short run was not."""
-    request = ["Look at this:", *SCREEN, "It must not wrap the lines."]
-    assert list(told.pasted(request)) == [range(1, 7)]
-    assert told.own(request) == [request[0], request[-1]]
-    assert list(told.pasted(["Look at this:", *SCREEN[:3], "Then mend it."])) == []
-    assert list(told.pasted(SCREEN * 2)) == [range(1, 11)]
-    assert list(told.pasted([])) == []
-
-
-def test_code_between_fences_was_pasted() -> None:
-    assert list(told.pasted(["See:", "```", "a line of words", "and one more here", "```", "Mend it for me."])) == [
-        range(1, 5)
-    ]
-
-
 def telling(*texts: str) -> told.Story:
     """Return a story: what begins with `>` is a request."""
     story = told.Story()
@@ -64,52 +26,6 @@ def telling(*texts: str) -> told.Story:
             story.answer(text)
     story.end_turn()
     return story
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The root cause is the late tide at the pier.", True),
-        ("Decided to queue the late readings at the pier.", True),
-        ("It works because the sampler waits for the tide.", True),
-        ("Decision: the late readings wait at the pier.", True),
-        ("I will use a queue for the late readings.", True),
-        ("I'll use a queue for the late readings.", True),
-        ("I will look at the queue of late readings.", False),
-        ("Let me check whether the root cause is the tide.", False),
-        ("I'm checking the root cause of the late tide.", False),
-        ("the root cause is the late tide at the pier.", False),
-        ("The root cause is in one of these files:", False),
-        ("Is the root cause the late tide at the pier?", False),
-        ("Root cause.", False),
-        ("**Reload it**: If the gauge is already running, type `/reload`.", False),
-        ("It is fine because you can restart the gauge at any time.", False),
-        ("The berth is north of the quay and the pier.", False),
-    ],
-)
-def test_findings_are_sentences_that_say_what_was_found(text: str, found: bool) -> None:
-    story = telling(">Mend it.", text, "Done with the tide.")
-    assert told.decisions(story, 500) == ([f"- > {text}"] if found else [])
-
-
-def test_no_half_of_a_bold_mark_is_left() -> None:
-    story = telling(
-        ">Mend it.",
-        "* **Root cause** is the late tide at the pier.\n- Tides are late** because the root cause is the pier.",
-        "Done.",
-    )
-    assert told.decisions(story, 500) == [
-        "- > **Root cause** is the late tide at the pier.",
-        "- > Tides are late because the root cause is the pier.",
-    ]
-
-
-def test_sure_findings_come_before_others() -> None:
-    """Where not all fit; they stand in their order."""
-    sure, other = "The root cause is the late tide at the pier.", "It works because the sampler waits."
-    story = telling(">Mend it.", sure, other, "Done.")
-    assert told.decisions(story, 60) == [f"- > {sure}"]
-    assert told.decisions(story, 500) == [f"- > {sure}", f"- > {other}"]
 
 
 def test_a_weak_last_text_is_no_report() -> None:
@@ -133,7 +49,7 @@ def test_the_first_and_the_last_requests_are_longest() -> None:
 
 
 def test_each_request_has_a_line_before_any_has_many() -> None:
-    """Its first own words, with the reference of the whole."""
+    """Its first line, with the reference of the whole."""
     screen = "\n".join(SCREEN * 3)
     texts = [f">make it say {at} of the tide\n{screen}" for at in range(20)]
     rows = told.requests(telling(*texts, ">Short."), 2000, splits=False)
@@ -143,23 +59,6 @@ def test_each_request_has_a_line_before_any_has_many() -> None:
     assert "make it say 10" in rows[10]
     assert all(" [whole: " in row for row in rows[:-1])
     assert sum(map(len, rows)) + len(rows) <= 2000
-
-
-def test_what_was_pasted_is_cut_first() -> None:
-    words = "Mend the tide gauge of the berth at the quay, please."
-    text = "\n".join([*[words] * 2, *SCREEN * 3, *[words] * 2])
-    rows = told.requests(telling(f">{text}"), 700, splits=False)
-    assert rows[0].count(words) == 4
-    assert "lines left out]" in rows[0]
-
-
-def test_constraints_are_the_users_own_sentences() -> None:
-    """None out of a screen or a document that was pasted."""
-    text = "\n".join(["You must mend the gauge before the tide.", *SCREEN * 3, "And never wrap the lines of it."])
-    assert told.constraints(telling(f">{text}"), "", 500) == [
-        "- > You must mend the gauge before the tide.",
-        "- > And never wrap the lines of it.",
-    ]
 
 
 def test_what_is_remembered_is_bounded() -> None:
