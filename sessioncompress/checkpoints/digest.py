@@ -31,10 +31,8 @@ def _goal(draft: SectionDraft) -> Sequence[str]:
 
 
 def _context(draft: SectionDraft) -> Sequence[str]:
-    if context := draft.notes.besides.context:
-        return newest([_quoted(each, draft.room) for each in context], draft.room)
-    rows, gone = _carried(draft, Title.CONTEXT)
-    return newest(rows, draft.room, gone)
+    context = draft.notes.besides.context or draft.notes.context
+    return newest([_quoted(each, draft.room) for each in context], draft.room)
 
 
 def _quoted(text: str, room: int) -> str:
@@ -49,16 +47,8 @@ def _quoted(text: str, room: int) -> str:
     return row
 
 
-def _carried(draft: SectionDraft, title: Title) -> tuple[list[str], int]:
-    """Quote again what an earlier summary quotes, and how many rows it left out."""
-    section = draft.notes.carried.get(title, merge.Section())
-    return [quoted("-", each.lines) for each in merge.told(section.rows)], section.gone
-
-
 def _foreign(draft: SectionDraft) -> Sequence[str]:
-    carried, gone = _carried(draft, Title.BEFORE)
-    new = (_quoted(each, draft.room) for each in draft.notes.foreign)
-    return newest([*carried, *new], draft.room, gone)
+    return newest([_quoted(each, draft.room) for each in draft.notes.foreign], draft.room)
 
 
 def _reports(draft: SectionDraft) -> Sequence[str]:
@@ -69,24 +59,9 @@ def _reports(draft: SectionDraft) -> Sequence[str]:
     return [*told.reports(story, draft.room - sum(map(len, late)) - len(late)), *late]
 
 
-def _wrote(draft: SectionDraft) -> Sequence[str]:
-    excerpts = draft.notes.excerpts
-    return _excerpts(draft, ((each.where, each.words) for each in excerpts.carried()), excerpts.written())
-
-
-def _read(draft: SectionDraft) -> Sequence[str]:
-    earlier = ((where, line) for where, lines in draft.notes.read_before for line in lines)
-    return _excerpts(draft, earlier, draft.notes.excerpts.readings())
-
-
-def _excerpts(draft: SectionDraft, earlier: Iterable[tuple[str, str]], texts: Iterable[shown.Found]) -> Sequence[str]:
-    """Write lines of an earlier summary in at most half of the room, and new ones in the rest."""
+def _excerpts(draft: SectionDraft, texts: Iterable[shown.Found]) -> Sequence[str]:
     root = draft.notes.root
-    carried = shown.carry(earlier, root, draft.room // 2)
-    rows = shown.by_file(carried, root)
-    room = draft.room - sum(map(len, rows)) - len(rows)
-    new = shown.lines(texts, "\n".join([draft.written, *rows]), root, room, draft.notes.wanted)
-    return shown.by_file([*carried, *new], root)
+    return shown.by_file(shown.lines(texts, draft.written, root, draft.room, draft.notes.wanted), root)
 
 
 _SECTIONS: Mapping[Title, tuple[float, Callable[[SectionDraft], Sequence[str]]]] = {
@@ -101,8 +76,8 @@ _SECTIONS: Mapping[Title, tuple[float, Callable[[SectionDraft], Sequence[str]]]]
     Title.CONSTRAINTS: (0.30, lambda draft: told.constraints(draft.notes.story, draft.written, draft.room)),
     Title.READ_FILES: (0.05, lambda draft: done.read_files(draft.notes.deeds, draft.notes.root, draft.room)),
     Title.REPORTS: (1.0, _reports),
-    Title.WROTE: (1.0, _wrote),
-    Title.READ: (1.0, _read),
+    Title.WROTE: (1.0, lambda draft: _excerpts(draft, draft.notes.excerpts.written())),
+    Title.READ: (1.0, lambda draft: _excerpts(draft, draft.notes.excerpts.readings())),
 }
 """The largest share of the budget of each section, and what writes its rows.
 
@@ -125,7 +100,7 @@ def extract(notes: Notes, budget: int) -> Summary:
     page = _Page(notes, budget)
     # The least shares of sections that get what others leave.
     reserved: dict[Title, float] = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
-    if notes.foreign or notes.carried.get(Title.BEFORE, merge.Section()).rows:
+    if notes.foreign:
         # Nothing else has what somebody else's summary says.
         reserved[Title.BEFORE] = 0.15
     for title in _SECTIONS:

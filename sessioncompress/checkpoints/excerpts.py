@@ -39,13 +39,6 @@ _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
 _NOT_WRITTEN = ("-", "@@", "***")
 
 
-class Held(NamedTuple):
-    """A written line: how often it was written, and whether only an earlier summary has it."""
-
-    times: int = 1
-    carried: bool = False
-
-
 class Found(NamedTuple):
     """A candidate line: its file, its words, how often it was written."""
 
@@ -69,8 +62,8 @@ class Excerpts:
 
     def __init__(self) -> None:
         # Of a plain dict, to find the first key takes longer the more went before it.
-        self._written: OrderedDict[tuple[str, str], Held] = OrderedDict()
-        """By file and line; the oldest first."""
+        self._written: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """How often each line of a file was written; the oldest first."""
         self._of: dict[str, dict[str, None]] = {}
         self._read: dict[str, str] = {}
         self._held = self._held_read = 0
@@ -87,21 +80,10 @@ class Excerpts:
         elif replaced and where:
             self._replace(where, replaced, new)
         for line in new:
-            self._hold(where, line, Held())
-
-    def carry(self, where: str, lines: Iterable[str]) -> None:
-        """Take the lines of a file that an earlier summary shows."""
-        for line in lines:
-            self._hold(where, line, Held(carried=True))
-
-    def _hold(self, where: str, line: str, held: Held) -> None:
-        before = self._written.pop((where, line), None)
-        if before is None:
-            self._held += len(line)
-        else:
-            held = held._replace(times=held.times + before.times)
-        self._written[where, line] = held
-        self._of.setdefault(where, {})[line] = None
+            times = self._written.pop((where, line), 0)
+            self._held += 0 if times else len(line)
+            self._written[where, line] = times + 1
+            self._of.setdefault(where, {})[line] = None
         while self._held > _MOST_HELD:
             self._drop(*next(iter(self._written)))
 
@@ -132,13 +114,7 @@ class Excerpts:
 
     def written(self) -> Iterator[Found]:
         """Give what was written and still stands, the oldest first."""
-        for (where, line), held in self._written.items():
-            if not held.carried:
-                yield Found(where, line, held.times)
-
-    def carried(self) -> Iterator[Found]:
-        """Give what an earlier summary shows and still stands, the oldest first."""
-        return (Found(where, line) for (where, line), held in self._written.items() if held.carried)
+        return (Found(where, line, times) for (where, line), times in self._written.items())
 
     def readings(self) -> Iterator[Found]:
         """Give what was read, the oldest first."""
@@ -242,21 +218,3 @@ def by_file(found: Iterable[tuple[str, str]], root: str) -> list[str]:
     for where, words in found:
         files.setdefault(_where(where, root), []).append(words)
     return [f"- {where}:\n" + "\n".join(f"  > {each}" for each in words) for where, words in files.items()]
-
-
-def carry(found: Iterable[tuple[str, str]], root: str, room: int) -> list[tuple[str, str]]:
-    """Take the lines of an earlier summary that fit, of its newest file first."""
-    files: dict[str, list[tuple[str, str]]] = {}
-    for each in found:
-        files.setdefault(_where(each[0], root), []).append(each)
-    taken: list[tuple[str, str]] = []
-    for where in reversed(files):
-        room -= len(where) + len("- :\n")
-        kept: list[tuple[str, str]] = []
-        for each in files[where]:
-            room -= len(each[1]) + len("  > \n")
-            if room < 0:
-                return [*kept, *taken]
-            kept.append(each)
-        taken = [*kept, *taken]
-    return taken

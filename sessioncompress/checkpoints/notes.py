@@ -45,10 +45,8 @@ class Notes:
         self.deeds = done.Deeds()
         self.excerpts = shown.Excerpts()
         self.foreign: list[str] = []
-        self.carried: dict[str, merge.Section] = {}
-        """Sections of an earlier summary that only quote."""
-        self.read_before: list[tuple[str, list[str]]] = []
-        """Files, and lines that were read in them, that an earlier summary shows."""
+        self.context: Sequence[str] = ()
+        """What a command added to an earlier summary."""
         self.entries = 0
         """Lines of which something was said."""
         self._reads: dict[str, str] = {}
@@ -109,10 +107,11 @@ class Notes:
             deeds.ran[alike(command)] = done.Ran(command, ended, max(grade(command) + 3 * ended.failed, 0))
         deeds.todo, deeds.tasks = [], merge.tasks(rows(Title.TODO))
         for where, lines in merge.excerpts(rows(Title.WROTE), earlier.root):
-            self.excerpts.carry("" if where == shown.IN_COMMANDS else where, lines)
-        for prose in merge.told(rows(Title.PROSE)):
-            self.foreign = [*self.foreign[-2:], "\n".join(prose.lines)]
-        self.carried = {title: earlier.section(title) for title in (Title.BEFORE, Title.CONTEXT)}
-        self.read_before = list(merge.excerpts(rows(Title.READ), earlier.root))
+            self.excerpts.wrote("" if where == shown.IN_COMMANDS else where, "\n".join(lines))
+        for where, lines in merge.excerpts(rows(Title.READ), earlier.root):
+            self.excerpts.read(where, "\n".join(lines))
+        for each in merge.told([*rows(Title.BEFORE), *rows(Title.PROSE)]):
+            self.foreign = [*self.foreign[-2:], "\n".join(each.lines)]
+        self.context = ["\n".join(each.lines) for each in merge.told(rows(Title.CONTEXT))]
         # A new goal takes the place of the one before.
         self.goal = self.goal or next((row.removeprefix("- > ") for row in rows(Title.GOAL)), "")

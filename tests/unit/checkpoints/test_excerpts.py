@@ -81,15 +81,6 @@ def test_lines_that_were_taken_out_are_dropped(
     assert list(dict.fromkeys(each.words for each in held.written() if each.words != "of(tide_limit)")) == left
 
 
-def test_lines_of_an_earlier_summary_are_taken_out_too() -> None:
-    """And one that is written again is no longer its."""
-    held = excerpts.Excerpts()
-    held.carry("a.py", _OLD.split("\n"))
-    held.wrote("a.py", "gauge_floor = 10", replaced="gauge_step = 20")
-    assert [each.words for each in held.carried()] == ["reading_of(gauge_floor)"]
-    assert [(each.words, each.times) for each in held.written()] == [("gauge_floor = 10", 2)]
-
-
 def test_the_newest_texts_are_held() -> None:
     """And no more than fit; taking lines out leaves no trace."""
     held = excerpts.Excerpts()
@@ -104,9 +95,6 @@ def test_the_newest_texts_are_held() -> None:
     assert (list(held.written()), held._of, held._held) == ([], {}, 0)
 
 
-def test_lines_of_an_earlier_summary_are_carried() -> None:
-    """Of the newest files as many as fit, and together with new ones of the same file."""
-    found = [("a.py", "one"), ("a.py", "two"), ("b.py", "three"), ("b.py", "four")]
-    assert excerpts.carry(found, "", 25) == [("b.py", "three")]
-    assert excerpts.carry(found, "", 99) == found
-    assert excerpts.by_file([*found, ("a.py", "five")], "")[0] == "- `a.py`:\n  > one\n  > two\n  > five"
+def test_lines_of_one_file_stand_together() -> None:
+    found = [("a.py", "one"), ("b.py", "two"), ("a.py", "three")]
+    assert excerpts.by_file(found, "") == ["- `a.py`:\n  > one\n  > three", "- `b.py`:\n  > two"]
