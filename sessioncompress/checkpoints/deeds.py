@@ -238,22 +238,20 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def files(deeds: Deeds, root: str, room: int) -> list[str]:
-    """Write the files that were changed, the newest last: each with how, as far as they fit; older ones by folder."""
+    """Write the changed files and what became of them, the newest last; where not all fit, older ones by folder."""
     known = merged(deeds, root)
     rows = [_file(path, change) for path, change in known.items()]
     if sum(map(len, rows)) + len(rows) <= room:
         return rows
-    # The names of sixty must stand there.
+    # The names of sixty are always there.
     names = list(known)[-60:]
-    keep = len(names)
-    while keep >= 0:
-        older = by_folder(names[: len(names) - keep])
-        newer = rows[len(rows) - keep :] if keep else []
-        if sum(map(len, older)) + len(older) + sum(map(len, newer)) + len(newer) <= room or not keep:
-            gone = len(known) - len(names)
-            return [*([more(gone)] if gone else []), *older, *newer]
-        keep -= 1
-    return []
+    gone = [more(len(known) - len(names))] if len(known) > len(names) else []
+    rows = rows[-60:]
+    for older in range(len(names) + 1):
+        shown = [*by_folder(names[:older]), *rows[older:]]
+        if sum(map(len, shown)) + len(shown) <= room:
+            break
+    return [*gone, *shown]
 
 
 def merged(deeds: Deeds, root: str) -> dict[str, Change]:

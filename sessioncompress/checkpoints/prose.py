@@ -64,8 +64,11 @@ class Conversation:
             text = f"[{_NAMES[said.say]}] {self._shortened(said.text, self._room // 2)}"
         self._said.append(text)
         self._size += len(text) + 2
-        # Two parts at least: each is at most half of it.
-        while self._size > self._room and len(self._said) > 1:
+        self._trim(self._room)
+
+    def _trim(self, room: int) -> None:
+        """Drop the oldest parts until the others fit; the newest always stays."""
+        while self._size > room and len(self._said) > 1:
             self._size -= len(self._said.popleft()) + 2
             self._gone += 1
 
@@ -84,15 +87,10 @@ class Conversation:
         given = (besides.goal, besides.instructions, "\n\n".join(besides.context))
         goal, instructions, context = (self._shortened(each, most) for each in given)
         fixed = len(self._before) + len(goal) + len(instructions) + len(context) + len(system) + 400
-        said, gone = self._said.copy(), self._gone
-        size = self._size
-        while said and size + fixed > self._room and len(said) > 1:
-            size -= len(said.popleft()) + 2
-            gone += 1
-        if gone:
-            said.appendleft(f"[{counted(gone, 'entry', 'entries')} before this left out]")
+        self._trim(self._room - fixed)
+        said = [f"[{counted(self._gone, 'entry', 'entries')} before this left out]"] if self._gone else []
         parts = [_tagged("previous-summary", self._before)] if self._before else []
-        parts.append(_tagged("conversation", "\n\n".join(said)))
+        parts.append(_tagged("conversation", "\n\n".join([*said, *self._said])))
         if context:
             parts.append(_tagged("added_context", context))
         if goal:

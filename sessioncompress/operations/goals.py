@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints import merge
 from sessioncompress.checkpoints.cut import find_cut, for_the_model
-from sessioncompress.checkpoints.deeds import Deeds
-from sessioncompress.checkpoints.merge import Title
+from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.checkpoints.story import as_goal
 from sessioncompress.core.checkpoint import Cut, Said, Say
 from sessioncompress.core.jsonl import LINE_CAP
@@ -95,7 +93,7 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
         return wanted
     method = Method.TASK if wanted.source is None else Method(wanted.source)
     if method is Method.TODO:
-        text = open_item(each for _, each in said(session, for_the_model(session.read)))
+        text = open_item(said(session, for_the_model(session.read)))
     else:
         live = session.read.shape.live
         prompts = _prompts(session, reversed(live) if method is Method.LAST else live)
@@ -103,20 +101,12 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
     return wanted._replace(text=text, method=method) if text else wanted
 
 
-def open_item(said: Iterable[Said]) -> str:
-    """Find what is under way in the last todo list, or else the first item that is open; empty where none is."""
-    deeds = Deeds()
-    for each in said:
-        if each.say in (Say.SUMMARY, Say.FOREIGN):
-            earlier = merge.parse(each.text) if each.say is Say.SUMMARY else None
-            deeds.todo, deeds.tasks = [], merge.tasks(earlier.rows(Title.TODO)) if earlier else {}
-        elif each.say is Say.CALL:
-            deeds.call(each)
-        elif each.say is Say.RESULT:
-            deeds.result(each)
+def open_item(said: Iterable[tuple[int, Said]]) -> str:
+    """Find what is under way in the last todo list, or else its first open item; empty if there is none."""
+    items = Notes(said, splits=False).deeds.items()
     done = ("completed", "done", "cancelled", "canceled", "deleted")
-    under_way = [words for status, words in deeds.items() if status == "in_progress"]
-    waiting = [words for status, words in deeds.items() if status not in done]
+    under_way = [words for status, words in items if status == "in_progress"]
+    waiting = [words for status, words in items if status not in done]
     return as_goal(next(iter([*under_way, *waiting]), ""))
 
 

@@ -91,9 +91,9 @@ ITEMS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
 @pytest.mark.parametrize(("items", "expected"), ITEMS.values(), ids=list(ITEMS))
 def test_the_open_item_of_a_todo_list(items: tuple[tuple[str, str], ...], expected: str) -> None:
     """Also where only a summary of ours still has the list."""
-    assert goals.open_item([_plan(*items)]) == expected
+    assert goals.open_item([(0, _plan(*items))]) == expected
     summary = digest(enumerate([Said(Say.PROMPT, "Go."), _plan(*items)]), budget=1_000)
-    assert goals.open_item([Said(Say.SUMMARY, summary.text)]) == expected
+    assert goals.open_item([(0, Said(Say.SUMMARY, summary.text))]) == expected
 
 
 def _subagent() -> bytes:
