@@ -52,11 +52,9 @@ def _foreign(draft: SectionDraft) -> Sequence[str]:
 
 
 def _reports(draft: SectionDraft) -> Sequence[str]:
-    """Write reports, and after them what was said and done of late in a turn that has not ended."""
-    story = draft.notes.story
-    late = newest([f"- > {text}" for text in story.texts] if draft.notes.splits else [], draft.room // 4)
-    late += newest(draft.notes.last_call, draft.room - sum(map(len, late)) - len(late))
-    return [*told.reports(story, draft.room - sum(map(len, late)) - len(late)), *late]
+    """Write reports, and after them the last call of a turn that has not ended."""
+    last = newest(draft.notes.last_call, draft.room)
+    return [*told.reports(draft.notes.story, draft.room - sum(map(len, last)) - len(last)), *last]
 
 
 def _excerpts(draft: SectionDraft, texts: Iterable[shown.Found]) -> Sequence[str]:

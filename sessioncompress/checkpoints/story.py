@@ -36,9 +36,6 @@ _BEGUN = 60
 _WHOLE = 8_000
 """Characters at either end of a request that are remembered."""
 _REPORT, _LAST_REPORT = 300, 800
-_MOST_TEXTS = 16
-_SHORTEST_TEXT = 40
-"""Characters of a text on the way; "Still running." says nothing."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])|\n+")
 _CONSTRAINT = re.compile(
@@ -54,12 +51,6 @@ _VALUE = re.compile(
     r"\b[a-z]{2,20}/[\w-]{2,60}\b"
 )
 """What a fact holds that no file may say: an address, a sum, a date, a ticket, a commit, a branch."""
-_STATUS = re.compile(
-    r"\W{0,4}(?:Let me|Let['\u2019]s|Now|Next|First|Then|I need|I want|I should|I have to|I['\u2019]ll|I will|I am|"
-    r"I['\u2019]m|We['\u2019]ll|Going to|Checking|Looking|Reading|Running|Waiting|Continuing|Starting|OK|Okay|"
-    r"Good|Great|Perfect)\b"
-)
-"""How a sentence begins that says only what comes next."""
 _RULE = re.compile(r"[\s`*#=|:+-]*+")
 
 BELOW = "(in progress: below)"
@@ -94,11 +85,9 @@ class Story:
         self.asked_before = self.reported_before = 0
         """How many requests, and reports, an earlier summary left out."""
         self.number = 0
-        self.texts: deque[str] = deque(maxlen=_MOST_TEXTS)
-        """What the agent said in this turn before its last text, a line of each."""
         self.newest = ""
         """The first sentence of the newest request."""
-        self._answer = self._good = ""
+        self._answer = ""
         self.calls_since = False
         """Whether calls came behind the last answer."""
 
@@ -108,7 +97,6 @@ class Story:
         self.number += 1
         words = without_skills(text)
         lines = excerpt(words, _WHOLE)
-        self.texts.clear()
         self._ask(Told(self.number, lines or ["(empty)"], reference(text)))
         self.newest = next((one_line(each, 120) for each in _SENTENCE.split(words[:2_000]) if each.strip()), "")
         self._note_constraints(lines)
@@ -137,31 +125,20 @@ class Story:
 
     def answer(self, text: str) -> None:
         """Take a text of the agent; the last one of a turn is its report."""
-        if not text.strip():
-            return
-        if len(self._answer) >= _SHORTEST_TEXT:
-            self.texts.append(one_line(self._answer, _LINE))
-        if self._answer and not _STATUS.match(self._answer):
-            self._good = self._answer
-        self._answer = text
-        self.calls_since = False
+        if text.strip():
+            self._answer = text
+            self.calls_since = False
 
     def call(self) -> None:
         """Note that the agent went on working."""
         self.calls_since = True
 
     def end_turn(self) -> None:
-        """Make the last text of the turn its report; where that says only what comes next, the one before."""
-        text = self._answer
-        if self._good and _STATUS.match(text) and len(text) < _VERBATIM:
-            text = self._good
-        if text:
-            lines = _report_lines(text)
-            shown = one_line(text, _LINE)
-            self.texts = deque((each for each in self.texts if each != shown), _MOST_TEXTS)
+        """Make the last text of the turn its report."""
+        if self._answer:
             self.reported_before += len(self.reported) == _MOST_TOLD
-            self.reported.append(Told(self.number, lines, reference(text)))
-        self._answer = self._good = ""
+            self.reported.append(Told(self.number, _report_lines(self._answer), reference(self._answer)))
+        self._answer = ""
         self.calls_since = False
 
 

@@ -108,26 +108,19 @@ def handoff_session(
 
 
 def refuse_taken(path: Path) -> None:
-    """Raise Refused where a file is there already, so that it is said before any work, FileFailed."""
+    """Raise Refused if a file is there already, so that it is said before any work; FileFailed."""
     with failing(path, _NOTHING):
         # The system would name the temporary file.
         path.parent.stat()
         if os.path.lexists(path):
-            raise _taken(path)
+            raise Refused("the file exists", where=path, state=_NOTHING, remedy="Rename or remove it first.")
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all. Raises Refused where one is there, FileFailed."""
+    """Write a file for its owner alone, whole or not at all. Raises Refused if one is there, FileFailed."""
+    refuse_taken(path)
     with failing(path, _NOTHING):
-        path.parent.stat()
-        try:
-            disk.put_new(path, content)
-        except FileExistsError as error:
-            raise _taken(path) from error
-
-
-def _taken(path: Path) -> Refused:
-    return Refused("the file exists", where=path, state=_NOTHING, remedy="Rename or remove it first.")
+        disk.put_new(path, content)
 
 
 def _document(session: Opened, summary: Summary) -> str:

@@ -331,7 +331,6 @@ _USED: dict[str, str] = {
     "checkpoints.quote._LEFT_OUT": "fullmatch",
     "checkpoints.quote._MORE": "fullmatch",
     "checkpoints.story._LABEL": "match",
-    "checkpoints.story._STATUS": "match",
     "checkpoints.story._RULE": "fullmatch",
     "checkpoints.shell._NOISE": "fullmatch",
     "checkpoints.shell._PURE": "match",

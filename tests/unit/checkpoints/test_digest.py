@@ -79,9 +79,9 @@ def test_each_section_says_its_part() -> None:
 
 
 def test_a_request_in_progress_has_a_section_of_its_own() -> None:
-    """Whole; what was done for it so far ends the reports, the last call too."""
+    """Whole; what the agent said last, and its last call, end the reports."""
     said = [asked("First."), answered("Done."), asked(f"Second.\n{_LONG[:1500]}"), answered("I found the berth.")]
-    said += [answered("Let me look."), *ran("make tide", "12 tests ok")]
+    said += ran("make tide", "12 tests ok")
     text = summed(said, splits=True).text
     assert section(text, "The user's requests") == "1. > First.\n2. (in progress: below)"
     assert section(text, "The request in progress") == "2. > Second.\n   > " + _LONG[:1500].replace("\n", "\n   > ")

@@ -28,13 +28,6 @@ def telling(*texts: str) -> told.Story:
     return story
 
 
-def test_a_weak_last_text_is_no_report() -> None:
-    assert told.reports(telling(">Mend it.", "The tide is mended.", "Let me look once more."), 500) == [
-        "1. > The tide is mended."
-    ]
-    assert told.reports(telling(">Mend it.", "Let me look."), 500) == ["1. > Let me look."]
-
-
 def test_what_came_before_any_request_has_no_number() -> None:
     assert told.reports(telling("The tide is mended."), 500) == ["- > The tide is mended."]
 
@@ -115,12 +108,6 @@ def test_a_reference_is_no_longer_than_what_it_stands_for() -> None:
 def test_what_is_reported_again_and_again_is_said_once() -> None:
     story = telling(">a", "Going on.", ">b", "The berth is free.", ">c", "Going on.")
     assert told.reports(story, 500) == ["2. > The berth is free.", "3. > Going on."]
-
-
-def test_what_says_nothing_on_the_way_is_left_out() -> None:
-    passed = "The verify run has passed build, types and the tests of the gauge."
-    story = telling(">a", "Still running.", passed, "Next.", "The gauge is mended, and all of its tests pass.")
-    assert list(story.texts) == [passed]
 
 
 WRITTEN = {
