@@ -19,11 +19,11 @@ class NoCut(NamedTuple):
 
 
 def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
-    """Cut a session at the nearest allowed place at or behind the one that the rule wants, or else before it.
+    """Cut a session at the first allowed place at or after the one that the rule wants, or else at the last before it.
 
-    It is before it, too, where less than half of the wanted tokens would stay: a step may be large. With `splits` what
-    is kept may begin inside a turn. It begins with a prompt or with an answer, never between a call and its result, and
-    with the entries before that which say nothing.
+    The place before it also wins if less than half of the wanted tokens would stay otherwise: one step may be large.
+    What is kept begins with a prompt, or with `splits` also with an answer, and with the silent entries just before it;
+    never between a call and its result.
     """
     order = for_the_model(read)
     lines = read.lines
@@ -60,7 +60,7 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
 
 
 def for_the_model(read: Survey) -> list[int]:
-    """List the lines of the live path as the model reads them: a checkpoint stands before what it keeps."""
+    """List the lines of the live path in the order in which the model reads them: a checkpoint before what it keeps."""
     lines, (live, dead) = read.lines, read.shape
     last = next((at for at in range(len(live) - 1, -1, -1) if lines.roles[live[at]] is Role.CHECKPOINT), None)
     there = [number for number in live if number not in dead]
@@ -78,7 +78,7 @@ def for_the_model(read: Survey) -> list[int]:
 def _wanted(
     lines: Lines, order: Sequence[int], turns: Sequence[int], messages: Sequence[int], policy: Compact
 ) -> int | None:
-    """Find the position at which the rule has what is kept begin; None where there is nothing that it counts."""
+    """Find the position where the rule lets the kept part begin; None if there is nothing to count."""
     newest = {CutRule.SINCE_PROMPT: (turns, 1), CutRule.TURNS: (turns, policy.keep_turns)}
     newest[CutRule.MESSAGES] = (messages, policy.keep_messages)
     if policy.keep in newest:
@@ -96,14 +96,14 @@ def _wanted(
 
 
 def _characters(reads: Sequence[int], policy: Compact) -> float:
-    """Tell how much of what the model reads the rule wants to stay."""
+    """Return how many characters the rule keeps of what the model reads."""
     if policy.keep is CutRule.SHARE:
         return sum(reads) * policy.keep_share
     return policy.keep_tokens * CHARACTERS_PER_TOKEN
 
 
 def _answers(lines: Lines, order: Sequence[int]) -> list[int]:
-    """Find where answers begin; what an agent writes of one in several lines is one."""
+    """Find where answers begin; an answer of several lines counts once."""
     found = []
     seen: set[str] = set()
     for position, number in enumerate(order):
@@ -115,7 +115,7 @@ def _answers(lines: Lines, order: Sequence[int]) -> list[int]:
 
 
 def _outside_pairs(lines: Lines, order: Sequence[int], starts: Sequence[int]) -> list[int]:
-    """Leave out the starts between a call and its result, or inside an answer."""
+    """Drop the starts between a call and its result, or inside an answer."""
     inside = [0] * (len(order) + 1)
     called: dict[str, int] = {}
     begun: dict[str, int] = {}
@@ -143,5 +143,5 @@ def _outside_pairs(lines: Lines, order: Sequence[int], starts: Sequence[int]) ->
 
 
 def is_silent(lines: Lines, number: int) -> bool:
-    """Tell whether a line is no message and says nothing to the model."""
+    """Return true if a line is not a message and the model reads nothing of it."""
     return lines.roles[number] is Role.OTHER and not lines[number].reads

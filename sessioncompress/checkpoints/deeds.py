@@ -23,17 +23,17 @@ from sessioncompress.core.checkpoint import Said
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.values import patched
 
-# A session may have any number of these: no more are held than a summary can choose from.
+# A session may have any number of these; only as many are kept as a summary can choose from.
 _MOST_FILES = 2_000
 _MOST_COMMANDS = 600
 _MOST_WAITING = 1_000
 _MOST_ITEMS = 600
 _MOST_ALIKE = 50
-"""Files of one name among which a path is looked for."""
+"""Largest number of files with one name that a relative path is compared with."""
 _MOST_SAID = 6
-"""Lines of the result of a call that ran no command, where one of them is shown."""
+"""Largest result, in lines, of which a line is shown if its call ran no command."""
 _PART = 120
-"""Characters of a row's part."""
+"""Characters of a command or an item in its row."""
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
 _NAME_KEYS = frozenset(map(str.lower, _PATH_KEYS))
@@ -46,9 +46,9 @@ _TASK_MADE, _TASK_SET = "taskcreate", "taskupdate"
 
 
 class Change(NamedTuple):
-    """What became of a file: how and how often it was changed, whether the last call failed, the last content.
+    """What became of a file: how and how often it changed, if the last call failed, a reference to the last content.
 
-    `reverted`: a command of git took the changes back.
+    `reverted`: a git command took the changes back.
     """
 
     how: str
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 
 
 class Wrote(NamedTuple):
-    """A text that a call wrote: the file, nothing for a command; what it replaced, or whether it is all of the file."""
+    """A text that a call wrote: its file ("" for a command), what it replaced, and whether it is the whole file."""
 
     where: str
     text: str
@@ -77,7 +77,7 @@ class Ran(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What a call did, until its result is there."""
+    """What a call did, kept until its result comes."""
 
     files: Sequence[str]
     commands: Sequence[Script]
@@ -87,7 +87,7 @@ class Waiting(NamedTuple):
 
 
 class Deeds:
-    """What was done in a session, taken in its order."""
+    """What was done in a session, noted in order."""
 
     def __init__(self) -> None:
         self.paths = Paths()
@@ -106,7 +106,7 @@ class Deeds:
         if tool in _PLANS or tool in (_TASK_MADE, _TASK_SET):
             self._plan(tool, said.given)
             return ()
-        # Names are no text, and what is replaced was not written.
+        # A name is not a text, and what is replaced was not written.
         written = [text for key, text in said.strings() if key not in _OLD_KEYS and key not in _NAME_KEYS]
         replaced = "\n".join(text for key, text in said.strings() if key in _OLD_KEYS)
         scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
@@ -127,7 +127,7 @@ class Deeds:
         touched += [path for path, how in shell if how != REVERTED]
         texts += [Wrote(path, "", whole=True) for path, how in shell if how in ("deleted", REVERTED)]
         texts += [Wrote("", each.text) for each in scripts]
-        # What is written again behind that is no longer as it was.
+        # A file that the same command writes again afterwards is not reverted.
         reverts = [path for path, how in dict(shell).items() if how == REVERTED]
         words = next((each.line for each in scripts), "") or path
         if not words:
@@ -139,14 +139,14 @@ class Deeds:
         return texts
 
     def result(self, said: Said) -> None:
-        """Take a result: how the call of it ended."""
+        """Take a result, and note how its call ended."""
         waiting = self._waiting.pop(said.call, None)
         if waiting is None:
             return
         hidden = any(each.hides for each in waiting.commands)
         ended = outcome(said.text, said.failed, hidden=hidden)
         if not waiting.commands and not ended.failed and said.text.count("\n") > _MOST_SAID:
-            # A line out of a file says nothing of how reading it ended.
+            # A line of a file says nothing about how reading it ended.
             ended = Outcome(ended.verdict)
         self.last = (one_line(f"{waiting.tool} {waiting.words}", _PART), ended)
         for each in waiting.commands:
@@ -169,7 +169,7 @@ class Deeds:
         for text in written:
             ref = ""
             for path, how, part in patched(text):
-                # A patch may be of any number of files: it is hashed once.
+                # A patch may touch any number of files, and is hashed once.
                 ref = ref or reference(text)
                 self.note_change(path, how, ref)
                 touched.append(self.paths.key(path))
@@ -221,7 +221,7 @@ def _item(item: Mapping[str, Any]) -> str:
 
 
 def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Find the items of a todo list wherever a tool takes them."""
+    """Find the items of a todo list, at whatever depth a tool takes them."""
     waiting: list[Any] = [given]
     looked = 0
     while waiting and looked < 2 * _MOST_ITEMS:
@@ -255,7 +255,7 @@ def files(deeds: Deeds, root: str, room: int) -> list[str]:
 
 
 def merged(deeds: Deeds, root: str) -> dict[str, Change]:
-    """Name the files that were changed by their paths below the root; of one named twice the newer state counts."""
+    """Name the changed files by their paths below the root; if one has two names, its newer state counts."""
     found = _whole_paths(deeds)
     known: dict[str, Change] = {}
     for path, change in deeds.changed.items():
@@ -268,7 +268,7 @@ def merged(deeds: Deeds, root: str) -> dict[str, Change]:
 
 
 def unchanged(deeds: Deeds, root: str) -> list[str]:
-    """Name the files that were read and of which no change was seen by their paths below the root."""
+    """Name the files that were read and not seen to change, by their paths below the root."""
     found = _whole_paths(deeds)
     changed = {found.get(path, path) for path in deeds.changed}
     read = dict.fromkeys(found.get(path, path) for path in deeds.read)
@@ -276,7 +276,7 @@ def unchanged(deeds: Deeds, root: str) -> list[str]:
 
 
 def _whole_paths(deeds: Deeds) -> dict[str, str]:
-    """Find whole paths for those that begin nowhere, where exactly one file has such an end."""
+    """Map each relative path to the absolute one that ends with it, if there is exactly one."""
     every = [*deeds.changed, *deeds.read]
     named: dict[str, set[str]] = {}
     for path in every:
@@ -304,7 +304,7 @@ def _file(path: str, change: Change) -> str:
 
 
 def read_files(deeds: Deeds, root: str, room: int) -> list[str]:
-    """Write the files that were read and of which no change was seen, as many of the newest as fit."""
+    """Write the files that were read and not seen to change, as many of the newest as fit."""
     names = unchanged(deeds, root)
     while names:
         rows = by_folder(names)
@@ -329,7 +329,7 @@ def _command(ran: Ran, root: str) -> str:
 
 
 def todo(deeds: Deeds, room: int) -> list[str]:
-    """Write the last todo list: what is open first where not all fit."""
+    """Write the last todo list; if not all of it fits, open items first."""
     items = deeds.items()
     rows = [f"- > [{one_line(status, 20)}] {one_line(words, _PART)}" for status, words in items]
     order = sorted(range(len(items)), key=lambda at: items[at][0] in ("completed", "done", "cancelled"))

@@ -1,4 +1,4 @@
-"""Lines that the agent wrote, and of those that it read: the names in them are what it goes on with."""
+"""Lines that the agent wrote or read: it goes on with the names in them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import NamedTuple
 from sessioncompress.checkpoints.quote import below, clean, code, one_line
 
 _MOST_HELD = 320 * 1024
-"""Characters of what was written, and of what was read, that are held: the newest."""
+"""Characters of written text, and of read text, that are kept: the newest."""
 _MOST_OF_ONE = 24 * 1024
 _SHORTEST, _LONGEST = 12, 160
 """Characters of a line."""
 _OFTEN = 6
 _SEARCHED = 1_000
-"""Lines of one file among which a part of a line is looked for."""
+"""Largest number of lines of one file that are searched for a replaced part."""
 _ASKED = 2.0
-"""The weight of a word that the user asked for three times; a name weighs 1 or more."""
+"""The weight of a word that the user used three times; a name weighs 1 or more."""
 _THRICE = 3
 _STEM, _SHORTEST_WORD = 5, 4
-"""Letters of a word by which it is known in its other forms, and that it has at least."""
+"""Letters by which other forms of a word are recognized, and its least length."""
 _COMMON = 8
-"""Of so many lines one may hold a word that tells lines apart."""
+"""A word that tells lines apart is in at most one of this many lines."""
 _PER_LINE = 8
-"""Characters that a line takes beside its own."""
+"""Characters that a row adds to its line."""
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{3,47}(?![A-Za-z0-9_-])|[0-9]{4,}")
 _NAME = re.compile(
     r"[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z][0-9]|[A-Z]{2}[a-z]|^[A-Z][A-Z0-9]{3,}$|[a-z0-9]-[a-z0-9]"
 )
-"""More than a plain word: those recur by chance."""
+"""What makes a word a name; plain words recur by chance."""
 _PATH = re.compile(r"/|\w\.\w")
 _PLAIN = re.compile(r"[A-Z]?[a-z]{3,40}|[A-Z]{4,40}")
 _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
-"""What a reading tool writes before each line."""
+"""The line number that a reading tool writes before each line."""
 _NOT_WRITTEN = ("-", "@@", "***")
 
 
@@ -48,7 +48,7 @@ class Found(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line with its place among all, and its names."""
+    """A candidate line with its place among all, its new names, and its stems that were asked for."""
 
     place: int
     where: str
@@ -58,10 +58,10 @@ class Line(NamedTuple):
 
 
 class Excerpts:
-    """The newest lines that were written and still stand, as far as the calls show it; the newest reading of a file."""
+    """The newest lines that were written and, by the calls, are still there; and the newest reading of each file."""
 
     def __init__(self) -> None:
-        # Of a plain dict, to find the first key takes longer the more went before it.
+        # In a plain dict, finding the first key takes longer the more keys were deleted before it.
         self._written: OrderedDict[tuple[str, str], int] = OrderedDict()
         """How often each line of a file was written; the oldest first."""
         self._of: dict[str, dict[str, None]] = {}
@@ -69,9 +69,9 @@ class Excerpts:
         self._held = self._held_read = 0
 
     def wrote(self, where: str, text: str, *, replaced: str = "", whole: bool = False) -> None:
-        """Take a text that a call was given, and the file it is for.
+        """Take a text that a call wrote, and its file.
 
-        What it replaced goes; of a file that was written whole all that it no longer holds.
+        Lines that it replaced go, and if it is the whole file, all lines that it does not have.
         """
         new = dict.fromkeys(_lines(_part(text)))
         if whole and where:
@@ -96,7 +96,7 @@ class Excerpts:
         self._held -= len(line)
 
     def _replace(self, where: str, old: str, lines: Iterable[str]) -> None:
-        """Drop the lines that an edit took out, and those of which it changed a part."""
+        """Drop the lines that an edit took out or changed in part."""
         of, gone, part = self._of.get(where, {}), list(_lines(old)), old.strip()
         if "\n" not in part and len(part) >= _SHORTEST and len(of) <= _SEARCHED:
             gone += [line for line in of if part in line]
@@ -113,11 +113,11 @@ class Excerpts:
             self._held_read -= len(self._read.pop(next(iter(self._read))))
 
     def written(self) -> Iterator[Found]:
-        """Give what was written and still stands, the oldest first."""
+        """Yield the written lines that are still there, the oldest first."""
         return (Found(where, line, times) for (where, line), times in self._written.items())
 
     def readings(self) -> Iterator[Found]:
-        """Give what was read, the oldest first."""
+        """Yield the lines that were read, the oldest first."""
         for where, text in self._read.items():
             for raw in text.split("\n"):
                 number = _NUMBERED.match(raw)
@@ -132,7 +132,7 @@ def _part(text: str) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text, or of a patch, that may be shown."""
+    """Yield the lines of a text or a patch that may be shown."""
     for raw in text.split("\n"):
         if not raw.startswith(_NOT_WRITTEN):
             line = raw.removeprefix("+").strip()
@@ -141,14 +141,14 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = "") -> list[tuple[str, str]]:
-    """Choose the lines that hold most names which nothing that was said so far holds, with their files.
+    """Choose the lines with the most names that the text `said` does not have; return each with its file.
 
-    Lines that share words with what was asked come first.
+    Lines that share words with `asked` come first.
     """
     known = names_in(said)
     wanted = stems_in(asked)
     found, counts = _candidates(texts, known, wanted)
-    # A word in many lines says nothing about one.
+    # A word in many lines does not tell them apart.
     wanted = Counter(
         {stem: min(n, _THRICE) for stem, n in wanted.items() if counts[f" {stem}"] * _COMMON <= len(found)}
     )
@@ -180,13 +180,13 @@ def names_in(text: str) -> set[str]:
 
 
 def stems_in(text: str) -> Counter[str]:
-    """Count the beginnings of the words in a text, also of those in names, but of none in paths."""
+    """Count the stems of the words in a text; words in names count, words in paths do not."""
     plain = (word for part in text.split() if not _PATH.search(part) for word in _PLAIN.findall(part))
     return Counter(word[:_STEM].lower() for word in plain if len(word) >= _SHORTEST_WORD)
 
 
 def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) -> tuple[list[Line], Counter[str]]:
-    """Find the lines with new names, or with words that were asked for; count the names and those words."""
+    """Find the lines with new names or with stems that were asked for; count these names and stems."""
     counts: Counter[str] = Counter()
     held: dict[tuple[str, str], Line] = {}
     for place, (where, raw, times) in enumerate(texts):
@@ -205,7 +205,7 @@ def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) ->
 
 
 IN_COMMANDS = "in commands"
-"""Stands for the file of what was written in commands."""
+"""Replaces the file's name for what commands wrote."""
 
 
 def _where(path: str, root: str) -> str:
@@ -213,7 +213,7 @@ def _where(path: str, root: str) -> str:
 
 
 def by_file(found: Iterable[tuple[str, str]], root: str) -> list[str]:
-    """Write lines in a row for each file."""
+    """Write one row for each file, with its lines."""
     files: dict[str, list[str]] = {}
     for where, words in found:
         files.setdefault(_where(where, root), []).append(words)

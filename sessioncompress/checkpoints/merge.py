@@ -1,4 +1,4 @@
-"""An earlier summary: one of ours is read back by its sections, any other is quoted."""
+"""Earlier summaries: which are ours, and reading those back by their sections."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WHOLE = re.compile(r" \[whole: ([0-9a-f]{12,16})\]\Z")
 _BEGINS = re.compile(
     rf"(?:[0-9]{{1,9}}\.|-) > |- (?:The last call: )?`|- {IN_COMMANDS}:|[0-9]{{1,9}}\. {re.escape(BELOW)}\Z"
 )
-"""How a row of ours begins: with a quote, or with somebody else's words between backquotes."""
+"""How our rows begin: with a quote, or with words of others between backquotes."""
 _CONTINUED = ("   > ", "  > ")
 
 
 class Title(StrEnum):
-    """The titles of a summary's sections, by which an earlier one is read back."""
+    """The titles of a summary's sections, in the order in which they stand."""
 
     GOAL = "Current goal"
     PROSE = "What was said and done, summed up by a model or a command"
@@ -50,14 +50,14 @@ class Title(StrEnum):
 
 
 class Section(NamedTuple):
-    """The rows of a section as they stand in a summary, and how many rows it says were left out."""
+    """The rows of a section, and how many it says were left out."""
 
     rows: Sequence[str] = ()
     gone: int = 0
 
 
 class Earlier(NamedTuple):
-    """What an earlier summary of ours says: how much it is about, and its sections by their titles."""
+    """An earlier summary of ours: how many entries and prompts it covers, its root, and its sections by title."""
 
     entries: int
     prompts: int
@@ -65,16 +65,16 @@ class Earlier(NamedTuple):
     sections: Mapping[str, Section]
 
     def section(self, title: str) -> Section:
-        """Find a section; an empty one where there is none."""
+        """Return a section; an empty one if there is none."""
         return self.sections.get(title, Section())
 
     def rows(self, title: str) -> Sequence[str]:
-        """Find the rows of a section."""
+        """Return the rows of a section."""
         return self.section(title).rows
 
 
 def parse(text: str) -> Earlier | None:
-    """Read a summary of ours; None where it is somebody else's. Only what has the form of our rows is taken."""
+    """Read a summary; None if it is not ours. Only rows of our form are taken."""
     start = _head(text)
     if start < 0:
         return None
@@ -101,7 +101,7 @@ def parse(text: str) -> Earlier | None:
 
 
 def head(entries: int, prompts: int, root: str) -> str:
-    """Write the head of a summary, by which it is known again."""
+    """Write the head of a summary, by which it is recognized."""
     where = f"{_ROOT}{code(root)}{_ROOT_ENDS}" if root else "]"
     return (
         f"{HEAD}{entries} {'entry' if entries == 1 else 'entries'} of this session, {prompts} of the user. A "
@@ -111,13 +111,13 @@ def head(entries: int, prompts: int, root: str) -> str:
 
 
 def identity(text: str) -> str:
-    """Hash a summary of ours, as the journal records it; empty where a text has not even its head."""
+    """Return the SHA-256 of a summary as the journal records it; empty if the text does not have our head."""
     start = _head(text)
     return sha256(text[start:].encode(errors="surrogatepass")).hexdigest() if start >= 0 else ""
 
 
 def looks_ours(text: str) -> bool:
-    """Tell whether a summary has our head and then only rows of ours: a model that copies a head goes on freely."""
+    """Return true if a summary has our head and then only rows of our form; a model may copy a head alone."""
     start = _head(text)
     if start < 0:
         return False
@@ -130,7 +130,7 @@ def looks_ours(text: str) -> bool:
 
 
 def _head(text: str) -> int:
-    """Find where a summary of ours begins; -1 where it is none. A quoted head has something else before it."""
+    """Find where our head begins; -1 if it is not there. A quoted head has other characters before it."""
     # An agent may put words of its own before a summary.
     at = text.find(HEAD, 0, 1_500)
     return at if at == 0 or (at > 0 and text[at - 1] in "\n>") else -1
@@ -151,11 +151,11 @@ def told(rows: Iterable[str]) -> Iterator[Told]:
 
 
 _ROW = re.compile(r"- `([^`]+)`(?::? ([^\n]*)|:?)")
-"""Somebody else's words between backquotes, and ours of them."""
+"""Words of others between backquotes, and what we say of them."""
 
 
 def _rows(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Read the first lines of rows: what stands between backquotes, and what is said of it."""
+    """Read the first line of each row: what is between backquotes, and what is said of it."""
     for row in rows:
         if found := _ROW.fullmatch(row.partition("\n")[0]):
             yield decoded(found[1]), found[2] or ""
@@ -168,7 +168,7 @@ _FILE_ROW = re.compile(
 
 
 def files(rows: Iterable[str], root: str) -> Iterator[tuple[str, Change]]:
-    """Read the rows of files, one each or by folder: their whole paths, and what became of them."""
+    """Read rows of files, alone or by folder: their absolute paths, and what became of them."""
     for path, rest in _rows(rows):
         folder, colon, names = path.rpartition(": ")
         if not rest and colon and folder.endswith("/"):
@@ -185,7 +185,7 @@ def _absolute(path: str, root: str) -> str:
 
 
 def excerpts(rows: Iterable[str], root: str) -> Iterator[tuple[str, list[str]]]:
-    """Read the rows of excerpts: the file with its whole path, or what stands in its place, and the lines."""
+    """Read rows of excerpts: the file's absolute path, or what replaces it, and the lines."""
     for row in rows:
         where, *lines = row.removeprefix("- ").split("\n")
         path = decoded(where.removesuffix(":").strip("`"))
@@ -193,18 +193,18 @@ def excerpts(rows: Iterable[str], root: str) -> Iterator[tuple[str, list[str]]]:
 
 
 _ENDED = re.compile(r"(ok|failed|ended with|no result)(?:: > (.*)| nothing)?")
-"""What is said of a command."""
+"""How a command ended, as its row says."""
 
 
 def commands(rows: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
-    """Read the rows of commands, and how they ended."""
+    """Read rows of commands: each command, and how it ended."""
     for command, rest in _rows(rows):
         if ended := _ENDED.fullmatch(rest):
             yield command, Outcome(ended[1], ended[2] or "")
 
 
 def tasks(rows: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Read the rows of a todo list, status and words, and number them as tasks."""
+    """Read the rows of a todo list as numbered tasks: status and words."""
     parts = (row.removeprefix("- > [").partition("\n")[0].partition("] ") for row in rows if row.startswith("- > ["))
     found = ((status, words) for status, bracket, words in parts if bracket)
     return {str(number): item for number, item in enumerate(found, 1)}

@@ -1,4 +1,4 @@
-"""What a summary needs of a session, noted from what was said: requests, reports, files, commands, what was before."""
+"""Notes for a summary, taken from what was said: requests, reports, files, commands, and an earlier summary."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sessioncompress.core.model import Purpose
 
 
 class Besides(NamedTuple):
-    """What comes into a summary besides what was said: the goal, and what a command of the user's adds.
+    """What a summary has besides what was said: the goal, and the `context` that a user's command adds.
 
-    `instructions` only rank where no model sums up: lines that share words with them, or with the goal, come first.
+    Without a model, `instructions` only rank: lines that share words with them, or with the goal, come first.
     """
 
     goal: str = ""
@@ -31,10 +31,9 @@ NOTHING = Besides()
 
 
 class Notes:
-    """What a summary needs of a session, taken from what was said in its order; bounded, however much that is.
+    """Notes of what was said, taken in order; their size is bounded, however much that is.
 
-    What was said comes with the numbers of its lines, an earlier summary first. `splits`: the last request is still
-    being worked on.
+    `old` has the line's number of each thing said, an earlier summary first. `splits`: the last request is in progress.
     """
 
     def __init__(self, old: Iterable[tuple[int, Said]], *, splits: bool, besides: Besides = NOTHING) -> None:
@@ -48,7 +47,7 @@ class Notes:
         self.context: Sequence[str] = ()
         """What a command added to an earlier summary."""
         self.entries = 0
-        """Lines of which something was said."""
+        """Lines that said something."""
         self._reads: dict[str, str] = {}
         newest = -1
         for number, said in old:
@@ -83,7 +82,7 @@ class Notes:
                 self.excerpts.read(where, said.text)
 
     def _summary(self, said: Said) -> None:
-        # One behind what was said is of a branch that was left: it is no earlier state of this one.
+        # A summary after other entries is that of a branch that was left, not an earlier state of this one.
         earlier = None if self.entries or said.say is Say.FOREIGN else merge.parse(said.text)
         if earlier is None:
             self.foreign = [*self.foreign[-2:], said.text[: 64 * 1024]]
@@ -113,5 +112,5 @@ class Notes:
         for each in merge.told([*rows(Title.BEFORE), *rows(Title.PROSE)]):
             self.foreign = [*self.foreign[-2:], "\n".join(each.lines)]
         self.context = ["\n".join(each.lines) for each in merge.told(rows(Title.CONTEXT))]
-        # A new goal takes the place of the one before.
+        # A new goal replaces the earlier one.
         self.goal = self.goal or next((row.removeprefix("- > ") for row in rows(Title.GOAL)), "")

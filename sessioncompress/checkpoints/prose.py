@@ -1,6 +1,6 @@
-"""Prose of a model, or of a command: what a model is given to sum up, and whether what was written may stand.
+"""Prose of a model or a command: what a model is given to summarize, and the checks of what it writes.
 
-What is given is the newest of what was said, as data between tags that nothing in it can close.
+A model gets the newest of what was said, as data between tags that nothing in it can close.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 _RESULT = 800
-"""Characters of a result that are sent, half of them from its end."""
+"""Characters of a result that are sent, half of them from its tail."""
 _FOR_BEFORE = 0.25
-"""The share of the room that a previous summary takes at most."""
+"""The largest share of the room for a previous summary."""
 _NAMES = {Say.PROMPT: "user", Say.ANSWER: "agent", Say.RESULT: "result"}
 
 
 class Prompt(NamedTuple):
-    """What a model is asked: what it is to do, and the data."""
+    """What a model is sent: its instructions, and the data."""
 
     system: str
     data: str
 
     @property
     def whole(self) -> str:
-        """Both in one text, for what takes only one."""
+        """Both in one text, for a program that takes only one."""
         return f"{self.system}\n\n{self.data}"
 
 
 class Conversation:
-    """The newest of what was said that fits into so many tokens; `redact` takes out what must not be sent."""
+    """The newest of what was said, as much as fits into `tokens`; `redact` removes what must not be sent."""
 
     def __init__(self, tokens: int, redact: Callable[[str], str]) -> None:
         self._room = tokens * CHARACTERS_PER_TOKEN
@@ -48,7 +48,7 @@ class Conversation:
         self._before = ""
 
     def take(self, said: Said) -> None:
-        """Take what was said next. What stands before an earlier summary is in that, or of a branch that was left."""
+        """Take what was said next. An earlier summary has what was before it, or what was said on a branch."""
         if said.say in (Say.SUMMARY, Say.FOREIGN):
             before = self._shortened(said.text, int(self._room * _FOR_BEFORE))
             self._before = f"{self._before}\n\n{before}"[-int(self._room * _FOR_BEFORE) :].lstrip()
@@ -74,11 +74,11 @@ class Conversation:
 
     @property
     def has_before(self) -> bool:
-        """Whether an earlier summary is among it."""
+        """True if it has an earlier summary."""
         return bool(self._before)
 
     def data(self, budget: int, besides: Besides = NOTHING, *, system: str = "") -> str:
-        """Write what a model is given besides its prompt `system`, for a summary of so many tokens."""
+        """Write the data for a summary of `budget` tokens; the prompt `system` takes of the same room."""
         # The facts take four tenths of the summary, and a word six characters.
         words = int(budget * 0.6 * CHARACTERS_PER_TOKEN) // 6
         wanted = f"Sum this up in at most {words:,} words."
@@ -99,7 +99,7 @@ class Conversation:
         return "\n\n".join(parts) + "\n"
 
     def _harmless(self, text: str) -> str:
-        """Redact a text, and again without the escapes and signs nobody sees that may stand in what is to be found."""
+        """Redact a text, then again without invisible characters, which may hide what is to be redacted."""
         return self._redact(clean(self._redact(text)))
 
     def _ends(self, text: str) -> str:
@@ -111,7 +111,7 @@ class Conversation:
         return f"{head}\n{lines_left_out(max(between, 1))}\n{tail}"
 
     def _shortened(self, text: str, most: int) -> str:
-        """Take a text whole; of one that is too long, whole lines from head and tail."""
+        """Return a text, or whole lines from its head and tail if it is too long."""
         text = self._harmless(text)
         if len(text) <= most:
             return text
@@ -129,7 +129,7 @@ _CLOSES = re.compile(
     r"read-files|modified-files|system-reminder)\b",
     re.IGNORECASE,
 )
-"""A closing tag of a form that a summary or a prompt stands in."""
+"""A closing tag of what encloses a summary or a prompt."""
 _CALLS = re.compile(
     r"</?\s{0,3}(?:antml:|tool_call|tool_use|tool_result|function_call|function=|function_results|invoke\b|parameter\b)|"
     r"\[/?TOOL_(?:CALLS?|RESULTS?)\]|<\|[A-Za-z_]|"
@@ -137,7 +137,7 @@ _CALLS = re.compile(
     r"\{\s{0,8}\"(?:name|tool|function)\"\s{0,8}:\s{0,8}[\"{][^\n]{0,80}\"(?:arguments|parameters|input)\"\s{0,8}:",
     re.IGNORECASE,
 )
-"""What a model calls tools with, or a provider ends a turn with."""
+"""How models call tools, and how providers end turns."""
 _TAG_LINE = re.compile(r"^[>\s*-]{0,8}</?[A-Za-z][\w:.-]{0,60}(?:\s[^<>\n]{0,300})?/?>[ \t]{0,8}$", re.MULTILINE)
 _EXTENSIONS = (
     "bash|bat|c|cc|cfg|conf|cpp|cs|css|csv|cjs|dart|db|env|ex|exs|gif|go|gradle|h|hpp|hs|htm|html|ini|ipynb|java|jpg|"
@@ -149,14 +149,14 @@ _WORD = re.compile(
 )
 _FILE = re.compile(rf"[\w@+.~$%#-]{{1,200}}\.(?:{_EXTENSIONS})", re.IGNORECASE)
 _PLACE = re.compile(r"(?::[0-9]{1,9}(?:[-:][0-9]{1,9})?|#L[0-9]{1,9}(?:-L?[0-9]{1,9})?)\Z")
-"""Lines that stand behind a path."""
+"""Line numbers after a path."""
 _DEEP = 3
-"""Parts of what is a path by its slashes alone: `and/or` is none."""
+"""Least number of parts of a path that only its slashes make one: `and/or` is none."""
 STRUCK = "(a path that the session does not have)"
 
 
 def why_not(text: str, most: int) -> str:
-    """Tell why a text may not stand in a summary in which it has at most so many characters; empty where it may."""
+    """Say why a text may not be in a summary that has room for `most` characters of it; empty if it may."""
     if not text.strip():
         return "the answer is empty"
     if len(text) > most:
@@ -195,7 +195,7 @@ def _is_path(word: str) -> bool:
 
 
 def missing(paths: Iterable[str], texts: Iterable[str], root: str = "") -> set[str]:
-    """Find the paths that stand in none of the texts, neither as they are nor as told from the root."""
+    """Find the paths that are in none of the texts, neither in full nor relative to the root."""
     left = {path: {_plain(path), _plain(below(path, root))} for path in paths}
     for text in texts:
         if not left:
@@ -209,7 +209,7 @@ def _plain(path: str) -> str:
 
 
 def strike(text: str, paths: Collection[str]) -> str:
-    """Take the paths out of a text."""
+    """Strike paths from a text."""
     if not paths:
         return text
     return _WORD.sub(lambda found: _struck(found[0], paths), text)
@@ -221,5 +221,5 @@ def _struck(word: str, paths: Collection[str]) -> str:
 
 
 def rows(text: str) -> list[str]:
-    """Write a text as a row of a summary: each line quoted, so that none can be taken for anything else."""
+    """Write a text as a row of a summary, with each line quoted."""
     return [quoted("-", excerpt(text, len(text) + 1))]

@@ -1,4 +1,4 @@
-"""Text and paths from outside as a summary shows them: no escapes, tags or markers, whole lines, always marked."""
+"""Foreign text and paths as a summary shows them: without escapes, tags or markers, in whole lines, cuts marked."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _TAG = re.compile(
     r"(?:summary|conversation|skill|skills|instructions|invoke|parameter|system|user|assistant|human|tool)\b))",
     re.IGNORECASE,
 )
-"""What begins a tag that an agent, or a model's provider, gives a meaning."""
+"""The start of a tag that means something to an agent or a provider."""
 _OPENS = "\u2039"
-"""Stands for the `<` of such a tag, at the same length."""
+"""Replaces the `<` of such a tag."""
 
 CUT = " [...]"
 """Ends a line that was cut."""
 _LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,9}) lines? left out\]")
 _PART_OF_LINE, _LEAST_OF_LINE = 120, 40
-"""Characters for which a line is begun that does not fit; and of the only line at least."""
+"""Least room in which a line that does not fit is begun, and least length of the only line, in characters."""
 
 
 def reference(content: str) -> str:
-    """Give the reference by which `show` finds a content of what was said."""
+    """Return the reference by which `show` finds a text of the session."""
     return References().refer(content.encode("utf-8", "surrogatepass"))
 
 
 def clean(text: str) -> str:
-    """Make a text of any lines harmless; markers are named by their references."""
+    """Make a text harmless; its markers are replaced by their references."""
     text = text.replace("\t", " ")
     if not text.replace("\n", " ").isprintable():
         if "\x1b" in text:
@@ -56,8 +56,8 @@ def _plain(line: str) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Write a text as one line of at most so many characters, cut between words; it says so."""
-    # What does not fit four times need not be cleaned.
+    """Write a text as one line of at most `most` characters; a cut is between words, and marked."""
+    # Cleaning and joining rarely shorten a text to a quarter.
     line = " ".join(clean(text[: 4 * most + 200]).split())
     if len(line) <= most:
         return line
@@ -67,14 +67,14 @@ def one_line(text: str, most: int) -> str:
 
 
 def lines_left_out(count: int) -> str:
-    """Write that so many lines were left out."""
+    """Write how many lines were left out."""
     return f"[... {count} {'line' if count == 1 else 'lines'} left out]"
 
 
 def clip(lines: Sequence[str], room: int, *, tail: bool = True) -> list[str]:
-    """Take whole lines from head and tail in at most about `room` characters, and mark what is left out between.
+    """Take whole lines from head and tail in about `room` characters, and mark what is left out between them.
 
-    Without `tail`, they are of the head alone. A line that says what was left out before counts as so many.
+    Without `tail`, take lines of the head only. A line that marks an earlier cut counts as the lines of that cut.
     """
     if sum(map(len, lines)) + len(lines) <= room:
         return list(lines)
@@ -118,12 +118,12 @@ def _count(line: str) -> int:
 
 
 def excerpt(text: str, most: int) -> list[str]:
-    """Take a text's lines, cleaned, of a long one whole lines from head and tail; blank lines and long ones go."""
+    """Return a text's lines, cleaned; those of head and tail if it is long. Blank lines go, long lines are cut."""
     text = text.strip()
     between = 0
     if len(text) > 2 * most:
         head, tail = text[:most], text[-most:]
-        # Of a text of few lines, parts of these are better than none.
+        # If a text has few lines, parts of them are better than none.
         head = head[: end + 1] if (end := head.rfind("\n")) > most // 2 else head
         tail = tail[start + 1 :] if 0 <= (start := tail.find("\n")) < most // 2 else tail
         between = text.count("\n") - head.count("\n") - tail.count("\n")
@@ -139,21 +139,21 @@ def quoted(label: str, lines: Iterable[str], end: str = "") -> str:
 
 
 _TICK = "\u02cb"
-"""Stands for a backquote where one would end what stands between two."""
+"""Replaces a backquote between backquotes."""
 
 
 def code(text: str) -> str:
-    """Write a line of somebody else's between backquotes, for a row that quotes nothing."""
+    """Write a foreign line between backquotes, for a row that is no quote."""
     return f"`{text.replace('`', _TICK)}`"
 
 
 def decoded(text: str) -> str:
-    """Read what stands between the backquotes."""
+    """Read what code() wrote between backquotes."""
     return text.replace(_TICK, "`")
 
 
 def more(count: int) -> str:
-    """Write that so many rows were left out; nothing where none was."""
+    """Write how many rows were left out; empty if none was."""
     return f"({count:,} more left out)" if count else ""
 
 
@@ -161,13 +161,13 @@ _MORE = re.compile(r"\(([0-9]{1,3}(?:,[0-9]{3}){0,3}) more left out\)")
 
 
 def left_out_before(line: str) -> int:
-    """Read how many rows such a line says were left out; 0 where it says nothing."""
+    """Read how many rows a line of more() says were left out; 0 if it is no such line."""
     found = _MORE.fullmatch(line)
     return int(found[1].replace(",", "")) if found else 0
 
 
 def newest(rows: Sequence[str], room: int, gone: int = 0) -> list[str]:
-    """Take the newest rows that fit, in their order, and say how many are left out; `gone` were before."""
+    """Take the newest rows that fit, in order, and say how many are left out, with the `gone` of before."""
     room -= len(more(10**6))
     taken: list[str] = []
     for row in reversed(rows):
@@ -181,7 +181,7 @@ def newest(rows: Sequence[str], room: int, gone: int = 0) -> list[str]:
 
 
 def fitting(rows: Sequence[str], order: Iterable[int], room: int) -> list[str]:
-    """Take the rows that fit, those first that come first in `order`; return them in their own order."""
+    """Take the rows that fit, tried in `order`; return them in their own order."""
     taken: list[int] = []
     for at in order:
         if len(rows[at]) + 1 <= room:
@@ -191,7 +191,7 @@ def fitting(rows: Sequence[str], order: Iterable[int], room: int) -> list[str]:
 
 
 def remember(held: dict[K, V], key: K, value: V, most: int) -> None:
-    """Hold a value as the newest; of more than so many, the oldest goes."""
+    """Add a value as the newest, and drop the oldest of more than `most`."""
     held.pop(key, None)
     held[key] = value
     if len(held) > most:
@@ -199,36 +199,36 @@ def remember(held: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 _PART = re.compile(r":[0-9]{1,9}(?:[-+][0-9]{1,9})?\Z")
-"""The lines that some agents write behind a file's name."""
+"""The line numbers that some agents write after a file's name."""
 _MOST_FOLDERS = 4_000
 _SHORTEST_ROOT = 10
 """Characters."""
 HERE = "./"
-"""Begins a path of the folder that the agent works in, whichever that is."""
+"""Begins a path relative to the agent's working folder, which is not known."""
 AT_ROOT = "(top)/"
-"""Stands for the root itself where files are listed by folder."""
+"""Names the root itself where files are listed by folder."""
 
 
 def is_whole(path: str) -> bool:
-    """Tell whether a path does not depend on the folder that the agent works in."""
+    """Return true if a path does not depend on the agent's working folder."""
     return path.startswith(("/", "~/")) or path[1:3] == ":/" or "://" in path
 
 
 def joined(folder: str, path: str) -> str:
-    """Name a path that is told from a folder, where one is known."""
+    """Join a path to the folder that it is relative to, if that is known."""
     path = path.replace("\\", "/") if path[1:3] == ":\\" else path
     return f"{folder.rstrip('/')}/{path.removeprefix(HERE)}" if folder and not is_whole(path) else path
 
 
 class Paths:
-    """Remembers where the files of a session are."""
+    """The folders of a session's files."""
 
     def __init__(self) -> None:
         self._folders: Counter[str] = Counter()
         self._seen = 0
 
     def key(self, path: str) -> str:
-        """Write a path as it is remembered."""
+        """Return the form in which a path is kept."""
         path = _PART.sub("", one_line(path, 400))
         if "\\" in path and path[1:2] == ":":
             path = path.replace("\\", "/")
@@ -242,7 +242,7 @@ class Paths:
         return path
 
     def root(self) -> str:
-        """Find the folder that most are in and that saves most when the paths below it are written without it."""
+        """Find the folder that holds most files and saves most characters if paths are written relative to it."""
         inside: Counter[str] = Counter()
         for folder, count in self._folders.items():
             steps = folder.split("/")
@@ -255,18 +255,18 @@ class Paths:
 
 
 def below(path: str, root: str) -> str:
-    """Write a path below the root without it, and beside a root one that begins nowhere as of the working folder."""
+    """Write a path relative to the root, or with `./` if it is relative to the working folder."""
     rest = next((path[len(name) + 1 :] for name in names_of(root) if path.startswith(f"{name}/")), "")
     return rest or (path if not root or is_whole(path) else HERE + path)
 
 
 def names_of(root: str) -> list[str]:
-    """Name a root in all ways: a drive's letter is a folder to the shells of Windows. Nothing without a root."""
+    """Return all spellings of a root; shells on Windows write a drive's letter as a folder. Empty without a root."""
     return [root, f"/{root[0].lower()}{root[2:]}"] if root[1:2] == ":" else [root] if root else []
 
 
 def by_folder(names: Iterable[str]) -> list[str]:
-    """Write names of files in a row for each folder."""
+    """Write one row for each folder, with its files' names."""
     folders: dict[str, list[str]] = {}
     for path in names:
         folder, slash, name = one_line(path, 160).rpartition("/")

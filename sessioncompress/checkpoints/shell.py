@@ -12,7 +12,7 @@ from sessioncompress.formats.values import commands, unescaped
 from sessioncompress.formats.values import text as text_of
 
 _LOOKED_AT = 6_000
-"""Characters of a command that are read."""
+"""Characters of a command that are parsed."""
 _OF_RESULT = 8_000
 """Characters of a result that are read."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "powershell", "pwsh"})
@@ -34,21 +34,21 @@ _CD = re.compile(r"\s{0,8}cd\s{1,4}(\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s;&|]{
 _TOKEN = re.compile(
     r"\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|[0-9]?>{1,2}&?|&>|\|\||&&|[;|&\n<()]|[^\s;|&<>()\"']++", re.DOTALL
 )
-"""A quote that nobody closes goes on to the end."""
+"""An unclosed quote extends to the end."""
 _HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?")
 _PLACE = re.compile(r"[\w@.~+/:\\-]{1,300}\Z")
 _NOWHERE = ("/dev/", "/tmp/", "/var/tmp/", "/proc/")  # noqa: S108 - nothing is written there
 REVERTED = "reverted"
-"""What becomes of a file that git puts back as it was."""
+"""What becomes of a file that git restores."""
 _WORD = 2
 _LEAVES = frozenset({"-b", "-B", "--staged", "-S"})
-"""With these git makes a branch, or leaves the files as they are."""
+"""Options with which git makes a branch, or does not touch files."""
 _READERS = frozenset({"cat", "nl", "head", "tail", "sed", "less", "bat"})
 _ENDS = frozenset({";", "|", "&", "&&", "||", "\n", "(", ")"})
 
 
 class Script(NamedTuple):
-    """A command: its text, one line of it without the way to its folder, and whether its exit status is hidden."""
+    """A command: its text, one line of it without a leading `cd`, and whether its exit status is hidden."""
 
     text: str
     line: str
@@ -56,16 +56,16 @@ class Script(NamedTuple):
 
 
 _VIEWS = (" 2>&1", " | tail", " | head", " | grep")
-"""Begins what only chooses of an output what is shown."""
+"""Begins what only selects output."""
 
 
 def alike(line: str) -> str:
-    """Name a command by what it does, however much of its output is shown."""
+    """Return a command without what only selects its output."""
     return line[: min((at for view in _VIEWS if (at := line.find(view)) > 0), default=len(line))]
 
 
 def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:
-    """Find the commands that a call runs, also those in a program that calls tools."""
+    """Find the commands that a call runs, including those in a program that calls tools."""
     for key in ("command", "cmd", "script"):
         value = given.get(key)
         if isinstance(value, list):
@@ -89,22 +89,22 @@ def _script(text: str, *, hides: bool = False) -> Script:
 
 
 def without_cd(command: str) -> str:
-    """Leave out the way to a folder before a command, unless it is all there is."""
+    """Drop a `cd` before a command, unless that is all."""
     found = _CD.match(command)
     return command[found.end() :] if found and found.end() < len(command) else command
 
 
 def grade(command: str) -> int:
-    """Rank a command: tests, builds and git are worth more, pure reading is worth nothing."""
+    """Rank a command: tests, builds and git count more, pure reading is below 0."""
     command = without_cd(command[:_LOOKED_AT])
     worth = 3 * bool(_TESTS.search(command)) + 3 * bool(_GIT.search(command))
     return worth - 6 if _PURE.match(command) and not (worth or ">" in command) else worth
 
 
 def script(command: str, folder: str = "") -> tuple[list[tuple[str, str]], list[str]]:
-    """Find the files that a command, run in a folder, changes by redirection or by name, with how; and those it shows.
+    """Find the files that a command changes by redirection or by name, each with how, and the files that it shows.
 
-    Only some of them: a program may change any file, and names none.
+    These are only some of them: a program may change files that the command does not name.
     """
     changed: list[tuple[str, str]] = []
     read: list[str] = []
@@ -136,7 +136,7 @@ def script(command: str, folder: str = "") -> tuple[list[tuple[str, str]], list[
 
 
 def _put_back(words: Sequence[str]) -> list[str]:
-    """Find the files that a command of git names to put them back as they were."""
+    """Find the files that a git command names to restore them."""
     by = words[1:_WORD] if words[0] == "git" else []
     stashes = by == ["stash"] and words[_WORD : _WORD + 1] in (["push"], ["--"])
     if not (stashes or by in (["checkout"], ["restore"])) or not _LEAVES.isdisjoint(words):
@@ -159,7 +159,7 @@ def _is_place(path: str) -> bool:
 
 
 def _parts(command: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the words of each simple command and, apart, where its output is redirected to."""
+    """Yield the words of each simple command and, separately, the target of each redirection."""
     words: list[str] = []
     redirects = ""
     for token in _TOKEN.findall(command):
@@ -182,7 +182,7 @@ def _bare(token: str) -> str:
 
 
 def _without_documents(command: str) -> str:
-    """Leave out here-documents: their lines are no commands."""
+    """Drop here-documents, whose lines are not commands."""
     kept: list[str] = []
     start = 0
     while found := _HERE.search(command, start):
@@ -214,27 +214,27 @@ _NOISE = re.compile(
 )
 _CODE_LINE = re.compile(r".*[;{},]|return\b.*", re.DOTALL)
 _BARE_WORD = re.compile(r"[a-z_]{1,24}")
-"""A line of code, and a word that says nothing of a failure."""
+"""A line of code, and a word that says nothing about a failure."""
 HIDDEN = "ended with"
-"""Stands for a verdict where the exit status is not that of the command."""
+"""The verdict if the exit status is not that of the command."""
 
 
 class Outcome(NamedTuple):
-    """A verdict, and the ends of the result's text: most of them are never shown, so a line is found when asked for."""
+    """A verdict, and head and tail of the result; most are never shown, so line() looks only when it is called."""
 
     verdict: str
     text: str = ""
 
     @property
     def failed(self) -> bool:
-        """Whether the agent knew of a failure."""
+        """True if the agent knew of a failure."""
         return self.verdict == "failed"
 
     def line(self) -> str:
-        """Find the line of the result that says most; empty where none says anything."""
-        # Some put a frame around a line so that it stands out.
+        """Find the most telling line of the result; empty if there is none."""
+        # Some programs frame a line to make it stand out.
         lines = [line for each in clean(self.text).split("\n") if (line := each[:400].strip(" =\u2500\u2550"))]
-        # What an agent puts around a result says nothing.
+        # What an agent adds to a result tells nothing.
         lines = [line for line in lines if not _NOISE.fullmatch(line.strip())]
         best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
         lines = [line for line in lines if not _CODE_LINE.fullmatch(line)]
@@ -245,15 +245,15 @@ class Outcome(NamedTuple):
         return one_line(best or (lines[-1] if lines else ""), 150)
 
     def written(self) -> str:
-        """Write it behind a call."""
+        """Write it as it follows a call."""
         if line := self.line():
             return f"{self.verdict}: > {line}"
         return f"{self.verdict} nothing" if self.verdict == HIDDEN else self.verdict
 
 
 def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:
-    """Read how a call ended; `hidden` is whether its exit status is that of something else, as behind a pipe."""
+    """Read how a call ended; `hidden`: its exit status is not that of the command, as with a pipe."""
     bad = preview.failed(text, flagged=False) if failed is None else failed
-    # How a call ended stands at the end of its result, or at the beginning.
+    # A result says at its end or its beginning how its call ended.
     ends = text if len(text) <= _OF_RESULT else f"{text[:2_000]}\n{text[2_000 - _OF_RESULT :]}"
     return Outcome("failed" if bad else HIDDEN if hidden else "ok", ends)

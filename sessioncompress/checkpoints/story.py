@@ -20,21 +20,21 @@ from sessioncompress.checkpoints.quote import (
 )
 
 _MOST_TOLD = 400
-"""Requests, and reports, that are remembered beside the first one."""
+"""Requests, and reports, that are kept besides the first one."""
 _MOST_FOUND = 400
-"""Sentences that are remembered."""
+"""Sentences that are kept."""
 _LOOKED_AT = 6_000
-"""Characters at either end of an answer in which sentences are looked for."""
+"""Characters at either end of a text that are searched for sentences."""
 _LINE = 220
 _SHORTEST, _LONGEST = 24, 260
 """Characters of a sentence."""
 
 _VERBATIM, _LONG = 260, 900
-"""Characters of a request that stand whole: of any one, and of the first and the last two."""
+"""Length up to which a request is shown whole: any one, and the first and the last two."""
 _BEGUN = 60
 """Characters of the line that each request has at least."""
 _WHOLE = 8_000
-"""Characters at either end of a request that are remembered."""
+"""Characters at either end of a request that are kept."""
 _REPORT, _LAST_REPORT = 300, 800
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])|\n+")
@@ -44,17 +44,17 @@ _CONSTRAINT = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"\W{0,4}[A-Z]{4,20}(?: [A-Z]{2,20}){0,3}: ")
-"""How a sentence begins whose writer gave it a name: `NOTE: `."""
+"""How a labeled sentence begins: `NOTE: `."""
 _STATES = re.compile(r"\b(?:is|are|was|now|onto|called|named|based|runs|lives|uses?|owns|belongs)\b")
 _VALUE = re.compile(
     r"https?://\w|[$\u20ac\u00a3] ?[0-9]|\b[0-9]{4}-[0-9]{2}-[0-9]{2}\b|\b[A-Z]{2,12}-[0-9]{1,8}\b|\b[0-9a-f]{7,40}\b|"
     r"\b[a-z]{2,20}/[\w-]{2,60}\b"
 )
-"""What a fact holds that no file may say: an address, a sum, a date, a ticket, a commit, a branch."""
+"""Parts of facts that may be in no file: an address, a sum, a date, a ticket, a commit, a branch."""
 _RULE = re.compile(r"[\s`*#=|:+-]*+")
 
 BELOW = "(in progress: below)"
-"""Stands for a request that has a section of its own."""
+"""Replaces the text of a request that has its own section."""
 
 
 class Told(NamedTuple):
@@ -66,16 +66,16 @@ class Told(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Numbers a row; what came before any request has no number."""
+        """The number of a row; what came before any request has none."""
         return f"{self.number}." if self.number else "-"
 
     def row(self, shown: Sequence[str], *, cut: bool) -> str:
-        """Write the lines that are shown, with the reference where not all are."""
+        """Write the shown lines, with the reference if not all are shown."""
         return quoted(self.label, shown, f" [whole: {self.ref}]" if self.ref and cut else "")
 
 
 class Story:
-    """The requests of a session with what was said to them, taken in their order."""
+    """The requests of a session and the reports on them, noted in order."""
 
     def __init__(self) -> None:
         self.asked: deque[Told] = deque(maxlen=_MOST_TOLD)
@@ -89,7 +89,7 @@ class Story:
         """The first sentence of the newest request."""
         self._answer = ""
         self.calls_since = False
-        """Whether calls came behind the last answer."""
+        """True if calls came after the last answer."""
 
     def prompt(self, text: str) -> None:
         """Take a request: a new turn begins."""
@@ -102,7 +102,7 @@ class Story:
         self._note_constraints(lines)
 
     def asked_earlier(self, told: Told) -> None:
-        """Take a request out of an earlier summary."""
+        """Take a request from an earlier summary."""
         self.number = max(self.number, told.number)
         self.newest = one_line(next(iter(told.lines), ""), 120)
         self._ask(told)
@@ -177,20 +177,20 @@ def _begun(told: Told) -> str:
     shown = one_line(told.lines[0], _BEGUN)
     cut = len(told.lines) > 1 or shown != told.lines[0]
     row = told.row([shown], cut=cut)
-    # A reference takes more than the end of a line.
+    # A reference may be longer than the rest of the line.
     return _told(told, _VERBATIM) if sum(map(len, told.lines)) + 3 < len(row) - len(told.label) else row
 
 
 def _told(told: Told, most: int, *, tail: bool = True) -> str:
     shown = clip(told.lines, most, tail=tail)
-    # What is whole needs no reference, but what was cut before does.
+    # A whole text needs no reference, unless it was cut before.
     return told.row(shown, cut=shown != list(told.lines) or any("left out" in line for line in shown))
 
 
 def constraints(story: Story, written: str, room: int) -> list[str]:
-    """Write the sentences of requests that say what must be, what must not and what is, but for what stands there.
+    """Write the sentences of requests that state rules and facts and are not in the text `written`.
 
-    Where not all fit, those that say what must be, and those with a label, come first; then the newest.
+    If not all fit, rules and labeled sentences come first, and of both the newest.
     """
     written = " ".join(written.split())
     said = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
@@ -200,8 +200,8 @@ def constraints(story: Story, written: str, room: int) -> list[str]:
 
 
 def reports(story: Story, room: int) -> list[str]:
-    """Write what the agent said at the end of each request; the last two longest."""
-    # What is said again and again is said once.
+    """Write what the agent said at the end of each request, the last two at greater length."""
+    # A report that recurs is shown once.
     last_said = {tuple(each.lines): at for at, each in enumerate(story.reported)}
     told = [story.reported[at] for at in sorted(last_said.values())]
     last = min(_LAST_REPORT, max(room // 2, _REPORT))
@@ -211,7 +211,7 @@ def reports(story: Story, room: int) -> list[str]:
 
 
 def progress(story: Story, room: int) -> list[str]:
-    """Write the request in progress, whole where it fits."""
+    """Write the request in progress, whole if it fits."""
     told = story.asked[-1] if story.asked else story.first
     return [_told(told, max(room - len(" [whole: ]") - 24, 40))] if told else []
 
@@ -241,7 +241,7 @@ _SKILL, _SKILL_ENDS = "<skill name=", "</skill>"
 
 
 def without_skills(text: str) -> str:
-    """Name the skills whose text an agent put into a request: that is not the user's."""
+    """Replace the text of skills that an agent put into a request by their names: it is not the user's."""
     if _SKILL not in text:
         return text
     kept: list[str] = []
@@ -261,5 +261,5 @@ LONGEST_GOAL = 500
 
 
 def as_goal(text: str) -> str:
-    """Write what the user wants next as one line without escapes and tags, at most so long."""
+    """Write what the user wants next as one line without escapes and tags, of at most LONGEST_GOAL characters."""
     return one_line(without_skills(text[: 64 * 1024]), LONGEST_GOAL)

@@ -15,7 +15,6 @@ from sessioncompress.checkpoints.quote import one_line
 from sessioncompress.core.checkpoint import Checkpoint, Cut, Say, Summary
 from sessioncompress.core.lines import SPOKEN, Survey, messages_of, tokens_of, turns_on
 from sessioncompress.core.model import Role
-from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import tree_shape
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.old_part import WENT_ON, OldPart
@@ -175,14 +174,14 @@ def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
     if not to:
         others = [leaf for leaf in leaves if leaf not in frozenset(live)]
         if not others:
-            raise _refused(session, "it has no second leaf", "Name the entry to go back to with --to ENTRY.")
+            raise session.refused("it has no second leaf", "Name the entry to go back to with --to ENTRY.")
         return others[-1]
     found = [number for number, name in enumerate(lines.ids) if name == to]
     if not found:
-        raise _refused(session, f"it has no entry {to}", "--list shows the leaves, and where branches split.")
+        raise session.refused(f"it has no entry {to}", "--list shows the leaves, and where branches split.")
     if found[-1] == live[-1]:
         remedy = "Name an entry before it, or one on another branch; --list shows the leaves."
-        raise _refused(session, f"{to} is its last entry, so there is no branch to leave", remedy)
+        raise session.refused(f"{to} is its last entry, so there is no branch to leave", remedy)
     return found[-1]
 
 
@@ -193,7 +192,7 @@ def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
     waiting -= {lines[number].answers for number in path.shape.live}
     if not waiting.isdisjoint(line.answers for line in lines):
         what = f"{lines.ids[target]} is between calls and their results"
-        raise _refused(session, what, "Name the last of the results, or the entry before the calls.")
+        raise session.refused(what, "Name the last of the results, or the entry before the calls.")
 
 
 def _ends_with_summary(session: Opened) -> bool:
@@ -217,7 +216,3 @@ def _words(session: Opened, number: int, numbers: Mapping[str, int]) -> str:
             return one_line(words, 60)
         step = numbers.get(parents[step])
     return ""
-
-
-def _refused(session: Opened, what: str, remedy: str) -> Refused:
-    return Refused(what, where=session.where, state=NOT_CHANGED, remedy=remedy)

@@ -294,7 +294,7 @@ class _Compaction:
         if made is None:
             what = f"compact can't write a checkpoint for {session.form.name} sessions yet"
             remedy = "Run 'sessioncompress compress' instead, which makes it smaller."
-            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy=remedy)
+            raise session.refused(what, remedy)
         return made
 
     def _cut(self) -> Cut | NoCut:

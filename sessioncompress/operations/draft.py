@@ -67,13 +67,17 @@ class Opened:
         self.each = characters_per_token(known.newest.model)
         """The characters of a token, for what is reported; what goes by the policy counts four."""
 
+    def refused(self, what: str, remedy: str, line: int | None = None) -> Refused:
+        """Return the error for a session that cannot have such a summary."""
+        return Refused(what, where=self.where, line=line, state=NOT_CHANGED, remedy=remedy)
+
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Refuse a session of which its format says that it can have no such summary."""
+        """Turn what the format says against such a summary into a refusal. Raises Refused."""
         try:
             yield
         except CannotCheckpoint as why:
-            raise Refused(why.what, where=self.where, state=NOT_CHANGED, remedy=why.remedy) from why
+            raise self.refused(why.what, why.remedy) from why
 
     def budget(self, old: Iterable[int]) -> int:
         """Tell how many tokens the summary of some lines may take; those that a run shortened count as they were."""
@@ -161,7 +165,7 @@ class Opened:
                 if document is None:
                     going, remedy = "lines", "Set keepBackup to true in its policy, or run without --drop-dead."
                 what = f"{going} would be removed from it, but the policy keeps no originals (keepBackup: false)"
-                raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
+                raise self.refused(what, remedy)
             if document is None:
                 draft = Draft(self.known.pieces(), made, sink, unended=unended)
             else:
@@ -169,7 +173,7 @@ class Opened:
                 if draft.too_large:
                     what = f"it would become larger than {jsonl.LINE_CAP >> 20} MiB, which is too large for us to read"
                     remedy = "Start a new session with what 'sessioncompress handoff' writes."
-                    raise Refused(what, where=self.where, state=NOT_CHANGED, remedy=remedy)
+                    raise self.refused(what, remedy)
             draft.check(self.known, cut, self.where)
             yield draft
 
@@ -242,7 +246,7 @@ class Opened:
         if jsonl.parse(self._raw(last)) is None:
             what = "its last line is cut off: its agent may be writing it, or was stopped while doing so"
             remedy = "Resume the session once with its agent, and run again."
-            raise Refused(what, where=self.where, line=last + 1, state=NOT_CHANGED, remedy=remedy)
+            raise self.refused(what, remedy, line=last + 1)
         return True
 
 

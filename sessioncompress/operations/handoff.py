@@ -13,7 +13,7 @@ from sessioncompress.core import text
 from sessioncompress.core.checkpoint import NewSession, Summary
 from sessioncompress.core.lines import SPOKEN, messages_of, tokens_of
 from sessioncompress.core.model import Role
-from sessioncompress.errors import NOT_CHANGED, Refused, failing
+from sessioncompress.errors import Refused, failing
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.goals import Goal, found_in
 from sessioncompress.operations.old_part import OldPart
@@ -67,8 +67,7 @@ def handoff_session(
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         order = for_the_model(session.read)
         if not any(session.read.lines.roles[number] in {*SPOKEN, Role.CHECKPOINT} for number in order):
-            what = "there is nothing in it to hand off"
-            raise Refused(what, where=session.where, state=NOT_CHANGED, remedy="Name another session.")
+            raise session.refused("there is nothing in it to hand off", "Name another session.")
         spoken = (session.read.lines[number] for number in reversed(order))
         last = next((line for line in spoken if line.role in SPOKEN), None)
         # In progress is a session whose last message is no answer, or one with calls that wait.
@@ -81,7 +80,7 @@ def handoff_session(
             refuse_taken(_beside(session, _made(session, plain, plain)))
         told = summed_up(old, "handoff", "handoff", ())
         if told is None:
-            raise Refused(CANCELED, where=session.where, state=NOT_CHANGED, remedy=_NOTHING)
+            raise session.refused(CANCELED, _NOTHING)
         summary = told.summary
         document = _document(session, summary)
         begun = ""
