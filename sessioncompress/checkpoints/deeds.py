@@ -84,6 +84,7 @@ class Waiting(NamedTuple):
     tool: str
     words: str
     reverts: Sequence[str] = ()
+    read: str = ""
 
 
 class Deeds:
@@ -132,17 +133,18 @@ class Deeds:
         words = next((each.line for each in scripts), "") or path
         if not words:
             words = next((one_line(each, _PART) for each in written if each.strip()), "")
-        remember(self._waiting, said.call, Waiting(touched, scripts, said.tool, words, reverts), _MOST_WAITING)
+        read = next(reversed(self.read), "") if said.purpose is Purpose.READ else ""
+        remember(self._waiting, said.call, Waiting(touched, scripts, said.tool, words, reverts, read), _MOST_WAITING)
         for each in scripts:
             self._note(each, Outcome("no result"))
         self.last = (one_line(f"{said.tool} {words}", _PART), Outcome("no result"))
         return texts
 
-    def result(self, said: Said) -> None:
-        """Take a result, and note how its call ended."""
+    def result(self, said: Said) -> str:
+        """Take a result, and note how its call ended; return the file that the call read, "" if none."""
         waiting = self._waiting.pop(said.call, None)
         if waiting is None:
-            return
+            return ""
         hidden = any(each.hides for each in waiting.commands)
         ended = outcome(said.text, said.failed, hidden=hidden)
         if not waiting.commands and not ended.failed and said.text.count("\n") > _MOST_SAID:
@@ -156,6 +158,7 @@ class Deeds:
                 self.changed[path] = self.changed[path]._replace(failed=ended.failed)
         for path in self.changed.keys() & waiting.reverts if not ended.failed else ():
             self.changed[path] = self.changed[path]._replace(failed=False, reverted=True)
+        return waiting.read
 
     def _note(self, ran: Script, ended: Outcome) -> None:
         worth = grade(ran.text) + 3 * ended.failed

@@ -13,7 +13,6 @@ from sessioncompress.checkpoints.merge import Title
 from sessioncompress.checkpoints.quote import code
 from sessioncompress.checkpoints.shell import alike, grade
 from sessioncompress.core.checkpoint import Said, Say
-from sessioncompress.core.model import Purpose
 
 
 class Besides(NamedTuple):
@@ -48,7 +47,6 @@ class Notes:
         """What a command added to an earlier summary."""
         self.entries = 0
         """Lines that said something."""
-        self._reads: dict[str, str] = {}
         newest = -1
         for number, said in old:
             if said.say in (Say.SUMMARY, Say.FOREIGN):
@@ -73,13 +71,10 @@ class Notes:
             self.story.call()
             for each in self.deeds.call(said):
                 self.excerpts.wrote(each.where, each.text, replaced=each.replaced, whole=each.whole)
-            if said.purpose is Purpose.READ and self.deeds.read:
-                self._reads[said.call] = next(reversed(self.deeds.read))
         else:
-            self.deeds.result(said)
-            where = self._reads.pop(said.call, "")
-            if where and said.failed is not True:
-                self.excerpts.read(where, said.text)
+            file = self.deeds.result(said)
+            if file and said.failed is not True:
+                self.excerpts.read(file, said.text)
 
     def _summary(self, said: Said) -> None:
         # A summary after other entries is that of a branch that was left, not an earlier state of this one.

@@ -1,6 +1,6 @@
-"""What a checkpoint is made of: what was said in a session, where it is cut, the summary, and what is written.
+"""The parts of a checkpoint: what was said in a session, the cut, the summary, and what is written.
 
-No I/O and no logic of an agent: formats read what was said and write a checkpoint in their agent's own form.
+No I/O, and nothing that differs between agents: formats read what was said, and write checkpoints in their form.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sessioncompress.core.model import JsonPath, Purpose
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 EXTRACTIVE = "extractive"
-"""Who writes a summary that is taken from the session's own words, without a model."""
+"""Who wrote a summary that was made from the session's own words, without a model."""
 
 
 class Say(StrEnum):
-    """What one thing that was said is. A summary is that of an earlier checkpoint, whoever wrote it.
+    """The kind of one thing that was said. A summary is that of an earlier checkpoint, whoever wrote it.
 
-    One that is known not to be ours is `foreign`, whatever it looks like. A prompt that a checkpoint repeats is
-    `carried`: it was said before it.
+    A summary that is known not to be ours is `foreign`, whatever it looks like. A prompt that a checkpoint repeats from
+    before it is `carried`.
     """
 
     PROMPT = "prompt"
@@ -38,8 +38,8 @@ class Say(StrEnum):
 class Said(NamedTuple):
     """One thing that was said: the words, or of a call its tool and what it was given.
 
-    `call` joins a call with its result. `failed` is what the agent recorded of a result, or what the exit status in it
-    says; None where nobody recorded it.
+    `call` joins a call with its result. `failed` is what the agent recorded of a result, or what its exit status says;
+    None if neither is there.
     """
 
     say: Say
@@ -71,10 +71,10 @@ class Said(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Where a session is cut: the lines for which the summary stands, and those that stay, as the model reads them.
+    """Where a session is cut: the lines that the summary replaces, and those that stay, in the model's order.
 
-    Neither is empty. An earlier checkpoint of the live path is the first of `old`. `kept` begins with what the model
-    reads, or with entries that are no messages just before it. `splits` is whether it begins inside a turn.
+    Neither is empty. An earlier checkpoint of the live path is the first of `old`. `kept` begins with a message or with
+    silent entries just before one. `splits`: it begins inside a turn.
     """
 
     old: Sequence[int]
@@ -103,11 +103,11 @@ class Summary(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A session as whoever writes a checkpoint into it needs it: its lines, and entries of it, parsed when asked for.
+    """A session as a format needs it to write a checkpoint: its lines, and entries of it, parsed when asked for.
 
-    `newest` finds the last entry whose line holds these bytes and that the given function takes. `raw` gives the bytes
-    of a line, with its LF where it ends with one: a document's message and one that was set with others does not.
-    `outer` is what stands around a document's messages.
+    `newest` finds the last entry whose line has these bytes and that the function accepts. `raw` returns the bytes of
+    a line, with its LF; a document's message, and one that was set with others, has none. `outer` has the values
+    around a document's messages.
     """
 
     lines: Lines
@@ -118,28 +118,27 @@ class Written(NamedTuple):
 
 
 class NewSession(NamedTuple):
-    """A session that goes on from another one: the name of its file, and its content."""
+    """A session that continues another one: the name of its file, and its content."""
 
     name: str
     content: bytes
 
 
 class Addition(NamedTuple):
-    """A line to add before the line of that number, or at the end: its bytes with the LF, or a document's message."""
+    """A line to add `before` the line of that number, or at the end: its bytes with the LF, or a document's message."""
 
     before: int
     line: bytes
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint writes: lines to add; lines to take out; of a document also values around its messages.
+    """What a checkpoint writes: lines to add, lines to remove, and in a document also values around its messages.
 
-    All numbers are those of the session as it is read, before anything is written; several lines before one number
-    follow each other as they stand here. `removed` holds the last message only where one is added behind it. `outer`
-    has the values around the messages by their paths from the document's root, under a key that is not there yet as
-    splice.Added. `repeated` are lines that are kept and that an added line says again, to the byte: they are live
-    there, and dead where they stood. `stays` are old lines that the model goes on reading: what the system says first.
-    `changed` has the bytes that take the place of a line that stays.
+    All numbers are those before anything is written; lines added before the same number keep their order here.
+    `removed` has the last message only if one is added after it. `outer` has the values around the messages by their
+    paths from the document's root; a new key is splice.Added. `repeated` are kept lines that an added line repeats byte
+    for byte: they are live there and dead in their old place. `stays` are old lines that the model continues to read,
+    such as the system's. `changed` has the new bytes of lines that stay.
     """
 
     added: tuple[Addition, ...]

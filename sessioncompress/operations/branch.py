@@ -1,4 +1,4 @@
-"""Leave a branch of a session: sum it up, and hang the summary where the conversation went back to."""
+"""Leave a branch of a session: summarize it, and put the summary where the conversation goes on."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.records import Command
 
 _LOOKS_BACK = 16
-"""Entries above one that says nothing, among which its words are looked for."""
+"""Entries above a silent one that are searched for words."""
 
 
 class BranchStats(Summarized, frozen=True, rename="camel"):
     """What `branch-summary` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
-    where they have none. `messages_left` are those that the model no longer reads.
+    if there is none. `messages_left` counts those that the model no longer reads.
     """
 
     messages_left: int = 0
@@ -42,15 +42,15 @@ class BranchStats(Summarized, frozen=True, rename="camel"):
 
     @property
     def is_summarized(self) -> bool:
-        """Whether a summary was written, or with `dry_run` would be."""
+        """True if a summary was written, or with `dry_run` would be."""
         return self.status in (Status.SUMMARIZED, Status.WOULD_SUMMARIZE)
 
 
 class Place(Struct, frozen=True, rename="camel"):
-    """An entry to which one may go back, and what was said there last.
+    """An entry to which one may go back, and the last words there.
 
-    `kind` is "leaf" where a branch ends, "fork" where several begin behind it, and "turn" where a turn of the live path
-    ends. `is_live`: it stands on that path. `time` is in milliseconds since 1970, 0 where it is not known.
+    `kind` is "leaf" if it ends a branch, "fork" if several branches begin after it, and "turn" if it ends a turn of the
+    live path. `is_live`: it is on that path. `time` is in milliseconds since 1970, 0 if it is not known.
     """
 
     id: str
@@ -112,7 +112,7 @@ def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = No
 
 
 def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, sends: bool) -> tuple[BranchStats, bytes]:
-    """Summarize the branch; return what was done, and the journal's record of it, empty where nothing was written."""
+    """Summarize the branch; return what was done, and the journal's record of it, empty if nothing was written."""
     form, read = session.form, session.read
     lines, live = read.lines, read.shape.live
     with session.refusing():
@@ -147,7 +147,7 @@ def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, se
             return form.branch_summary(session.written, left, target, summary)
 
     if others_sum_up(session.policy):
-        # Nobody is asked, and nothing sent, of a session that is refused.
+        # Do not ask or send anything for a session that is refused.
         with session.draft(made(old.extract), cut, dry_run=True):
             pass
     told = summed_up(old, "branch", "branch", cut.kept, dry_run=dry_run, sends=sends)
@@ -186,7 +186,7 @@ def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
 
 
 def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
-    """Refuse an entry behind which the results of its calls stand: no request may end between these."""
+    """Refuse an entry that is followed by results of its calls: no request may end between them."""
     lines = path.lines
     waiting = {call.id for number in path.shape.live for call in lines[number].calls}
     waiting -= {lines[number].answers for number in path.shape.live}
@@ -196,7 +196,7 @@ def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
 
 
 def _ends_with_summary(session: Opened) -> bool:
-    """Tell whether the last thing that was said is the summary of a branch."""
+    """Return true if the last thing that was said is the summary of a branch."""
     lines, reader = session.read.lines, session.form.reader()
     last = next((number for number in reversed(session.read.shape.live) if lines[number].reads), None)
     if last is None or lines.roles[last] is not Role.OTHER:
@@ -205,7 +205,7 @@ def _ends_with_summary(session: Opened) -> bool:
 
 
 def _words(session: Opened, number: int, numbers: Mapping[str, int]) -> str:
-    """Find what was said in an entry, or else nearest above it."""
+    """Find the words of an entry, or else of the nearest one above it."""
     reader, parents = session.form.reader(), session.read.lines.parents
     step: int | None = number
     for _ in range(_LOOKS_BACK):

@@ -1,4 +1,4 @@
-"""The checkpoints of ours in a session: how old lines leave it for one, and the session as it was before them."""
+"""Our checkpoints in a session: how old lines leave it for one, and the session as it was before them."""
 
 from __future__ import annotations
 
@@ -34,19 +34,16 @@ from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
 
 _AT_ONCE = 50
-"""Checkpoints that are taken out while a session is read once: each reads what the one before it gives."""
+"""Checkpoints that are taken out in one pass, each from what the pass before yields."""
 _TOGETHER = 1 << 20
-"""Bytes of lines that are kept as one text."""
+"""Bytes of lines that are stored as one text."""
 _MOST_RUNS = 500
-"""Runs of one record, so that none is long."""
+"""Runs of lines in one record, so that no record is long."""
 _HEAD = HEAD.encode()
 
 
 class Leaving:
-    """Keeps the lines that leave a session while it is written anew, with the places where they stood.
-
-    Without `keep` nothing is kept.
-    """
+    """Stores the lines that leave a session while it is rewritten, and their places; nothing without `keep`."""
 
     def __init__(self, keep: Callable[[bytes], Place] | None) -> None:
         self._keep = keep
@@ -65,7 +62,7 @@ class Leaving:
         self._run(sha256(line).hexdigest())
 
     def goes(self, raw: bytes) -> None:
-        """Keep a line that leaves, or that another one takes the place of."""
+        """Store a line that leaves, or that another one replaces."""
         if self._size and self._size + len(raw) > _TOGETHER:
             self._flush()
         if self._passed or not self._runs:
@@ -76,7 +73,7 @@ class Leaving:
         self._size += len(raw)
 
     def finish(self) -> tuple[Dropped, ...]:
-        """Keep what is left, and return the records of all."""
+        """Store the rest, and return all records."""
         self._flush()
         return tuple(self._done)
 
@@ -95,11 +92,11 @@ class Leaving:
 
 
 class _NotAsLeft(Exception):
-    """The session is not as it was when lines left it, but for what was added at its end."""
+    """The session is not as it was when lines left it, apart from lines added at its end."""
 
 
 class Names:
-    """Names a session's lines as the records of checkpoints do: by the SHA-256 of each, and of what it was before."""
+    """Names a session's lines as the records of checkpoints do: by the SHA-256 of each, and of its original."""
 
     def __init__(self, journal: Journal, originals: Path) -> None:
         self._journal, self._originals = journal, OriginalsReader(originals)
@@ -107,9 +104,9 @@ class Names:
         self._as_written = {original: line for pairs in known for original, line in pairs}
 
     def of(self, raw: bytes) -> frozenset[str]:
-        """Hash a line, and find the SHA-256 of the original if it, or a message that it sets, is a rewritten one.
+        """Return the SHA-256 of a line and of its original, if the line or a message that it sets was rewritten.
 
-        If the line is of a checkpoint that repeated rewritten messages, the SHA-256 that it had then is among them.
+        If the line is of a checkpoint that repeated rewritten messages, also the SHA-256 that it had then.
         """
         digest = sha256(raw).digest()
         row = self._journal.rewriting(digest)
@@ -118,7 +115,7 @@ class Names:
         return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})
 
     def originals(self, lines: Iterable[bytes]) -> tuple[str, ...]:
-        """Hash lines as if no run had rewritten the messages that they set; nothing where none had."""
+        """Hash lines as if no run had rewritten the messages that they set; empty if none had."""
         known = [(self._whole(raw), sha256(raw).hexdigest()) for raw in lines]
         return tuple(original for original, _ in known) if any(was != now for was, now in known) else ()
 
@@ -132,7 +129,7 @@ class Names:
 
 
 def _first(raw: bytes, journal: Journal, originals: OriginalsReader) -> bytes:
-    """Return a line as its agent wrote it, where a run rewrote it and kept that. A message may have no LF now."""
+    """Return a line as its agent wrote it, if a run rewrote it and kept the original. A message may have no LF now."""
     row = row_of(raw, sha256(raw).digest(), journal)
     record = None if row is None else journal.placed(row)
     if record is None or record.place is None:
@@ -142,8 +139,8 @@ def _first(raw: bytes, journal: Journal, originals: OriginalsReader) -> bytes:
 
 
 def left_by(session: OpenSession, journal: Journal) -> int:
-    """Find the number of the newest run that left what a session begins with; -1 where none is known to have."""
-    # Of runs that left the same the newest one counts.
+    """Find the number of the newest run that left what a session begins with; -1 if no such run is known."""
+    # If several runs left the same, the newest counts.
     numbers = {(run.compressed_size, run.digest): number for number, run in enumerate(journal.runs) if run.digest}
     with session.reader() as file:
         return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
@@ -153,8 +150,8 @@ class Before:
     """A session with checkpoints taken out, the newest first, and with the lines that left it for them.
 
     `taking` are the records of those that are to go, the newest of the journal. What was added since stays. `taken` are
-    the records of those that stand there; `altered` those that are there no longer as written, and stay. Raises
-    Unreadable where what left cannot be read.
+    the records of those that are there as written; `altered` those that were changed, and stay. Raises Unreadable if
+    what left cannot be read.
     """
 
     def __init__(
@@ -173,7 +170,7 @@ class Before:
         self.taken: list[CheckpointRecord] = []
         self.altered: list[CheckpointRecord] = []
         self.copied = False
-        """True if the pieces showed a summary in a line of another program, too."""
+        """True if a line of another program has a summary of ours, too; known when the pieces were read."""
         of_lines = [each for each in taking if not each.removed]
         if len(of_lines) < len(taking) and (document := jsonl.document_of(session.reader, session.size)) is not None:
             self._take_out(document.raw, [each for each in taking if each.removed])
@@ -182,12 +179,12 @@ class Before:
 
     @property
     def stuck(self) -> Sequence[CheckpointRecord]:
-        """Those that are no longer as written, and for which something left the session that cannot go back."""
+        """Altered checkpoints for which something left the session that cannot go back."""
         return [each for each in self.altered if each.dropped or each.removed]
 
     @property
     def told(self) -> str:
-        """Write what of checkpoints stays; nothing where all of them went."""
+        """Say what stays of the checkpoints; empty if nothing does."""
         if self.altered:
             of = counted(len(self.altered), "checkpoint is", "checkpoints are")
             way = f"; 'zstd -dc {quote(str(self._originals))}' prints what left the session" if self.stuck else ""
@@ -197,7 +194,7 @@ class Before:
         return ""
 
     def refuse_if_stuck(self) -> None:
-        """Raise Damaged where what left the session for a checkpoint cannot go back."""
+        """Raise Damaged if what left the session for a checkpoint cannot go back."""
         if self.stuck:
             of = counted(len(self.stuck), "checkpoint is", "checkpoints are")
             raise Damaged(
@@ -210,7 +207,7 @@ class Before:
             )
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces of the session as it was; a line that is too long to be read comes in parts."""
+        """Yield the pieces of the session as it was; a line that is too long to read comes in parts."""
         if self._document and (document := jsonl.cut(self._document)) is not None:
             return document.pieces()
         if not self.taken:
@@ -218,15 +215,15 @@ class Before:
         return jsonl.with_updates(self._numbered())
 
     def ended(self) -> list[CheckpointRecord]:
-        """Make the records that say which checkpoints were taken out, when the pieces were read."""
+        """Return the records that say which checkpoints were taken out, after the pieces were read."""
         rehung = tuple(sorted(self._rehung))
         return [each._replace(ended=True, rehung=() if at else rehung) for at, each in enumerate(self.taken)]
 
     def _take_out(self, raw: bytes, taking: Sequence[CheckpointRecord]) -> None:
-        """Take checkpoints out of a document, each out of what its run left: later ones rewrote what is beside it."""
+        """Take checkpoints out of a document, each from what its run left: later runs rewrote messages next to it."""
         now: dict[bytes, bytes] = {}
         with OriginalsReader(self._originals) as reader:
-            # Also one that ended: the run that took it out may have been killed before the session changed.
+            # Ended ones too: the run that took one out may have been killed before the session changed.
             for record in reversed(taking):
                 assert record.removed is not None
                 digest, place = record.removed
@@ -250,14 +247,14 @@ class Before:
             self.altered = [each for each in standing if each not in self.taken]
 
     def _left_by(self, run: int, raw: bytes, reader: OriginalsReader) -> dict[bytes, bytes]:
-        """Find what a run left of the messages of a document that later ones rewrote, each by what it is now."""
+        """Map each message of a document that later runs rewrote to what this run left of it."""
         journal, left = self._journal, dict[bytes, bytes]()
         if all(journal.run_of(row) <= run for row in range(journal.counts[0])):
             return left
         document = jsonl.cut(raw)
         for _, part, whole in document.pieces() if document is not None else ():
             digest, seen = sha256(part).digest(), set[bytes]()
-            # Runs may have made one of another by turns.
+            # Runs may have rewritten one form into another and back.
             while whole and part not in left and digest not in seen and (row := journal.rewriting(digest)) is not None:
                 was = bytes.fromhex(journal.line(row).sha256)
                 place = journal.place(journal.original_of(row), was)
@@ -296,8 +293,8 @@ class Before:
         is_older = False
         for each in known if gone else ():
             stands = each.lines in taken or (bool(each.dropped) and self._share_there(each) > 0)
-            # Without any of the lines that left for it, the session is no older state either; one that is from before
-            # an older checkpoint, or still has that, may not have had them yet.
+            # A session without any of the lines that left for it is no older state either, unless it is from before
+            # an older checkpoint or still has that one: then it may not have had the lines yet.
             is_lost = bool(each.dropped) and not (stands or is_older)
             is_due = (foreign or is_lost) and not self._has_ended(each)
             if each in gone and (there.intersection(each.lines) or is_due):
@@ -307,7 +304,7 @@ class Before:
     def _has_ended(self, record: CheckpointRecord) -> bool:
         """Return true if the session is from after a restore took a checkpoint out, or from before it was written.
 
-        A restore on another branch says nothing. Where no run left what the session begins with, nobody knows.
+        A restore on another branch says nothing. If no run left what the session begins with, it is not known.
         """
         return record.ended and self._left >= 0 and self._left not in self._journal.lifetime(record)
 
@@ -316,10 +313,10 @@ class Before:
         return left_by(self._session, self._journal)
 
     def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
-        """Count the lines of older checkpoints that are equal to a checkpoint's, as Codex CLI's are that end alike.
+        """Count the lines of older checkpoints that equal a checkpoint's lines, as Codex CLI's last lines may.
 
-        There are at most as many as stand there besides its own: an older checkpoint may be gone, with an older state
-        of the session that was put back.
+        At most as many as the session has besides its own: an older checkpoint may be gone, if an older state of the
+        session was put back.
         """
         others, own = self._lines_before([record]), Counter(record.lines)
         if not others:
@@ -328,14 +325,14 @@ class Before:
         return Counter({name: max(min(number, there[name] - own[name]), 0) for name, number in others.items()})
 
     def _lines_before(self, records: Sequence[CheckpointRecord]) -> Counter[str]:
-        """Count the lines of older checkpoints that are equal to lines of these."""
+        """Count the lines of older checkpoints that equal lines of these."""
         mine = {each.lines for each in records}
         own = {line for lines in mine for line in lines}
         older = takewhile(lambda each: each.lines not in mine, self._journal.checkpoints)
         return Counter(line for each in older if not each.ended for line in each.lines if line in own)
 
     def _share_there(self, record: CheckpointRecord) -> float:
-        """Return the share of the lines that left for a checkpoint that are in the session, in any form."""
+        """Return the share of the lines that left for a checkpoint and are in the session again, in any form."""
         with OriginalsReader(self._originals) as reader:
             texts = [reader.line(each.place, each.sha256) for each in record.dropped]
         left = {line for each in texts for line in BytesIO(each)}
@@ -363,12 +360,12 @@ class Before:
             number += ends
 
     def _over(self, records: Iterable[CheckpointRecord], there: list[bool] | None = None) -> Iterator[bytes]:
-        """Yield the lines of the session without these checkpoints; note of which lines of ours all are `there`."""
+        """Yield the session's lines without these checkpoints; add to `there` if all lines of a group were there."""
         with ExitStack() as opened:
             reader = opened.enter_context(OriginalsReader(self._originals))
             file: BinaryIO = opened.enter_context(self._session.reader())
             lines: Iterator[bytes] = map(itemgetter(1), jsonl.pieces(file, self._session.size))
-            # One pass takes out those for which no line left, where all are known to be there.
+            # One pass takes out all those for which no line left, if they are known to be there.
             groups = groupby(records, lambda each: each.lines if each.dropped or self._others else None)
             for number, group in enumerate(list(each) for _, each in groups):
                 if number and not number % _AT_ONCE:
@@ -451,16 +448,16 @@ class Before:
 
 
 def _with(raw: bytes, parts: Mapping[bytes, bytes]) -> bytes:
-    """Put other messages in the place of those of a document."""
+    """Replace messages of a document."""
     if not parts or (document := jsonl.cut(raw)) is None:
         return raw
     return b"".join(parts.get(part, part) if whole else part for _, part, whole in document.pieces())
 
 
 class _Hanging:
-    """Hangs lines that follow a line of ours on what ours hangs on, where an agent's lines name their parents.
+    """Gives entries that follow one of ours the parent of ours, if an agent's entries name their parents.
 
-    `rehung_originals` takes the SHA-256 of the originals of rewritten lines that were hung elsewhere.
+    `rehung_originals` collects the SHA-256 of the originals of rewritten lines that got another parent.
     """
 
     def __init__(
@@ -470,7 +467,7 @@ class _Hanging:
         self._parents: dict[str, str] = {}
 
     def note(self, raw: bytes) -> None:
-        """Note what a line of ours hangs on."""
+        """Note the parent of a line of ours."""
         entry = jsonl.parse(raw)
         if entry is not None and self._form is not None and self._form.parent_key:
             line = self._form.reader().line(raw, entry)
@@ -478,7 +475,7 @@ class _Hanging:
                 self._parents[line.id] = line.parent
 
     def rehung(self, raw: bytes) -> bytes:
-        """Hang a line that follows one of ours on what ours hangs on. Any other stays as it is."""
+        """Give an entry that follows one of ours the parent of ours. Any other stays as it is."""
         if self._form is None or not any(name.encode() in raw for name in self._parents):
             return raw
         key = self._form.parent_key
@@ -509,7 +506,7 @@ class _Hanging:
 
 
 def before_all(session: OpenSession, journal: Journal, originals: Path) -> Before:
-    """Read a session as it was before all its checkpoints for which something left it; others may stay."""
+    """Read a session as it was before all checkpoints for which something left it; others may stay."""
     left = any(each.dropped or each.removed for each in journal.checkpoints)
     return Before(session, journal, originals, None, journal.checkpoints if left else ())
 
@@ -537,7 +534,7 @@ def with_removed(session: OpenSession, journal: Journal, before: Before, missing
 
 
 def said_first(session: OpenSession, journal: Journal, originals: Path) -> Iterator[tuple[int, Said]]:
-    """Yield what was said in a session, as its lines were at first, each with the number of its line."""
+    """Yield what was said in a session by its original lines, each with its line's number."""
     reader = reading.format_of(session).reader()
     with OriginalsReader(originals) as kept:
         for number, raw, whole in before_all(session, journal, originals).pieces():

@@ -38,7 +38,7 @@ _GOAL_NOT_WRITTEN = (
     "compact it again"
 )
 MANUAL = "manual"
-"""Why a run acted that was asked to, whatever the budget."""
+"""Why a run acted without asking the budget."""
 
 _THRESHOLDS = ("idleSeconds", "budget", "compact")
 _TOLD = (
@@ -53,8 +53,8 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
     """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
 
     `tokens_before` and `tokens_after` are what the model reads.
-    `tokens_recorded` is what the agent recorded of the newest request and its answer, None where it recorded nothing
-    since the last run or compaction.
+    `tokens_recorded` is what the agent recorded of the newest request and its answer, None if it recorded nothing since
+    the last run or compaction.
     `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
     `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
     the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
@@ -83,7 +83,7 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
 
     @property
     def is_compacted(self) -> bool:
-        """Whether a checkpoint was written, or with `dry_run` would be."""
+        """True if a checkpoint was written, or with `dry_run` would be."""
         return self.status in (Status.COMPACTED, Status.WOULD_COMPACT)
 
 
@@ -132,7 +132,7 @@ def compact_session(
 
 
 def refuse_size(path: Path, policy: Policy) -> None:
-    """Raise UsageError where a policy's rule cannot tell whether a checkpoint is due: it knows no tokens."""
+    """Raise UsageError if a policy's rule cannot say whether a checkpoint is due, since it knows no tokens."""
     if policy.budget.rule is not Rule.SIZE:
         return
     others = [f'"{rule}"' for rule in Rule if rule is not Rule.SIZE]
@@ -177,7 +177,7 @@ class _Compaction:
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
         told: Told | None = Told(old.extract)
         if others_sum_up(session.policy):
-            # Nobody is asked, and nothing sent, of a session that is refused or saves too little.
+            # Do not ask or send anything for a session that is refused or saves too little.
             rehearsed = self._write(found, old, Told(old.extract), dry_run=True)
             if not rehearsed.is_compacted:
                 return rehearsed
@@ -190,7 +190,7 @@ class _Compaction:
         return self._write(found, old, told, dry_run=dry_run)
 
     def _left(self, reason: str) -> CompactStats:
-        """Leave the session as it is, and say so of a goal that the summary there does not have."""
+        """Leave the session as it is, and say so if the summary there does not have the goal."""
         unheeded: tuple[str, ...] = ()
         if self._latest is not None and (goal := self._goal.text):
             earlier = merge.parse(self._latest.summary)
@@ -199,7 +199,7 @@ class _Compaction:
         return replace(self._unchanged(self._too_little(reason)), unheeded=unheeded)
 
     def _too_little(self, reason: str) -> str:
-        """Say besides what to do where there is more to sum up than the model reads by now."""
+        """Add what to do if compress shortened what is to be summarized."""
         rewritten = self._session.known.rewritten.rows.keys()
         # A restore would take out a summary of ours with it.
         if self._latest is not None or rewritten.isdisjoint(for_the_model(self._session.read)):
@@ -218,7 +218,7 @@ class _Compaction:
         except Refused as why:
             if self._named:
                 raise
-            # Of a subagent, say: folders of agents are full of them.
+            # Such as a subagent's: agents' folders have many.
             return replace(self._unchanged(why.what), status=Status.SKIPPED)
         with session.draft(made, found, dry_run=dry_run) as draft:
             tokens = tokens_of(draft.read)
@@ -253,14 +253,14 @@ class _Compaction:
             return replace(stats, size_after=size, run=session.run_id)
 
     def _strangers(self) -> int:
-        """Count the texts with a marker of which no store here has the originals."""
+        """Count the texts with a marker whose original is in no store here."""
         session = self._session
         if session.known.journal.runs or not any(block.marked for line in session.read.lines for block in line.blocks):
             return 0
         return len(strangers_of(session.session, session.known.journal, session.form.name))
 
     def _why_this_cut(self) -> str:
-        """Say where a goal has cut, since nobody has, or what was compacted just now is cut again; empty elsewhere."""
+        """Say that the goal chose the cut, or that the session is cut again; empty otherwise."""
         chosen = self._session.policy.compact
         if self._latest is not None and self._latest.is_newest(chosen):
             return "it was compacted before; this keeps less of what was kept then"
@@ -270,7 +270,7 @@ class _Compaction:
         return f"with a goal, only the newest request and what came after it stay; {without}"
 
     def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
-        """Say what of the goal and the instructions found nothing, and what stands instead."""
+        """Say which of goal and instructions had no effect, and what the summary has instead."""
         goal = self._goal
         if goal.source is not None and not goal.text:
             what = goals.NOT_FOUND[goal.source]
@@ -280,7 +280,7 @@ class _Compaction:
 
     @cached_property
     def _latest(self) -> Latest | None:
-        """The checkpoint of ours that stands there, as long as the model reads it."""
+        """Our checkpoint in the session, if the model reads it."""
         return find_latest(self._session)
 
     def _checkpoint(self, found: Cut, summary: Summary) -> Checkpoint:
@@ -288,7 +288,7 @@ class _Compaction:
         session = self._session
         with session.refusing():
             made = session.form.checkpoint(session.written, found, summary)
-            # Of some documents the old part goes in any case.
+            # In some documents the old part always leaves.
             if self._drop_dead and made and not made.stays.union(made.removed).issuperset(found.old):
                 made = session.form.dropping(session.written, found, made)
         if made is None:
@@ -298,10 +298,10 @@ class _Compaction:
         return made
 
     def _cut(self) -> Cut | NoCut:
-        """Cut by the goal, where that says how; where it finds no place, the newest request is the only one, say.
+        """Cut by the goal if it chooses; by the policy if that finds no place, as with a single request.
 
-        What was compacted just now is cut again only if somebody says how, and then never by the same share: one of
-        what a checkpoint left is always smaller.
+        A session that was just compacted is cut again only by a rule that was asked for, and never by the same share,
+        which is always less of what a checkpoint left.
         """
         session, chosen = self._session, self._rules
         if (latest := self._latest) is not None and latest.is_newest(chosen):
@@ -316,7 +316,7 @@ class _Compaction:
         return found
 
     def _why_it_stays(self, latest: Latest, *, is_same_share: bool) -> str:
-        """Word that too little was said since a checkpoint, and how to have another one all the same."""
+        """Say that too little was said since a checkpoint, and how to get another one."""
         read, rules = self._session.read, self._rules
         said = "nothing was"
         if latest.since:
@@ -353,7 +353,7 @@ class _Compaction:
 
 
 def _not_due(budget: BudgetStats | None) -> str:
-    """Word why a budget asks for no summary; empty where it does, or nobody asks it."""
+    """Say why a budget asks for no summary; empty if it asks for one, or if there is none."""
     if budget is None or budget.decision == Action.COMPACT:
         return ""
     enough = "" if budget.decision == Action.NONE else ": compress is enough"

@@ -1,4 +1,4 @@
-"""What the commands that write a summary share: the open session, the summary, and the draft with the lines added."""
+"""What the commands that write a summary share: the open session, and the draft with the added lines."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ from sessioncompress.store.recover import brought_home, check, recover
 def opened(
     path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool, run_id: str = ""
 ) -> Iterator[Opened]:
-    """Open a session that is to be summed up, locked where lines are to be added to it.
-
-    Raises SessionCompressError with the session unchanged.
-    """
+    """Open a session for a summary; with `writing` lock it. Raises SessionCompressError with the session unchanged."""
     with reading.opened(path, writing=writing, quiet_seconds=policy.quiet_seconds) as session:
         store = brought_home(session, policy) if writing else store_of(session.path, policy)
         journal = journals.load(store.journal)
@@ -57,7 +54,7 @@ def opened(
 
 
 class Opened:
-    """An open session, as it is read."""
+    """An open session and what was read of it."""
 
     def __init__(self, known: Known, store: Store, policy: Policy, run_id: str) -> None:
         self.known, self.store, self.policy, self.run_id = known, store, policy, run_id
@@ -65,7 +62,7 @@ class Opened:
         self.where = str(known.session.path)
         self._journal = known.journal
         self.each = characters_per_token(known.newest.model)
-        """The characters of a token, for what is reported; what goes by the policy counts four."""
+        """Characters per token in reports; the policy's numbers count four."""
 
     def refused(self, what: str, remedy: str, line: int | None = None) -> Refused:
         """Return the error for a session that cannot have such a summary."""
@@ -80,18 +77,18 @@ class Opened:
             raise self.refused(why.what, why.remedy) from why
 
     def budget(self, old: Iterable[int]) -> int:
-        """Tell how many tokens the summary of some lines may take; those that a run shortened count as they were."""
+        """Return the tokens that a summary of some lines may take; lines that a run shortened count as before."""
         tokens = text.estimate(sum(self.read.lines[number].reads + self._shortened(number) for number in old))
-        # At most one in so many of those that it stands for, but never fewer than the least.
+        # At most a twentieth of what it replaces, but never less than 1,000, or few facts would fit.
         return max(min(self.policy.compact.summary_tokens, tokens // 20), 1_000)
 
     def _shortened(self, number: int) -> int:
-        """Tell how many bytes of text a run took out of a line whose original is kept."""
+        """Return how many bytes of text a run took out of a line whose original is kept."""
         rewritten = self.known.rewritten
         if number not in rewritten or rewritten[number].place is None:
             return 0
         blocks = self._journal.blocks_of(rewritten.rows[number])
-        # Of other replaced texts no summary is made.
+        # A summary does not use other kinds of replaced text.
         return sum(block.bytes for block in blocks if block.kind in (Kind.ARGUMENT, Kind.RESULT))
 
     @property
@@ -101,9 +98,9 @@ class Opened:
 
     @property
     def preserved(self) -> str:
-        """The JSON that was kept with the last checkpoint for a command of the user's; empty where none was.
+        """The JSON that the last checkpoint keeps for a user's command; empty if there is none.
 
-        A stranger's journal gives none: the command takes it for its own.
+        A stranger's journal gives none, since the command trusts it.
         """
         last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
         return last.preserved if last is not None and not last.ended and self._journal.maker(last).is_ours else ""
@@ -114,7 +111,7 @@ class Opened:
 
     @cached_property
     def _places(self) -> Sequence[tuple[int, int]]:
-        """Where each line begins and how long it is, or each message of a document or of a line that sets several."""
+        """Start and size of each line, or of each message of a document or of a line that sets several."""
         sizes = [line.size for line in self.read.lines]
         if sum(sizes) == self.session.size:
             return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
@@ -137,7 +134,7 @@ class Opened:
 
     @property
     def written(self) -> Written:
-        """The session as whoever writes a checkpoint into it needs it."""
+        """The session as a format needs it to write a checkpoint."""
 
         def newest(mark: bytes, takes: Callable[[Mapping[str, Any]], bool]) -> Entry | None:
             for number in range(len(self.read.lines) - 1, -1, -1):
@@ -151,7 +148,7 @@ class Opened:
 
     @contextmanager
     def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[Draft]:
-        """Write the new session beside this one, in a dry run nowhere, and check it; it goes unless it is committed."""
+        """Write the new session next to this one, or nowhere in a dry run, and check it; delete it unless committed."""
         document = self._document
         unended = document is None and self._ends_without_lf(made)
         with ExitStack() as entered:
@@ -187,10 +184,10 @@ class Opened:
         goal: str = "",
         trigger: str = "",
     ) -> int:
-        """Put a draft in the session's place, with a record of what was added; return the size of the session then.
+        """Replace the session by a draft, and record what was added; return the new size in bytes.
 
-        `tokens` are those of what the model reads, before and after; `goal` is how the summary's goal was found,
-        and `trigger` why the run acts.
+        `tokens` are those that the model reads, before and after; `goal` is how the summary's goal was found, and
+        `trigger` why the run acts.
         """
         assert draft.sink is not None
         removed, dropped = draft.keep(), draft.leaving.finish()
@@ -204,7 +201,7 @@ class Opened:
             compressed_size=finished.size,
             store_size=finished.originals_size,
             boundary=last.boundary if last else 0,
-            # No line is rewritten: what counts from the last run that did counts on, but for what came since.
+            # No line is rewritten, so the numbers of the last run still hold, except the count of lines.
             stats={**(last.stats if last else {}), LINES: len(draft.read.lines)},
             restored=self._journal.restored,
             records=(0, 0),
@@ -236,7 +233,7 @@ class Opened:
         return draft.sink.commit(sealed(records, readable(run, journal), journal, self._journal.size))
 
     def _ends_without_lf(self, made: Checkpoint) -> bool:
-        """Tell whether lines are added behind one without its LF. Raises Refused where that is no whole one."""
+        """Return true if lines are added after one without an LF. Raises Refused if that line is cut off."""
         last = len(self.read.lines) - 1
         if all(each.before <= last for each in made.added):
             return False
@@ -251,10 +248,10 @@ class Opened:
 
 
 class Draft:
-    """The new session: the pieces of the old one with the lines that are added, and without those that leave.
+    """The new session: the pieces of the old one with lines added and lines removed.
 
-    `added` are those lines, and `lines` the SHA-256 of each; `read` is what check() read of all, and `dropped` how many
-    lines left. `record` is the journal's record of it once it is committed.
+    `added` are the added lines, `lines` the SHA-256 of each, `dropped` the number of removed ones; `read` is what
+    check() read. `record` is the journal's record of it, once it is committed.
     """
 
     read: Survey
@@ -282,7 +279,7 @@ class Draft:
         self._ours: set[int] = set()
 
     def check(self, known: Known, cut: Cut, where: str) -> None:
-        """Write the draft, and read it as the next run will: its checkpoint is live, what is kept too, no old line."""
+        """Write the draft and read it as the next run will: checkpoint and kept lines must be live, old lines not."""
         lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
         self.read = reading.survey(self._noted(self._stream(len(lines))), known.form)
         if self._drops and known.seen and detect(head_of(self._first)) is not known.form:
@@ -307,7 +304,7 @@ class Draft:
             yield piece
 
     def keep(self) -> tuple[str, Place] | None:
-        """Keep what a restore needs to take the checkpoint out, besides the SHA-256 of its lines."""
+        """Store what a restore needs besides the SHA-256 of the checkpoint's lines."""
         return None
 
     def _stream(self, lines: int) -> Iterator[Piece]:
@@ -343,7 +340,7 @@ class Draft:
         yield from self._add(lines, lines + shift)
 
     def _leaves(self, line: Sequence[Piece]) -> bool:
-        """Tell whether a line goes: one that sets several messages only with all of these."""
+        """Return true if a line is removed; one that sets several messages only with all of them."""
         removed = self._made.removed
         return bool(removed) and all(number == GAP or (whole and number in removed) for number, _, whole in line)
 
@@ -366,7 +363,7 @@ class Draft:
 
 
 def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Put together the messages and gaps of one line. What is a part of a line too long to be read stands alone."""
+    """Group the messages and gaps of each line. A part of a line that is too long to read is its own group."""
     line: list[Piece] = []
     for piece in pieces:
         line.append(piece)
@@ -379,7 +376,7 @@ def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 class DocumentDraft(Draft):
-    """The new session where that is one document: messages may go from it, and values around them change."""
+    """The new session if it is one document: messages may leave it, and values around them may change."""
 
     def __init__(self, document: Document, made: Checkpoint, sink: Rewrite | None) -> None:
         self._document = document
@@ -390,7 +387,7 @@ class DocumentDraft(Draft):
         self.dropped = len(made.removed)
 
     def keep(self) -> tuple[str, Place] | None:
-        """Keep what the edits take out."""
+        """Store what the edits take out."""
         assert self.sink is not None
         kept = undoing(self._document, self._edits).encode()
         return sha256(kept).hexdigest(), self.sink.keep(kept)

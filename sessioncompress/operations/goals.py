@@ -1,4 +1,4 @@
-"""The goal of a session: where it stands in it, what to ask the user, and what an answer sets in their policy."""
+"""The goal of a session: where to find it, what to ask the user, and what an answer sets in their policy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sessioncompress.store import disk
 
 
 class Source(StrEnum):
-    """Where a goal is taken from a session: its last request, its first one, or what is open of its todo list."""
+    """Where a goal comes from: the session's last or first request, or the open items of its todo list."""
 
     LAST = "last"
     FIRST = "first"
@@ -41,10 +41,10 @@ class Source(StrEnum):
 
 
 class Method(StrEnum):
-    """How a goal was found: named, taken from the session, chosen or typed when it was asked for, or not at all.
+    """How a goal was found: given, taken from the session, chosen or typed at the question, or not at all.
 
-    `task`: the session is that of a subagent, whose first request is what it is for. Those from `auto` on have no goal:
-    nobody was asked or named one, the time ran out, or the answer was to ask less often, or never.
+    `task`: the first request of a subagent's session, which is its purpose. From `auto` on there is no goal: nobody
+    was asked, the time ran out, or the answer was to ask less often or never.
     """
 
     GIVEN = "given"
@@ -64,7 +64,7 @@ class Method(StrEnum):
 class Goal(NamedTuple):
     """A goal, or where to take it from, and how it was found; and instructions, which only rank.
 
-    `chooses_cut`: nobody has said how to cut, so that the goal does.
+    `chooses_cut`: no option or policy says where to cut, so the goal does.
     """
 
     text: str = ""
@@ -81,12 +81,12 @@ NOT_FOUND = {
     Source.FIRST: "it has no user request",
     Source.LAST: "it has no user request",
 }
-"""Why a session has no goal where it was to be taken from it."""
+"""Why a session has no goal from this source."""
 _NOT_WRITTEN = "It was not changed, and neither was any session."
 
 
 def found_in(session: Opened, wanted: Goal) -> Goal:
-    """Find the words of a goal in the session, where it is to be taken from there; a subagent's is its task."""
+    """Find the words of a goal that is to come from the session; that of a subagent is its task."""
     if wanted.text:
         return wanted._replace(text=as_goal(wanted.text))
     if wanted.source is None and not (session.read.lines and session.form.is_subagent(session.written)):
@@ -111,9 +111,9 @@ def open_item(said: Iterable[tuple[int, Said]]) -> str:
 
 
 def rules_for(rules: Compact, goal: Goal) -> Compact:
-    """Choose how to cut by whether there is a goal, where nobody has said how.
+    """Choose the rule of the cut: that of the policy, or by whether there is a goal if the goal chooses.
 
-    A subagent has a single request, so that its task says nothing of where to cut.
+    A subagent has a single request, so its task does not say where to cut.
     """
     if not goal.chooses_cut or goal.method is Method.TASK:
         return rules
@@ -123,7 +123,7 @@ def rules_for(rules: Compact, goal: Goal) -> Compact:
 
 
 class Question(NamedTuple):
-    """What to ask of a session: which of these goals; how it stands against its budget."""
+    """What to ask about a session: these goals; and its budget."""
 
     goals: tuple[str, ...]
     budget: BudgetStats
@@ -132,7 +132,7 @@ class Question(NamedTuple):
 def question(
     path: Path, policy: Policy, *, if_due: bool, form: str | None = None, named: bool = True
 ) -> Question | None:
-    """Find what to ask before a session is compacted; None where there is nothing to compact in it.
+    """Find what to ask before a session is compacted; None if there is nothing to compact.
 
     Raises SessionCompressError.
     """
@@ -159,7 +159,7 @@ def question(
 
 
 def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
-    """Yield what the user asked for in some lines."""
+    """Yield the user's requests in some lines."""
     reader, lines = session.form.reader(), session.read.lines
     for number in numbers:
         line = lines[number]
@@ -168,7 +168,7 @@ def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
 
 
 def set_keys(file: Path, section: str, values: Mapping[str, Any]) -> None:
-    """Set keys in a user's own policy file, or begin one; every other byte of it stays. Raises Refused, FileFailed."""
+    """Set keys in a user's own policy file, or create it; all other bytes stay. Raises Refused, FileFailed."""
     file = Path(os.path.realpath(file))
     with failing(file, _NOT_WRITTEN):
         if not file.exists():

@@ -1,4 +1,4 @@
-"""Hand a session off: sum up all that its model reads, for another session, of whatever agent."""
+"""Hand a session off: summarize all that its model reads, for another session of any agent."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NOTHING = "Nothing was written."
 
 
 class Handoff(Struct, frozen=True, rename="camel"):
-    """A handoff of a session: markdown, and what it stands for. Tokens are estimates.
+    """A handoff of a session: markdown, and the size of what it summarizes. Tokens are estimates.
 
-    `begun` is the new session, "" where none was asked for. The last five fields are as in Summarized.
+    `begun` is the new session, "" if none was asked for. The last five fields are as in Summarized.
     """
 
     path: str
@@ -70,13 +70,13 @@ def handoff_session(
             raise session.refused("there is nothing in it to hand off", "Name another session.")
         spoken = (session.read.lines[number] for number in reversed(order))
         last = next((line for line in spoken if line.role in SPOKEN), None)
-        # In progress is a session whose last message is no answer, or one with calls that wait.
+        # A request is in progress if the last message is not an answer, or one whose calls have no results.
         splits = last is not None and (last.role is not Role.ASSISTANT or bool(last.calls))
         besides = Besides(found_in(session, Goal(goal)).text, instructions)
         old = OldPart(session, order, budget=policy.compact.summary_tokens, splits=splits, besides=besides)
         plain = _document(session, old.extract)
         if new:
-            # Nothing is sent for an agent that gets no new session, or where that one is there.
+            # Send nothing if the agent gets no new session, or if its file exists.
             refuse_taken(_beside(session, _made(session, plain, plain)))
         told = summed_up(old, "handoff", "handoff", ())
         if told is None:

@@ -1,6 +1,6 @@
-"""The old part of a session: what was said in it, and the summary that stands for it, by whomever.
+"""The old part of a session: what was said in it, and the summary that replaces it for the model.
 
-It is summed up from its own words, or by a text of somebody else that is checked against it.
+The summary comes from the session's own words, or from a text of others that is checked against them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord
 
 WENT_ON = "its agent added to it during the summary"
-"""Why a session is left."""
+"""Why a session is left as it is."""
 _SUMMARY_WITHIN = 3
-"""Lines from a checkpoint on among which its summary stands: some agents write it into a line of its own."""
+"""Lines from a checkpoint on that may hold its summary: some agents write it into a separate line."""
 _LOOKS_BACK = 32
-"""Compactions of the agent's own behind which it is looked for what was said."""
+"""Largest number of the agent's own compactions that are followed back to what was said before them."""
 
 
 class Latest(NamedTuple):
@@ -44,12 +44,12 @@ class Latest(NamedTuple):
     since: int
 
     def is_newest(self, rules: Compact) -> bool:
-        """Tell whether too little was said since that another one would pay."""
+        """Return true if too little was said since to make another one worthwhile."""
         return self.since < max(rules.min_dead_tokens, 1)
 
 
 class _Before(NamedTuple):
-    """What stands before the last compaction: the lines of a summary of ours, and those since, of some the requests."""
+    """Before the last compaction: our summary's lines, lines that are read whole, and those read for requests."""
 
     ours: Sequence[int] = ()
     whole: frozenset[int] = frozenset()
@@ -57,10 +57,10 @@ class _Before(NamedTuple):
 
 
 def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Iterator[tuple[int, Said]]:
-    """Yield what was said in some lines as the model reads them, each with the number of its line.
+    """Yield what was said in `old`, lines in the order in which the model reads them, each with its line's number.
 
-    A checkpoint among them is the first. Before one of the agent's own stand the requests for which it stands: a model
-    may have left them out. Where nobody can read it, all that was said there does. No line of those `apart` counts.
+    A checkpoint among them comes first. Before one of the agent's own come the requests that it summarizes, since a
+    model may have left them out; all that was said there if nobody can read it. Lines in `apart` do not count.
     Previews count as their originals.
     """
     roles = session.read.lines.roles
@@ -69,7 +69,7 @@ def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Ite
     for number, each in _in_order(session, old, before):
         if each.say in (Say.PROMPT, Say.CARRIED):
             is_repeated = first_at.setdefault(hash(each.text), number) != number
-            # Behind a summary of ours what is repeated stands either in that or in the lines since.
+            # After our summary, what is repeated is either in that or in the lines since.
             if each.say is Say.CARRIED and (is_repeated or before.ours):
                 continue
             each = each._replace(say=Say.PROMPT)  # noqa: PLW2901
@@ -79,16 +79,16 @@ def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Ite
 
 
 def _is_ours(session: Opened, summary: str) -> bool:
-    """Tell whether a summary is one that the journal records; an agent's own may begin with a copy of our head.
+    """Return true if the journal records a summary; an agent's own may begin with a copy of our head.
 
-    Where it records none, as of a session that came without its store, the form of all of it has to be ours.
+    If it records none, as for a session that came without its store, all of the text must have our form.
     """
     known = {each.summary for each in session.known.journal.checkpoints if each.summary}
     return merge.identity(summary) in known if known else merge.looks_ours(summary)
 
 
 def find_latest(session: Opened) -> Latest | None:
-    """Find the checkpoint that the model reads first; None where the journal does not record it as ours."""
+    """Find the checkpoint that the model reads first; None if the journal does not record it as ours."""
     read, journal = session.read, session.known.journal
     order = for_the_model(read)
     if not order or read.lines.roles[order[0]] is not Role.CHECKPOINT:
@@ -120,7 +120,7 @@ def _in_order(session: Opened, old: Sequence[int], before: _Before) -> Iterator[
 
 
 def _before(session: Opened, old: Sequence[int], apart: Container[int]) -> _Before:
-    """Go back from compaction to compaction of the agent's own, up to a summary of ours: that carries on all before."""
+    """Follow the agent's own compactions back to a summary of ours, which has all that was before it."""
     lines, form = session.read.lines, session.form
     order: Sequence[int] = old
     seen = {*for_the_model(session.read)}
@@ -138,7 +138,7 @@ def _before(session: Opened, old: Sequence[int], apart: Container[int]) -> _Befo
         end = max((number for number in session.read.shape.live if number < checkpoint), default=checkpoint - 1)
         known = Lines(lines[: end + 1])
         order = for_the_model(Survey(known, form.shape(known), 0))
-        # Some agents write what they keep once more.
+        # Some agents write again what they keep.
         new = [number for number in order if number not in seen and (lines.ids[number] or None) not in names]
         seen.update(new)
         names.update(lines.ids[number] for number in new)
@@ -147,7 +147,7 @@ def _before(session: Opened, old: Sequence[int], apart: Container[int]) -> _Befo
 
 
 def _summary(session: Opened, order: Sequence[int]) -> str:
-    """Read the summary of the checkpoint that comes first; empty where nobody can read it."""
+    """Read the summary of the first checkpoint; empty if nobody can read it."""
     reader, lines = session.form.reader(), session.read.lines
     first = (number for number in order[:_SUMMARY_WITHIN] if lines[number].size < jsonl.LINE_CAP)
     found = (each for number in first for each in reader.said(session.entry(number)))
@@ -155,7 +155,7 @@ def _summary(session: Opened, order: Sequence[int]) -> str:
 
 
 def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -> Iterator[tuple[int, Said]]:
-    """Yield what was said in lines, in the order in which they stand there; of those `asked` only what may ask."""
+    """Yield what was said in lines, in their order in the session; of those in `asked` only what may be a request."""
     reader, rewritten = session.form.reader(), session.known.rewritten
     too_long = -1
     with OriginalsReader(session.store.originals) as originals:
@@ -174,13 +174,13 @@ def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -
 
 
 class Unusable(Exception):
-    """No summary comes of a text, or a model wrote none; it says why, without a word of the text."""
+    """A text cannot become a summary, or a model wrote none. The message says why and quotes nothing."""
 
 
 class OldPart:
-    """Lines of a session for which a summary of at most `budget` tokens is to stand; see said() and Notes.
+    """Lines of a session that a summary of at most `budget` tokens is to replace; see said() and Notes.
 
-    `extract` is the one of the session's own words, whose facts are those of any other.
+    `extract` is the summary from the session's own words; any other has the same facts.
     """
 
     def __init__(
@@ -203,38 +203,38 @@ class OldPart:
         return said(self.session, self.lines, self._apart)
 
     def went_on(self) -> bool:
-        """Tell whether lines came while a model or a command took its time: they may hang on what is summed up.
+        """Return true if lines came while a model or a command worked: their parent may be in the old part.
 
-        Raises InUse where the session was changed otherwise: its lines are no longer where they are looked for.
+        Raises InUse if the session changed in another way.
         """
         with failing(self.session.session.path):
             return self.session.session.appended() > 0
 
     def add(self, context: Sequence[str]) -> None:
-        """Add what a command of the user's says besides."""
+        """Add the context that a user's command gives."""
         if context:
             self.notes.besides = self.notes.besides._replace(context=context)
             self.extract = extract(self.notes, self.budget)
 
     @property
     def heeds(self) -> bool:
-        """Whether anything that instructions may rank shares a word with them."""
+        """True if a line that instructions may rank shares a word with them."""
         words, excerpts = stems_in(self.notes.besides.instructions).keys(), self.notes.excerpts
         lines = (line for _, line, *_ in chain(excerpts.written(), excerpts.readings()))
         return any(not words.isdisjoint(stems_in(each)) for each in lines)
 
     @cached_property
     def room(self) -> int:
-        """The characters that a text may have which stands for what was said: nothing that is added takes of them."""
+        """The largest size, in characters, of a text of others; added context does not reduce it."""
         return room_for_prose(self.notes, self.budget)
 
     def holding(self, text: str, *, by: str, model: str = "", known: str = "") -> Summary:
-        """Write the summary with a text of somebody else, in which paths that the session does not have are struck.
+        """Write the summary with a text of others; paths that are neither in the session nor in `known` are struck.
 
-        Those in `known` need not be looked for. Raises Unusable.
+        Raises Unusable.
         """
         self._refuse_unusable(text)
-        # As it will be written: what nobody sees in it may part what is looked for.
+        # As it will be written: invisible characters may split a path.
         text = clean(text)
         texts = (each for _, said in self.said() for each in said.contents())
         sure = "\n".join([*self.extract.changed, *self.extract.read, known])

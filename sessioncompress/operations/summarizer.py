@@ -1,7 +1,7 @@
-"""Let a model sum up: the way out of the machine, to a command or to an endpoint, and what of its answer counts.
+"""Let a model summarize: the way out of the machine, to a command or an endpoint, and which answers count.
 
-Nothing here is reached unless the user's policy names one of them. No error, and no record, has the key, the address of
-an endpoint as it was given, or a word of an answer.
+None of this runs unless the user's policy names one of them. No error or record has the key, an endpoint's address as
+it was given, or a word of an answer.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
 _SHORT = 1_000
-"""Tokens of a summary, and no more, for which a model is asked for bullets: sections take much of its 400 words."""
+"""Size of a summary in tokens up to which a model is asked for bullets: sections take much of its 400 words."""
 _MOST_ANSWER = 1 << 20
-"""Bytes of an answer, with what an endpoint puts around it."""
+"""Bytes of an answer, with what encloses it."""
 _MOST_COST = 1e9
 _HEADERS = frozenset({"host", "connection", "content-length", "content-type", "accept", "user-agent"})
-"""All that an endpoint is sent besides the key."""
+"""The only headers that an endpoint is sent besides the key."""
 
 
 def is_used(rules: Summarizer) -> bool:
-    """Tell whether a policy lets a model sum up."""
+    """Return true if a policy lets a model summarize."""
     return rules.command is not None or rules.endpoint is not None
 
 
 def check(rules: Summarizer) -> None:
-    """Raise UsageError where no model could be asked like this, so that it is said before any work."""
+    """Raise UsageError, before any work, if no model can be asked by these rules."""
     if rules.command is not None and rules.endpoint is not None:
         raise _wrong("both a command and an endpoint are set to write the summary", "Name one of them.")
     if rules.command is not None:
@@ -73,7 +73,7 @@ def _find_program(rules: Summarizer) -> None:
     program = _words(rules)[0]
     if which(program) is not None:
         return
-    # What stands behind the name of a variable may be secret.
+    # A variable's value may be secret.
     name, sets, _ = program.partition("=")
     remedy = "Correct --summarizer, or summarizer.command in your configuration; it is not run by a shell."
     if sets:
@@ -112,7 +112,7 @@ def _check_endpoint(rules: Summarizer) -> None:
 
 
 def words_of(command: str, name: str, state: str, where: str | None = None) -> list[str]:
-    """Split a user's command line, which no shell reads. Raises UsageError where it is none."""
+    """Split a user's command line, which no shell reads. Raises UsageError if it is none."""
     try:
         words, why = shlex.split(command), "it is empty"
     except ValueError as error:
@@ -128,7 +128,7 @@ def _words(rules: Summarizer) -> list[str]:
 
 
 def _redaction(rules: Summarizer) -> Callable[[str], str]:
-    """Make what takes out of a text what must not be sent."""
+    """Return a function that removes from a text what must not be sent."""
     patterns = []
     for number, each in enumerate(rules.redact_patterns, 1):
         try:
@@ -148,7 +148,7 @@ def _redaction(rules: Summarizer) -> Callable[[str], str]:
 def _read_prompt(name: str) -> str:
     path = Path(os.path.expanduser(name))  # noqa: PTH111 - leaves a home that is not there as it is
     if not path.is_absolute():
-        # Of which folder it were would not be clear, and a session's is anybody's.
+        # It would not be clear relative to which folder, and anybody may write to a session's.
         raise _wrong("the prompt's path is not absolute", "Start it with / or ~.")
     with failing(path, _NOTHING_SENT):
         found = path.stat()
@@ -183,7 +183,7 @@ def _wrong(what: str, remedy: str) -> UsageError:
 
 
 def destination(rules: Summarizer) -> str:
-    """Write who gets what was said: the program, or the endpoint's address without what may be secret."""
+    """Name the recipient: the program, or the endpoint's address without what may be secret."""
     if rules.command is not None:
         return f"the command {printable(Path(_words(rules)[0]).name)}"
     url = rules.endpoint or ""
@@ -194,9 +194,9 @@ def destination(rules: Summarizer) -> str:
 
 
 class Told(NamedTuple):
-    """The summary of a session, why models that were asked have not written it, and what the endpoint says it cost.
+    """The summary of a session, why models that were asked did not write it, and the cost that the endpoint reports.
 
-    `sent` are the tokens that each of them is given, or would be.
+    `sent` are the tokens that each model is given, or would be.
     """
 
     summary: Summary
@@ -205,7 +205,7 @@ class Told(NamedTuple):
     sent: int = 0
 
     def stats(self, session: Opened, draft: Draft) -> dict[str, Any]:
-        """Return what a command says of its summary in a draft; see Summarized."""
+        """Return the fields of Summarized about the summary and its draft."""
         summary = self.summary
         return {
             "size_after": draft.size,
@@ -224,9 +224,9 @@ class Told(NamedTuple):
 def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
     """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
 
-    `kind` names the prompt, but for "update", of an earlier summary, and "short", of few tokens; `system` takes its
-    place. Gives the extract where no model could, and unless it `sends`. Raises FileFailed where the policy
-    wants none then, UsageError.
+    `kind` names the prompt; "update" and "short" are chosen here, for an earlier summary and for few tokens. `system`
+    replaces the prompt. Returns the extract if no model succeeds, or unless it `sends`. Raises FileFailed if the policy
+    does not want the extract then; UsageError.
     """
     session, rules = old.session, old.session.policy.summarizer
     if not is_used(rules):
@@ -258,9 +258,9 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
 
 
 def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str]:
-    """Ask the models in their order until an answer passes the checks; say how those before failed.
+    """Ask the models in order until an answer passes the checks; return it, and how those before failed.
 
-    Raises Unusable where none does.
+    Raises Unusable if none passes.
     """
     rules, failures = old.session.policy.summarizer, list[str]()
     for model in rules.models or ("",):
@@ -278,7 +278,7 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     given = prompt.whole.encode(errors="replace")
     done = process.run(_words(rules), given, seconds=rules.timeout_seconds, most=_MOST_ANSWER)
     if done.ended:
-        # No summary without a model either: nobody wants one any more.
+        # We are being ended: do not write the extract either.
         raise FileFailed(f"the summarizer command failed: {done.failure}", where=where, state=NOT_CHANGED)
     if done.failure:
         raise Unusable(f"the command failed: {done.failure}")
@@ -286,8 +286,8 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
 
 
 def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> str:
-    """Ask one model of an endpoint; what the endpoint says that costs is `spent`. Raises Unusable."""
-    # Imported here: it takes a second, and is there only where it was asked for.
+    """Ask one model of an endpoint; add the cost that the endpoint reports to `spent`. Raises Unusable."""
+    # Imported here: it takes a second, and is an extra.
     import openai
 
     key = os.environ.get(rules.api_key_env, "")
@@ -314,7 +314,7 @@ def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> 
 
 
 def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
-    """Run a coroutine to its end, also where a loop runs already, as a notebook's does."""
+    """Run a coroutine to its end, even if a loop runs already, as in a notebook."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
@@ -327,7 +327,7 @@ def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
 
 
 async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> bytes:
-    """Read an endpoint's answer, as long as it may be; the client makes a request that failed again."""
+    """Read an endpoint's answer up to the size limit; the client repeats failed requests."""
     import asyncio
     from urllib.parse import urlsplit
 
@@ -342,9 +342,9 @@ async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> 
         url = parts._replace(path=f"{path}/chat/completions").geturl()
         body = {"model": model, "messages": [{"role": role, "content": text} for role, text in roles]}
     found = bytearray()
-    # All of it, with the waits: one that sends a byte now and then lets no single read take long.
+    # For everything, waits included: an endpoint that sends a byte now and then never exceeds a limit per read.
     async with asyncio.timeout(rules.timeout_seconds), _client(rules, key) as client:
-        # As a stream, so that no more is read than may be.
+        # As a stream, so that no more is read than allowed.
         stream = await client.post(url, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object])
         async with stream:
             try:
@@ -365,7 +365,7 @@ def _client(rules: Summarizer, key: str) -> Any:
     import openai
 
     async def strip(request: Any) -> None:
-        # Others come from the environment, and may be secret: an account, or any that a variable holds.
+        # Others come from the environment and may be secret, such as an account.
         for name in set(request.headers) - _HEADERS:
             del request.headers[name]
         request.headers["Accept-Encoding"] = "identity"
@@ -373,15 +373,15 @@ def _client(rules: Summarizer, key: str) -> Any:
             request.headers["Authorization"] = f"Bearer {key}"
 
     async def close_refusal(response: Any) -> None:
-        # Before anybody reads what it says: that may be long, and may quote the key.
+        # Before its text is read, which may be long and may quote the key.
         if not response.is_success:
             await response.aclose()
 
     options: dict[str, Any] = {"event_hooks": {"request": [strip], "response": [close_refusal]}}
     try:
         if _is_loopback(rules.endpoint or ""):
-            # What is said to be sent to this machine goes through no proxy that the environment names; a certificate
-            # that it names counts.
+            # What the user was told goes to this machine must not go through a proxy of the environment; its
+            # certificates count.
             options |= {"trust_env": False, "verify": ssl.create_default_context()}
         http = openai.DefaultAsyncHttpxClient(follow_redirects=False, **options)
     except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
@@ -393,7 +393,7 @@ def _client(rules: Summarizer, key: str) -> Any:
 
 
 def _is_loopback(url: str) -> bool:
-    """Tell whether a URL names this machine."""
+    """Return true if a URL names this machine."""
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 
@@ -405,7 +405,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _is_distrusted(error: BaseException | None) -> bool:
-    """Tell whether a certificate is what a connection failed for."""
+    """Return true if a connection failed because of a certificate."""
     from ssl import SSLCertVerificationError
 
     while error is not None:
@@ -416,7 +416,7 @@ def _is_distrusted(error: BaseException | None) -> bool:
 
 
 def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
-    """Find the text in what an endpoint answered, and what that cost if it says so. Raises Unusable."""
+    """Find the text in an endpoint's answer, and its cost if it is reported. Raises Unusable."""
     try:
         answer = orjson.loads(raw)
     except ValueError:

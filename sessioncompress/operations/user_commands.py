@@ -1,4 +1,4 @@
-"""The commands of a user around a summary: what they are given, what their answers do, and how they fail."""
+"""A user's commands around a summary: what they are given, what their answers do, and how they fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sessioncompress.operations.summarizer import LARGEST_PROMPT, Told, is_used,
 from sessioncompress.policy.model import Policy
 
 BEFORE_COMMAND = "beforeCommand"
-"""What the journal says of a summary that the command before wrote."""
+"""Who wrote a summary, in the journal, if this command did."""
 CANCELED = "the beforeCommand canceled it"
 SECONDS = 120.0
 """The time limit of a user's command."""
@@ -26,10 +26,10 @@ _MOST_PRESERVED = 16 * 1024
 
 
 class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the user's command says before a session is summed up.
+    """The answer of the user's command before a session is summarized.
 
-    `cancel`: the session is left. `summary` stands in place of what was said, `context` is added to it. `prompt` is for
-    a model that sums up, which alone heeds it. `preserve_data` is kept, and given to the command the next time.
+    `cancel`: leave the session. `summary` replaces what was said, `context` is added. `prompt` is for a model; without
+    one it has no effect. `preserve_data` is kept, and given to the command next time.
     """
 
     cancel: bool = False
@@ -40,21 +40,21 @@ class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
     @property
     def preserved(self) -> str:
-        """The JSON text of what is kept; empty where nothing is."""
+        """The JSON text of what is kept; empty if nothing is."""
         return orjson.dumps(self.preserve_data).decode() if self.preserve_data else ""
 
 
 def others_sum_up(policy: Policy) -> bool:
-    """Tell whether a command or a model is asked for a summary, so that a session that is refused is not offered."""
+    """Return true if a command or a model is asked for a summary; they must not be asked for a refused session."""
     return policy.before_command is not None or is_used(policy.summarizer)
 
 
 def summed_up(
     old: OldPart, kind: str, rule: str, kept: Sequence[int], *, dry_run: bool = False, sends: bool = True
 ) -> Told | None:
-    """Sum up with what the user's command says, and let a model do it if that does not; None where it cancels.
+    """Summarize with the answer of the user's command, or else let a model do it; None if the command cancels.
 
-    `kind` names the prompt as in or_extract(), `rule` what decided that the lines `kept` stay. Raises FileFailed,
+    `kind` names the prompt as in or_extract(), `rule` what decided which lines are `kept`. Raises FileFailed,
     UsageError.
     """
     session, command = old.session, old.session.policy.before_command
@@ -75,9 +75,9 @@ def summed_up(
 
 
 def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, record: bytes | None) -> str:
-    """Tell the user's command what was written; return how it failed, empty where it did not: that stands anyway.
+    """Tell the user's command what was written; return how it failed, empty if it did not. The summary stays.
 
-    `record` is the journal's, None where a summary has none; an empty one says that nothing was written.
+    `record` is the journal's, None if the summary has none, empty if nothing was written.
     """
     if policy.after_command is None or record == b"":
         return ""
@@ -90,7 +90,7 @@ def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, re
 
 
 def _given(old: OldPart, rule: str, kept: Sequence[int], *, dry_run: bool) -> Mapping[str, Any]:
-    """Put together what the command before is given."""
+    """Collect what the command is given."""
     session, besides = old.session, old.notes.besides
     reader = session.form.reader()
     earlier = (said.text for said in reader.said(session.entry(old.lines[0])) if said.say is Say.SUMMARY)
@@ -115,9 +115,9 @@ def _given(old: OldPart, rule: str, kept: Sequence[int], *, dry_run: bool) -> Ma
 
 
 def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
-    """Ask the command about a session that is to be summed up.
+    """Ask the command about a session.
 
-    Raises FileFailed where it fails, or what it says is no answer, and UsageError where it is no command line.
+    Raises FileFailed if it fails or its answer is unusable, UsageError if it is not a command line.
     """
     said = _run(command, BEFORE_COMMAND, given, where)
     try:
@@ -140,7 +140,7 @@ def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes
 
 
 def _failed(command: str, what: str, where: str, name: str = BEFORE_COMMAND) -> FileFailed:
-    # Its arguments may hold what is secret.
+    # Its arguments may hold secrets.
     program = command.split(maxsplit=1)[0]
     remedy = "Run the command by hand with such JSON on its stdin, and correct it."
     return FileFailed(f"the {name} {program} {what}", where=where, state=NOT_CHANGED, remedy=remedy)
