@@ -150,20 +150,18 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     told = [*([story.first] if story.first else []), *story.asked]
     if not told:
         return []
-    rows = [_begun(each) for each in told]
+    ends = {0, len(told) - 2, len(told) - 1}
+    rows = [_told(each, _LONG if at in ends else _VERBATIM) for at, each in enumerate(told)]
     if splits:
         rows[-1] = f"{told[-1].number}. {BELOW}"
-    last = len(told) - 1
-    spare = room - sum(map(len, rows)) - len(rows) - len(more(10**6))
-    ends = [place for place in dict.fromkeys((last, 0, last - 1)) if 0 <= place < len(told) - splits]
-    others = [place for place in range(last - splits, -1, -1) if place not in ends]
-    for most, places in ((_VERBATIM, [*ends, *others]), (_LONG, ends)):
-        for place in places:
-            longer = _told(told[place], min(most, len(rows[place]) + spare))
-            if longer != rows[place] and len(longer) - len(rows[place]) <= spare:
-                spare -= len(longer) - len(rows[place])
-                rows[place] = longer
-    if len(rows[0]) + 1 > room // 2 and last >= splits:
+    # If not all fits, each request keeps a line before a newer one has many.
+    size = sum(map(len, rows)) + len(rows)
+    for at in range(1, len(told) - splits):
+        if size > room:
+            begun = _begun(told[at])
+            size += len(begun) - len(rows[at])
+            rows[at] = begun
+    if len(rows[0]) + 1 > room // 2 and len(told) > splits:
         rows[0] = _told(told[0], max(room // 2, 60))
     newer = newest(rows[1:], room - len(rows[0]) - 1, story.asked_before)
     gone = len(rows) - 1 + story.asked_before if len(rows) > 1 and not newer else 0
