@@ -150,17 +150,22 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     told = [*([story.first] if story.first else []), *story.asked]
     if not told:
         return []
-    ends = {0, len(told) - 2, len(told) - 1}
-    rows = [_told(each, _LONG if at in ends else _VERBATIM) for at, each in enumerate(told)]
+    rows = [_told(each, _VERBATIM) for each in told]
     if splits:
         rows[-1] = f"{told[-1].number}. {BELOW}"
-    # If not all fits, each request keeps a line before a newer one has many.
-    size = sum(map(len, rows)) + len(rows)
-    for at in range(1, len(told) - splits):
-        if size > room:
-            begun = _begun(told[at])
-            size += len(begun) - len(rows[at])
-            rows[at] = begun
+    spare = room - sum(map(len, rows)) - len(rows)
+    last = len(told) - 1 - splits
+    for at in range(1, last + 1):
+        # Each request keeps a line before a newer one has many.
+        if spare < 0:
+            spare += len(rows[at])
+            rows[at] = _begun(told[at])
+            spare -= len(rows[at])
+    for at in (each for each in (last, 0, last - 1) if 0 <= each <= last):
+        longer = _told(told[at], _LONG)
+        if len(longer) - len(rows[at]) <= spare:
+            spare -= len(longer) - len(rows[at])
+            rows[at] = longer
     if len(rows[0]) + 1 > room // 2 and len(told) > splits:
         rows[0] = _told(told[0], max(room // 2, 60))
     newer = newest(rows[1:], room - len(rows[0]) - 1, story.asked_before)
