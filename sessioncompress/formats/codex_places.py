@@ -28,7 +28,7 @@ from sessioncompress.formats import values
 from sessioncompress.formats.table import named_roots
 from sessioncompress.store import disk
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.late_links import own_links
+from sessioncompress.store.late_links import LeftOver
 from sessioncompress.store.layout import Lengths, status_of, store_in
 from sessioncompress.store.lock import OpenSession, lock, open_file, open_session, wait_for_lock
 from sessioncompress.store.originals import FRAME_MAGIC, zstd
@@ -623,7 +623,7 @@ def _locked(path: Path) -> Iterator[None]:
     """Keep other runs of ours from a fork that is to be pointed elsewhere."""
     with disk.closing(open_file(path)) as fd:
         found = os.fstat(fd)
-        if found.st_uid != os.geteuid() or found.st_nlink > 1 + len(own_links(path, found.st_ino)):
+        if found.st_uid != os.geteuid() or found.st_nlink > 1 + len(LeftOver(path).names_of(found.st_ino)):
             what = "it goes on from a rollout that changes, and has other hard links, or another owner"
             raise Refused(what, where=path, state=NOT_CHANGED, remedy="Put a copy of your own in its place.")
         what = "another sessioncompress is working on it, and it goes on from a rollout that changes"

@@ -32,7 +32,7 @@ from sessioncompress.pipeline.relatives import (
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, disk, folder, git, moves, packing, recover
 from sessioncompress.store import journal as journals
-from sessioncompress.store.late_links import foreign_links, late_links, stale_drafts
+from sessioncompress.store.late_links import LeftOver
 from sessioncompress.store.layout import (
     Store,
     all_stores,
@@ -294,7 +294,8 @@ def _forget_open(
     left = sum(_dropped(noted) for _, noted in known)
     if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):
         return ForgetStats(str(session.path), kept=why)
-    going, kept = recover.leftovers(session, store)
+    going = recover.removable(session)
+    kept = [each for each in session.left_over.links if each not in going]
     size = reading.size_of_names([*going, *torn]) + sum(reading.size_of_store(one) for one, _ in known)
     if not dry_run:
         if journal is not None:
@@ -327,9 +328,9 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     path = path.parent.resolve() / path.name
     store = store_of(path, policy)
     with failing(path, state=""):
-        needed = _needed_links(path)
+        remains, needed = _remains(path)
         there, torn = with_drafts(path, backups_of(path, policy))
-        left = [*torn, *(each for each in _remains(path) if each not in needed)]
+        left = [*torn, *remains]
         places = [*(each for each in there if each != store), store]
         size = sum(map(reading.size_of_store, places)) + sum(each.lstat().st_size for each in left)
     # Imported here: most sessions are in their places.
@@ -356,7 +357,7 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
             folder.refuse_linked_store(place)
         with failing(path, state=""):
             # A writer may have come meanwhile.
-            needed_now = _needed_links(path)
+            _, needed_now = _remains(path)
             left = [each for each in left if each not in needed_now]
             # Originals and journal go last, so that a later run can go on after a kill.
             for each in (*left, *(file for place in places for file in (place.originals, place.journal))):
@@ -370,24 +371,17 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     return replace(stats, links_kept=len(needed))
 
 
-def _remains(session: Path) -> list[Path]:
-    """List the temp files and late links that runs on a session left."""
-    if not has_leftovers(session):
-        return []
-    late = [each.path(session) for states in late_links(session).values() for each in states]
-    return [*stale_drafts(session), *late]
+def _remains(session: Path) -> tuple[list[Path], list[Path]]:
+    """List the temp files and late links that may go, and the late links whose lines may exist nowhere else.
 
-
-def _needed_links(session: Path) -> list[Path]:
-    """List the late links whose lines may exist nowhere else: open for writing, or with a tail not carried over.
-
-    The session is gone, so that nothing can be carried over or compared. Files that are only named like late links
-    stay too.
+    Those are open for writing, or have a tail that was not carried over. The session is gone, so that nothing can be
+    carried over or compared. Files that are only named like late links stay too.
     """
     if not has_leftovers(session):
-        return []
-    needed = foreign_links(session)
-    for states in late_links(session).values():
+        return [], []
+    left_over = LeftOver(session)
+    needed = list(left_over.foreign)
+    for states in left_over.late.values():
         paths = [state.path(session) for state in states]
         try:
             fd = open_file(paths[0])
@@ -403,7 +397,7 @@ def _needed_links(session: Path) -> list[Path]:
                 needed += paths
         finally:
             os.close(fd)
-    return needed
+    return [path for path in (*left_over.drafts, *left_over.links) if path not in needed], needed
 
 
 def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:

@@ -33,7 +33,6 @@ from sessioncompress.store.layout import (
     Store,
     all_stores,
     holds,
-    sessions_named,
     store_in,
     store_of,
 )
@@ -293,7 +292,7 @@ def _take_out(each: Packed, head: Head) -> None:
     with reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
         store = store_of(session.path, head.policy)
         # One that was packed before a kill may have something left beside it.
-        if session.path.name in sessions_named(store.work):
+        if session.left_over:
             _refuse_unless_whole(session, store)
         moves.take_out(each, session)
 
@@ -366,7 +365,7 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
         remedy = "Run 'sessioncompress restore' on it first."
         raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
     recover(session, store, journal.lengths)
-    if session.path.name in sessions_named(store.work):
+    if session.left_over:
         raise session.in_use("a run just replaced it")
 
 

@@ -25,7 +25,7 @@ from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.rewrite import recorded
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import damage, folder, late_links, recover
+from sessioncompress.store import damage, folder, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import OtherStores, Store, backups_of, size_of, store_of
@@ -237,7 +237,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     with open_session(Path(path), writing=False) as session:
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
-        left_over = recover.check(session, store, journal.lengths)
+        recover.check(session, store, journal.lengths)
         found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
         own = relatives.Relative(session.path, store, journal)
         strangers = relatives.unknown_to(relatives.strangers_of(session, relatives.believed(journal), form), own)
@@ -277,7 +277,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             since.gone,
             len(strangers) - len(unknown),
             open_to_others=folder.is_open_to_others(store),
-            foreign_files=len(late_links.foreign_links(session.path)) if left_over else 0,
+            foreign_files=len(session.left_over.foreign),
             not_understood_at=tuple(number + 1 for number in opaque),
             changed=since.changed,
             was_changed=since.was_changed,

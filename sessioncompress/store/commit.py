@@ -13,11 +13,10 @@ from typing import BinaryIO, Final, NamedTuple, Self
 from sessioncompress.errors import NOT_CHANGED, Damaged, failed
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy_after
-from sessioncompress.store.late_links import current_state, late_links
 from sessioncompress.store.layout import Lengths, Store
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsPacker, Place
-from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place
+from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place, state_of
 
 _HELD = 4 * disk.BUFFER
 """Bytes of packed originals that wait in memory until the run is known to pay."""
@@ -203,8 +202,7 @@ class Rewrite:
         # Put the old file back if someone keeps writing to it or rewrote it: only now, before anything is drained, does
         # the new file differ from it by the rewrite and what was appended, and by nothing else.
         kept_open = is_kept_open(old.fd)
-        links = late_links(session.path)[os.fstat(old.fd).st_ino]
-        rewritten = is_rewritten(session, current_state(links, session.stat.st_ino, session.size), old)
+        rewritten = is_rewritten(session, state_of(session, old.fd), old)
         if kept_open or rewritten:
             what = "a program keeps writing to it" if kept_open else "another program has rewritten it"
             in_use = session.in_use(what, fd=old.fd)
@@ -212,7 +210,7 @@ class Rewrite:
             raise in_use
 
         # Carry over what still came to the old file.
-        drain(session, old, links)
+        drain(session, old)
         return os.fstat(session.fd).st_size
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

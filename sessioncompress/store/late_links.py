@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -78,41 +78,88 @@ def longest_name(session: Path, inode: int, size: int) -> int:
     return len(os.fsencode(longest.path(session).name))
 
 
-def late_links(session: Path) -> dict[int, list[LateLink]]:
-    """Find a session's late links: the states of each replaced file, by its inode number.
+class LeftOver:
+    """What runs left of a session in our folder, by one listing. Raises OSError.
 
-    A name counts only with its seal, on the file that it was given to, and where the file's owner may write the
-    session.
+    While the session is locked no other run of ours adds to it: name() and drop() keep it right. `foreign` are the
+    files that are named like late links and are none that this user's runs made here; `drafts` are temp files, of
+    killed runs if the session is locked.
     """
-    found: dict[int, list[LateLink]] = {}
-    for path, name in _matching(session, "late", _SEALED):
-        fields, *numbers, draft, prefix, seal = name.groups()
-        if hmac.compare_digest(seal, _seal(session.name, fields)):
-            inode, since, drained, base, successor = map(int, numbers)
-            there = path.lstat()
-            owners = {0, os.geteuid()}
-            with suppress(FileNotFoundError):
-                owners.add(session.lstat().st_uid)
-            if stat.S_ISREG(there.st_mode) and there.st_ino == inode and there.st_uid in owners:
-                found.setdefault(inode, []).append(LateLink(inode, since, drained, base, successor, draft, prefix))
-    return found
+
+    def __init__(self, session: Path) -> None:
+        self._session = session
+        self._states: list[LateLink] = []
+        self.foreign: list[Path] = []
+        self.drafts: list[Path] = []
+        folder, late, draft = session.parent / FOLDER, f"{session.name}.late-", f"{session.name}.temp-"
+        try:
+            names = [name for name in os.listdir(folder) if name.startswith((late, draft))]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in sorted(names):
+            path = folder / name
+            if name.startswith(draft):
+                if _DRAFT.fullmatch(name, len(draft)) and stat.S_ISREG(path.lstat().st_mode):
+                    self.drafts.append(path)
+            elif state := _state_in(path, session):
+                self._states.append(state)
+            elif _LATE.fullmatch(name, len(late)):
+                self.foreign.append(path)
+
+    def __bool__(self) -> bool:
+        return bool(self._states or self.foreign or self.drafts)
+
+    @property
+    def late(self) -> dict[int, list[LateLink]]:
+        """The states of each replaced file, by its inode number."""
+        found: dict[int, list[LateLink]] = {}
+        for state in self._states:
+            found.setdefault(state.inode, []).append(state)
+        return found
+
+    @property
+    def links(self) -> list[Path]:
+        """All that is named like a late link."""
+        return [*(state.path(self._session) for state in self._states), *self.foreign]
+
+    def names_of(self, inode: int) -> list[Path]:
+        """List the names here of the session itself, which has that inode number.
+
+        A run that is killed before its swap leaves one, or as a session came back from a pack. Whoever named it, it
+        keeps nothing that the session has not.
+        """
+        return [path for path in (*self.links, *self.drafts) if path.lstat().st_ino == inode]
+
+    def name(self, state: LateLink) -> Path:
+        """Note that a state gets a name, and return it."""
+        self._states.append(state)
+        return state.path(self._session)
+
+    def drop(self, states: Iterable[LateLink]) -> None:
+        """Remove late links."""
+        for state in states:
+            disk.remove(state.path(self._session))
+            self._states = [each for each in self._states if each != state]
 
 
-def foreign_links(session: Path) -> list[Path]:
-    """Find the files that are named like late links of a session and are none that this user's runs made here."""
-    named = [path for path, _ in _matching(session, "late", _LATE)]
-    known = {each.path(session) for states in late_links(session).values() for each in states} if named else ()
-    return [path for path in named if path not in known]
+def _state_in(path: Path, session: Path) -> LateLink | None:
+    """Read the state in the name of a late link.
 
-
-def own_links(session: Path, inode: int) -> list[Path]:
-    """Find the names of the session itself, which has that inode number, among those of late links and temp files.
-
-    A run that is killed before its swap leaves one, or as a session came back from a pack. Whoever named it, it keeps
-    nothing that the session has not.
+    It counts only with its seal, on the file that it was given to, and where the file's owner may write the session.
     """
-    named = [*_matching(session, "late", _LATE), *_matching(session, "temp", _DRAFT)]
-    return [path for path, _ in named if path.lstat().st_ino == inode]
+    name = _SEALED.fullmatch(path.name, len(f"{session.name}.late-"))
+    if name is None:
+        return None
+    fields, *numbers, draft, prefix, seal = name.groups()
+    if not hmac.compare_digest(seal, _seal(session.name, fields)):
+        return None
+    there, owners = path.lstat(), {0, os.geteuid()}
+    with suppress(FileNotFoundError):
+        owners.add(session.lstat().st_uid)
+    inode, since, drained, base, successor = map(int, numbers)
+    if stat.S_ISREG(there.st_mode) and there.st_ino == inode and there.st_uid in owners:
+        return LateLink(inode, since, drained, base, successor, draft, prefix)
+    return None
 
 
 def holding_state(states: Sequence[LateLink], inode: int) -> LateLink:
@@ -128,21 +175,6 @@ def current_state(states: Sequence[LateLink], inode: int, size: int) -> LateLink
     """Place that state in the session, which is of `size` bytes: at its end, if the state names another file."""
     state = holding_state(states, inode)
     return state._replace(base=min(state.base, size) if state.successor == inode else size, successor=inode)
-
-
-def stale_drafts(session: Path) -> list[Path]:
-    """Find the temp files that killed runs on this session left; valid under the session's lock alone."""
-    return [path for path, _ in _matching(session, "temp", _DRAFT) if stat.S_ISREG(path.lstat().st_mode)]
-
-
-def _matching(session: Path, kind: str, rest: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
-    folder, begins = session.parent / FOLDER, f"{session.name}.{kind}-"
-    try:
-        names = [name for name in os.listdir(folder) if name.startswith(begins)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    found = ((name, rest.fullmatch(name, len(begins))) for name in sorted(names))
-    return [(folder / name, match) for name, match in found if match]
 
 
 def _seal(session: str, fields: str) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +19,7 @@ from sessioncompress.core.jsonl import document_of
 from sessioncompress.core.pointers import Pointers
 from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
 from sessioncompress.store import disk
-from sessioncompress.store.late_links import PREFIX_BYTES, longest_name, own_links, prefix_of
+from sessioncompress.store.late_links import PREFIX_BYTES, LeftOver, longest_name, prefix_of
 from sessioncompress.store.layout import status_of
 from sessioncompress.store.machine import make_key
 
@@ -50,6 +51,11 @@ class OpenSession:
         self.stat = os.fstat(fd)
         self.size = self.stat.st_size
         self._digests: set[bytes] = set()
+
+    @cached_property
+    def left_over(self) -> LeftOver:
+        """What runs left of it. Raises OSError."""
+        return LeftOver(self.path)
 
     def reader(self, start: int = 0) -> BinaryIO:
         """Start a pass over the session's bytes as of its opening; passes do not disturb each other.
@@ -182,7 +188,7 @@ def _open_locked(path: Path) -> OpenSession:
 
 def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> None:
     links = session.stat.st_nlink
-    if links > 1 and links > 1 + len(own_links(session.path, session.stat.st_ino)):
+    if links > 1 and links > 1 + len(session.left_over.names_of(session.stat.st_ino)):
         remedy = (
             "Remove them ('find FOLDER -samefile FILE' names them), or put a copy in its place: "
             "cp -p FILE COPY && mv COPY FILE."

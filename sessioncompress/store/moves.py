@@ -25,7 +25,7 @@ from sessioncompress.errors import (
 )
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, refuse_linked_folder, tidy
-from sessioncompress.store.late_links import stale_drafts
+from sessioncompress.store.late_links import LeftOver
 from sessioncompress.store.layout import FOLDER, PACKS, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, open_file, wait_for_lock, wait_until_free
 from sessioncompress.store.machine import make_key
@@ -49,9 +49,9 @@ def take_out(each: Packed, session: OpenSession) -> None:
     First it goes aside, where nobody finds it; what somebody still wrote to it then puts it back. Raises InUse if it
     is not as it was packed, and stays.
     """
-    path, store = session.path, store_in(session.path)
+    path = session.path
     with failing(path):
-        if path.name in sessions_named(store.work) or not is_as_packed(each):
+        if session.left_over or not is_as_packed(each):
             raise session.in_use("it has changed since it was packed")
         # Where the system does not tell who has it open, one that was just written counts as open.
         if held(session.fd) is Held.UNKNOWN and time.time() - session.stat.st_mtime < LINK_SECONDS:
@@ -291,6 +291,6 @@ def _remove_drafts(each: Packed) -> None:
     """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
     there = [found for found in map(status_of, each.files()) if found is not None]
     is_gone = not os.path.lexists(each.place)
-    for draft in stale_drafts(each.place):
+    for draft in LeftOver(each.place).drafts:
         if is_gone or any(os.path.samestat(draft.lstat(), found) for found in there):
             disk.remove(draft)

@@ -18,7 +18,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder, swap
 from sessioncompress.store import journal as journals
-from sessioncompress.store.late_links import LateLink, foreign_links, holding_state, late_links, own_links, stale_drafts
+from sessioncompress.store.late_links import LateLink, LeftOver, holding_state
 from sessioncompress.store.layout import (
     FOLDER,
     Lengths,
@@ -36,7 +36,7 @@ from sessioncompress.store.layout import (
 )
 from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file
 from sessioncompress.store.machine import folder_name
-from sessioncompress.store.swap import Replaced, is_rewritten, remove_links
+from sessioncompress.store.swap import Replaced, is_rewritten
 
 
 def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool) -> None:
@@ -151,7 +151,7 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
     its journal, or the record of a run that the session needs; InUse if the session cannot be replaced now;
     FileFailed. If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
     """
-    left_over = check(session, store, lengths, salvaging=salvaging)
+    check(session, store, lengths, salvaging=salvaging)
     with failing(session.path):
         for path, committed in ((store.originals, lengths.originals), (store.journal, lengths.journal)):
             size = size_of(path)
@@ -162,7 +162,7 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
                     folder.refuse_other_names(path, fd)
                     disk.cut(fd, committed)
                     disk.system.fsync(fd)
-        carried = _carry_over_all(session) if left_over else 0
+        carried = _carry_over_all(session)
         folder.tidy_after(store)
     return carried
 
@@ -260,20 +260,13 @@ def _remove(store: Store) -> None:
         disk.flush_folder(store.folder)
 
 
-def check(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> bool:
-    """Raise what recover() raises of a store, for commands that change nothing.
-
-    Return whether anything there is named like a late link or a temp file of it. While the session is locked no other
-    run makes one: so a folder of thousands is listed once.
-    """
+def check(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> None:
+    """Raise what recover() raises of a store, for commands that change nothing."""
     with failing(session.path):
         folder.refuse_linked_folder(store.work)
         folder.refuse_linked(store.originals)
         _refuse_if_needed(session, store, lengths, salvaging=salvaging)
-        left_over = session.path.name in sessions_named(store.work)
-        if left_over:
-            _refuse_what_others_wrote(session)
-        return left_over
+        _refuse_what_others_wrote(session)
 
 
 def _refuse_what_others_wrote(session: OpenSession) -> None:
@@ -282,10 +275,10 @@ def _refuse_what_others_wrote(session: OpenSession) -> None:
     Either it rewrote the file that a run of ours had just replaced, or it put a new file in the session's place in the
     very instant before a run of ours was killed. Only the user can tell which one is to count.
     """
-    links = late_links(session.path)
+    links = session.left_over.late
     # Of a run that was killed before its swap the file is still the session.
     links.pop(session.stat.st_ino, None)
-    drafts = {path: path.lstat().st_ino for path in stale_drafts(session.path)}
+    drafts = {path: path.lstat().st_ino for path in session.left_over.drafts}
     for state in chain.from_iterable(links.values()):
         path = state.path(session.path)
         with disk.closing(open_file(path)) as late:
@@ -301,30 +294,20 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
     return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
 
 
-def leftovers(session: OpenSession, store: Store) -> tuple[list[Path], list[Path]]:
-    """List what removable() does, and the late links that would stay."""
-    if session.path.name not in sessions_named(store.work):
-        return [], []
-    going, _ = removable(session)
-    return going, [each for each in _kept_links(session) if each not in going]
-
-
-def removable(session: OpenSession) -> tuple[list[Path], int]:
-    """List the drafts and late links that recover() would remove now, and count the bytes that it would carry over."""
-    going, size = stale_drafts(session.path), 0
+def removable(session: OpenSession) -> list[Path]:
+    """List the drafts and late links that recover() would remove now."""
     with failing(session.path):
-        for inode, states in late_links(session.path).items():
+        going = list(session.left_over.drafts)
+        for inode, states in session.left_over.late.items():
             keeps = None
             # Of a run that was killed before its swap the file is still the session.
             if inode != session.stat.st_ino:
                 with disk.closing(open_file(states[0].path(session.path))) as late:
                     keeps, came = holding_state(states, session.stat.st_ino), _came_late(session, late)
-                    if came is not None:
-                        holding, _, tail = came
-                        size += tail.end - tail.start
-                        keeps = None if _is_done(late, holding, keeps) else keeps
+                    if came is not None and _is_done(late, came[0], keeps):
+                        keeps = None
             going += [state.path(session.path) for state in states if state != keeps]
-    return going, size
+    return going
 
 
 def forget(session: OpenSession, store: Store) -> list[Path]:
@@ -338,39 +321,36 @@ def forget(session: OpenSession, store: Store) -> list[Path]:
         for each in (store.folder, store.folder.parent) if store.is_hidden else (store.folder,):
             if each.is_dir() and not os.access(each, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), each)
-        left_over = session.path.name in sessions_named(store.work)
-        if left_over:
-            _carry_over_all(session)
+        _carry_over_all(session)
         for path in (store.originals, store.journal):
             disk.remove(path)
         if store.folder.is_dir():
             # What was a secret must not come back when the power fails.
             disk.flush_folder(store.folder)
         folder.tidy_after(store)
-        return _kept_links(session) if left_over else []
-
-
-def _kept_links(session: OpenSession) -> list[Path]:
-    links = chain.from_iterable(late_links(session.path).values())
-    return [*(each.path(session.path) for each in links), *foreign_links(session.path)]
+        return session.left_over.links
 
 
 def _carry_over_all(session: OpenSession) -> int:
     """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
     # Links to the session itself: of a run that was killed before the swap, or after the old file was put back.
-    for path in own_links(session.path, session.stat.st_ino):
-        disk.remove(path)
+    if names := session.left_over.names_of(session.stat.st_ino):
+        for path in names:
+            disk.remove(path)
+        del session.left_over
+    left_over = session.left_over
     # Links that a killed swap named for nothing. They go before any temp file does: until then no other file can have
     # the inode number of a successor that was not put in place.
-    for states in late_links(session.path).values():
-        if len(states) > 1:
-            remove_links(session, states, but=holding_state(states, session.stat.st_ino))
-    for path in stale_drafts(session.path):
-        disk.remove(path)
+    for states in left_over.late.values():
+        counts = holding_state(states, session.stat.st_ino)
+        left_over.drop(state for state in states if state != counts)
+    while left_over.drafts:
+        disk.remove(left_over.drafts[-1])
+        left_over.drafts.pop()
     carried = 0
-    for inode in late_links(session.path):
+    for inode in left_over.late:
         # One that was carried over may have taken others with it.
-        links = late_links(session.path).get(inode)
+        links = left_over.late.get(inode)
         if links is None:
             continue
         with disk.closing(open_file(links[0].path(session.path))) as late:
@@ -380,7 +360,7 @@ def _carry_over_all(session: OpenSession) -> int:
                 if tail:
                     swap.drain(session, swap.carry_over(session, tail))
                 if _is_done(late, holding, state):
-                    remove_links(session, late_links(session.path).get(inode, []))
+                    left_over.drop(left_over.late.get(inode, ()))
                 carried += tail.end - tail.start
     return carried
 
@@ -411,7 +391,7 @@ def sweep(where: Path) -> None:
     with suppress(OSError, Refused):
         folder.refuse_linked_folder(work)
         for name in sessions_named(work):
-            for path in () if os.path.lexists(where / name) else stale_drafts(where / name):
+            for path in () if os.path.lexists(where / name) else LeftOver(where / name).drafts:
                 with disk.closing(open_file(path)) as fd:
                     is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
                     if is_old and lock(fd) and held(fd) is not Held.YES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -17,7 +17,7 @@ from xxhash import xxh3_128
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Unsupported
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
-from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, late_links, now, prefix_of
+from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, now, prefix_of
 from sessioncompress.store.layout import FOLDER, status_of
 from sessioncompress.store.lock import Held, OpenSession, lock, open_file, wait_until_free
 
@@ -196,8 +196,8 @@ def put_in_place(
     """
     old, inode = Replaced(session.fd, session.stat), session.stat.st_ino
     taken = _take_appended(session, draft, session.size, session.size + session.appended())
-    before = late_links(session.path)
-    states = states or _states_at_the_end(session, draft.size, before)
+    before = session.left_over.late
+    states = states or _states_at_the_end(session, draft.size)
     states[inode] = LateLink(inode, now(), taken, draft.size, 0, draft.ending, session.prefix(taken))
     states = {number: state._replace(successor=draft.inode) for number, state in states.items()}
     new = open_file(draft.path)
@@ -209,7 +209,7 @@ def put_in_place(
         with session.pointers.moving(draft.fd):
             # Named before the last look at the session, so that hardly any time is left between that and the swap.
             # What is taken in between is found in its place by whoever drains the link.
-            _name_links(session, states, before)
+            _name_links(session, states)
             # What comes after the last try is drained after the swap.
             for _ in range(3):
                 taken = _take_appended(session, draft, taken, session.size + session.appended())
@@ -228,13 +228,12 @@ def put_in_place(
             session.adopt(new)
         else:
             os.close(new)
-            remove_links(session, list(states.values()))
+            session.left_over.drop(states.values())
         raise
     session.adopt(new)
     draft.discard()
     disk.flush_folder(session.path.parent)
-    for number, state in states.items():
-        remove_links(session, before.get(number, []), but=state)
+    session.left_over.drop(chain.from_iterable(before.values()))
     return old
 
 
@@ -282,35 +281,30 @@ def link(path: Path, name: Path) -> None:
         raise Unsupported(what, where=path, state=NOT_CHANGED) from error
 
 
-def _name_links(session: OpenSession, states: dict[int, LateLink], before: dict[int, list[LateLink]]) -> None:
-    """Name the new states of the session's file and of those that have late links, which are `before`.
+def _name_links(session: OpenSession, states: dict[int, LateLink]) -> None:
+    """Name the new states of the session's file and of those that have late links.
 
     Raises InUse if the file at the path is another one by then.
     """
+    before = session.left_over.late
     for inode, state in states.items():
-        name = state.path(session.path)
-        link(before[inode][0].path(session.path) if inode in before else session.path, name)
+        there = before[inode][0].path(session.path) if inode in before else session.path
+        name = session.left_over.name(state)
+        link(there, name)
         if name.lstat().st_ino != inode:
-            disk.remove(name)
+            session.left_over.drop([state])
             raise session.in_use("another program has replaced or deleted it")
     session.was_linked()
     disk.flush_folder(session.path.parent / FOLDER)
 
 
-def remove_links(session: OpenSession, links: Sequence[LateLink], *, but: LateLink | None = None) -> None:
-    """Remove late links, all or all but one."""
-    for state in links:
-        if state != but:
-            disk.remove(state.path(session.path))
-
-
-def _states_at_the_end(session: OpenSession, end: int, before: dict[int, list[LateLink]]) -> dict[int, LateLink]:
+def _states_at_the_end(session: OpenSession, end: int) -> dict[int, LateLink]:
     """Make states of earlier late links by which what comes late there goes to the end of a file of that size.
 
     What of it the session has already is looked up now, since that file's bytes do not tell it.
     """
     states = {}
-    for inode, found in before.items():
+    for inode, found in session.left_over.late.items():
         if inode != session.stat.st_ino:
             with disk.closing(open_file(found[0].path(session.path))) as file:
                 state = current_state(found, session.stat.st_ino, session.size)
@@ -325,11 +319,11 @@ _UNSEEN_SECONDS = 0.01
 """How long to wait for a last append where the system does not tell who has a file open."""
 
 
-def drain(session: OpenSession, old: Replaced, links: Sequence[LateLink] = ()) -> None:
+def drain(session: OpenSession, old: Replaced) -> None:
     """Bring what was still appended to a replaced file, and to those that this replaces, to the session.
 
     A file that nobody can write to any more loses its link. What cannot be known or done now stays in its link for
-    the next run. `links` are the old file's, where they are known.
+    the next run.
     """
     waiting = [old]
     # A writer that never ends must not keep us here.
@@ -339,15 +333,14 @@ def drain(session: OpenSession, old: Replaced, links: Sequence[LateLink] = ()) -
         holding = wait_until_free(waiting[0].fd, HOLD_SECONDS)
         if holding is Held.UNKNOWN:
             time.sleep(_UNSEEN_SECONDS)
-        # Looked for only now: if nobody has it open any more, this is all that will ever come.
-        known, links = links or late_links(session.path)[os.fstat(waiting[0].fd).st_ino], ()
-        state = current_state(known, session.stat.st_ino, session.size)
+        state = state_of(session, waiting[0].fd)
         if is_rewritten(session, state, waiting[0]):
             return
+        # Looked for only now: if nobody has it open any more, this is all that will ever come.
         tail = late_tail(session, state, waiting[0].fd, whole_lines=holding is not Held.NO)
         if not tail:
             if holding is Held.NO:
-                remove_links(session, known)
+                session.left_over.drop(session.left_over.late[state.inode])
             waiting.pop(0)
         elif wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
             return
@@ -363,7 +356,7 @@ def carry_over(session: OpenSession, tail: Tail) -> Replaced:
         behind = write_with_tail(draft, session, tail)
         draft.check()
         states = {}
-        for inode, links in late_links(session.path).items():
+        for inode, links in session.left_over.late.items():
             if inode != session.stat.st_ino:
                 # Behind the tail, the session got longer.
                 state = current_state(links, session.stat.st_ino, session.size)
@@ -382,12 +375,12 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
     `rewritten` nothing comes that the new one took from it before.
     """
     new, found = session.fd, os.fstat(old)
-    before = late_links(session.path)
+    before = session.left_over.late
     links = before[found.st_ino]
     reached = session.size
     if not rewritten:
         reached = late_tail(session, state_of(session, old), old, whole_lines=False).at
-    states = _states_at_the_end(session, found.st_size, before)
+    states = _states_at_the_end(session, found.st_size)
     del states[found.st_ino]
     states = {number: state._replace(successor=found.st_ino) for number, state in states.items()}
     inode = session.stat.st_ino
@@ -395,15 +388,12 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
         inode, now(), reached, found.st_size, found.st_ino, NO_DRAFT, session.prefix(reached)
     )
     # If another program has put its own file there, that one stays, and the old file keeps its link.
-    _name_links(session, states, before)
+    _name_links(session, states)
     with session.pointers.moving(old):
         _exchange(session, links[0].path(session.path), (found.st_ino, inode))
     disk.flush_folder(session.path.parent)
     session.adopt(os.dup(old))
-    disk.remove(links[0].path(session.path))
-    remove_links(session, late_links(session.path).get(found.st_ino, []))
-    for number, state in states.items():
-        remove_links(session, before.get(number, []), but=state)
+    session.left_over.drop(chain.from_iterable(before.values()))
 
     # The lines that reached the new file are appended in place, since the session's writer goes on.
     holding = wait_until_free(new, HOLD_SECONDS)
@@ -416,10 +406,10 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
             disk.write_all(fd, os.pread(tail.fd, tail.end - tail.start, tail.start))
             disk.system.fsync(fd)
             behind = os.lseek(fd, 0, os.SEEK_CUR)
-        link(back.path(session.path), back.moved(new, tail.end, behind).path(session.path))
-        disk.remove(back.path(session.path))
+        link(back.path(session.path), session.left_over.name(back.moved(new, tail.end, behind)))
+        session.left_over.drop([back])
     if holding is Held.NO:
-        remove_links(session, late_links(session.path).get(inode, []))
+        session.left_over.drop(session.left_over.late.get(inode, ()))
 
 
 def is_kept_open(old: int) -> bool:
@@ -436,5 +426,5 @@ def is_kept_open(old: int) -> bool:
 
 def state_of(session: OpenSession, late: int) -> LateLink:
     """Look up the state of a late link by a descriptor of its file."""
-    links = late_links(session.path)[os.fstat(late).st_ino]
+    links = session.left_over.late[os.fstat(late).st_ino]
     return current_state(links, session.stat.st_ino, session.size)

@@ -196,18 +196,18 @@ MUTANTS = (
     *_in("store/swap.py", _COMMIT, "tests/unit/store/test_drain.py")(
         (
             "the old file has no second name when it is replaced",
-            "            _name_links(session, states, before)\n            # What",
+            "            _name_links(session, states)\n            # What",
             "            # What",
         ),
         ("what is appended before the swap is lost", "    if end > taken:\n", "    if False:\n"),
     ),
     *_in("store/commit.py", "tests/unit/store/test_drain.py")(
-        ("what comes late is not brought over", "        drain(session, old, links)\n", ""),
+        ("what comes late is not brought over", "        drain(session, old)\n", ""),
     ),
     *_in("store/recover.py", _RECOVER)(
         (
             "a late link of a killed run is not looked at",
-            "    for inode in late_links(session.path):\n",
+            "    for inode in left_over.late:\n",
             "    for inode in ():\n",
         ),
     ),
@@ -231,8 +231,8 @@ MUTANTS = (
     *_in("store/late_links.py", "tests/attacks/test_planted_files.py")(
         (
             "a late link is believed without its seal",
-            "if hmac.compare_digest(seal, _seal(session.name, fields)):",
-            "if True:",
+            "if not hmac.compare_digest(seal, _seal(session.name, fields)):",
+            "if False:",
         ),
     ),
     *_in("store/late_links.py", _RECOVER)(
@@ -244,8 +244,8 @@ MUTANTS = (
     *_in("store/recover.py", "tests/attacks/test_forget_leaves_nothing.py")(
         (
             "forget does not finish the run that was killed before",
-            "            _carry_over_all(session)\n        for path in",
-            "            pass\n        for path in",
+            "        _carry_over_all(session)\n        for path in",
+            "        for path in",
         ),
     ),
     *_in("store/commit.py", "tests/attacks/test_planted_names.py")(

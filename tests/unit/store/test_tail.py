@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.late_links import current_state, late_links
+from sessioncompress.store.late_links import LeftOver, current_state
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.swap import Draft, late_tail, write_with_tail
@@ -70,7 +70,7 @@ def test_names_keep_states(tmp_path: Path) -> None:
     for state in states:
         os.link(path, state.path(path))
     (work / "s1.jsonl.late-1-2-3-4-5").write_bytes(b"")
-    assert late_links(path) == {inode: states}
+    assert LeftOver(path).late == {inode: states}
     assert current_state(states, 88, 100) == states[1]
     assert current_state(states, 88, 25).base == 25
     assert (current_state(states, 99, 100).drained, current_state(states, 99, 100).base) == (10, 100)
