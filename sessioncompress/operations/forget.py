@@ -50,6 +50,7 @@ from sessioncompress.store.lock import Held, OpenSession, held, open_file, open_
 from sessioncompress.store.originals import InBlob
 from sessioncompress.store.packing import Packed
 from sessioncompress.store.places import Disk
+from sessioncompress.store.swap import LINK_SECONDS
 
 
 class ForgetStats(Struct, frozen=True, rename="camel"):
@@ -392,7 +393,7 @@ def _remains(session: Path) -> tuple[list[Path], list[Path]]:
             # Before the size is read: NO means that nothing more will be appended.
             holding = held(fd)
             found = os.fstat(fd)
-            may_come = holding is Held.UNKNOWN and time.time() - found.st_mtime <= recover.LINK_SECONDS
+            may_come = holding is Held.UNKNOWN and time.time() - found.st_mtime <= LINK_SECONDS
             if holding is Held.YES or may_come or found.st_size > min(state.drained for state in states):
                 needed += paths
         finally:

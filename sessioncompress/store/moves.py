@@ -32,8 +32,7 @@ from sessioncompress.store.machine import make_key
 from sessioncompress.store.pack import INDEX, Entry, Member, PackReader, State, is_same
 from sessioncompress.store.packing import Pack, Packed, by_tar, packs_in
 from sessioncompress.store.places import IN_PACK, TEMP, Bucket, Disk, Place, is_below, packs_of
-from sessioncompress.store.recover import LINK_SECONDS
-from sessioncompress.store.swap import HOLD_SECONDS
+from sessioncompress.store.swap import HOLD_SECONDS, LINK_SECONDS
 
 _LOCK_SECONDS: Final = 5.0
 

@@ -16,9 +16,9 @@ from sessioncompress.core.documents import undo_of
 from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
 from sessioncompress.policy.model import Policy
-from sessioncompress.store import disk, folder, swap
+from sessioncompress.store import disk, folder
 from sessioncompress.store import journal as journals
-from sessioncompress.store.late_links import LateLink, LeftOver, holding_state
+from sessioncompress.store.late_links import LeftOver, holding_state
 from sessioncompress.store.layout import (
     FOLDER,
     Lengths,
@@ -36,7 +36,7 @@ from sessioncompress.store.layout import (
 )
 from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file
 from sessioncompress.store.machine import folder_name
-from sessioncompress.store.swap import Replaced, is_rewritten
+from sessioncompress.store.swap import LINK_SECONDS, Replaced, drain, is_done, is_rewritten, state_of
 
 
 def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool) -> None:
@@ -137,10 +137,6 @@ def _holds(document: bytes, kept: bytes) -> bool:
 
 def _lines_of(number: int) -> str:
     return f"{number:,} {'line' if number == 1 else 'lines'}"
-
-
-LINK_SECONDS = 3600
-"""How long a late link stays after the last append, where the system does not tell who has a file open."""
 
 
 def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> int:
@@ -303,8 +299,9 @@ def removable(session: OpenSession) -> list[Path]:
             # Of a run that was killed before its swap the file is still the session.
             if inode != session.stat.st_ino:
                 with disk.closing(open_file(states[0].path(session.path))) as late:
-                    keeps, came = holding_state(states, session.stat.st_ino), _came_late(session, late)
-                    if came is not None and _is_done(late, came[0], keeps):
+                    keeps, holding = holding_state(states, session.stat.st_ino), held(late)
+                    rewritten = is_rewritten(session, state_of(session, late), Replaced(late))
+                    if not rewritten and is_done(late, holding, keeps):
                         keeps = None
             going += [state.path(session.path) for state in states if state != keeps]
     return going
@@ -350,35 +347,10 @@ def _carry_over_all(session: OpenSession) -> int:
     carried = 0
     for inode in left_over.late:
         # One that was carried over may have taken others with it.
-        links = left_over.late.get(inode)
-        if links is None:
-            continue
-        with disk.closing(open_file(links[0].path(session.path))) as late:
-            came = _came_late(session, late)
-            if came is not None:
-                holding, state, tail = came
-                if tail:
-                    swap.drain(session, swap.carry_over(session, tail))
-                if _is_done(late, holding, state):
-                    left_over.drop(left_over.late.get(inode, ()))
-                carried += tail.end - tail.start
+        if links := left_over.late.get(inode):
+            with disk.closing(open_file(links[0].path(session.path))) as late:
+                carried += drain(session, Replaced(late))
     return carried
-
-
-def _came_late(session: OpenSession, late: int) -> tuple[Held, LateLink, swap.Tail] | None:
-    """Find what a late link's file has that the session lacks; None where it was rewritten."""
-    # Asked before the size is looked at: an answer NO means that nothing will come any more.
-    holding = held(late)
-    state = swap.state_of(session, late)
-    if is_rewritten(session, state, Replaced(late)):
-        return None
-    return holding, state, swap.late_tail(session, state, late, whole_lines=holding is not Held.NO)
-
-
-def _is_done(late: int, holding: Held, state: LateLink) -> bool:
-    """Tell whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
-    quiet = time.time() - max(os.fstat(late).st_mtime, state.since)
-    return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)
 
 
 def sweep(where: Path) -> None:

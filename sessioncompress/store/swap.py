@@ -319,36 +319,48 @@ _UNSEEN_SECONDS = 0.01
 """How long to wait for a last append where the system does not tell who has a file open."""
 
 
-def drain(session: OpenSession, old: Replaced) -> None:
+LINK_SECONDS = 3600
+"""How long a late link stays after the last append, where the system does not tell who has a file open."""
+
+
+def drain(session: OpenSession, old: Replaced) -> int:
     """Bring what was still appended to a replaced file, and to those that this replaces, to the session.
 
     A file that nobody can write to any more loses its link. What cannot be known or done now stays in its link for
-    the next run.
+    the next run. Return how many bytes were brought.
     """
-    waiting = [old]
+    waiting, carried = [old], 0
     # A writer that never ends must not keep us here.
     for _ in range(20):
         if not waiting:
-            return
+            break
         holding = wait_until_free(waiting[0].fd, HOLD_SECONDS)
         if holding is Held.UNKNOWN:
             time.sleep(_UNSEEN_SECONDS)
         state = state_of(session, waiting[0].fd)
         if is_rewritten(session, state, waiting[0]):
-            return
+            break
         # Looked for only now: if nobody has it open any more, this is all that will ever come.
         tail = late_tail(session, state, waiting[0].fd, whole_lines=holding is not Held.NO)
         if not tail:
-            if holding is Held.NO:
+            if is_done(waiting[0].fd, holding, state):
                 session.left_over.drop(session.left_over.late[state.inode])
             waiting.pop(0)
         elif wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
-            return
+            break
         else:
-            waiting.append(carry_over(session, tail))
+            waiting.append(_carry_over(session, tail))
+            carried += tail.end - tail.start
+    return carried
 
 
-def carry_over(session: OpenSession, tail: Tail) -> Replaced:
+def is_done(old: int, holding: Held, state: LateLink) -> bool:
+    """Tell whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
+    quiet = time.time() - max(os.fstat(old).st_mtime, state.since)
+    return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)
+
+
+def _carry_over(session: OpenSession, tail: Tail) -> Replaced:
     """Replace the session by one that has the tail as well; return the file replaced by that."""
     late = os.fstat(tail.fd)
     draft = Draft(session.path)
