@@ -350,18 +350,9 @@ def hidden_in(session: Path, name: str, backup_dir: Path | None = None) -> Store
 
 def locals_in(folder: Path) -> list[str]:
     """List the folders of hidden stores in our folder, or in a backup folder: this user's, and others'."""
-    try:
-        changed = folder.stat().st_mtime_ns
-    except OSError:
-        return []
-    # A folder of thousands of stores is listed once, while nothing in it changes.
-    is_settled = time.time_ns() - changed > _TICK
-    return list(_listed_locals(folder, changed) if is_settled else filter(is_local, _listed_in(folder)))
-
-
-@lru_cache(maxsize=64)
-def _listed_locals(folder: Path, _changed: int) -> tuple[str, ...]:
-    return tuple(filter(is_local, _listed_in(folder)))
+    with suppress(OSError):
+        return list(_told_by_name(folder)[0])
+    return []
 
 
 def is_local(name: str) -> bool:
@@ -575,34 +566,37 @@ def last_line(journal: Path) -> bytes:
 
 def sessions_named(work: Path) -> frozenset[str]:
     """List the sessions whose late links and drafts lie in a folder. Raises OSError."""
-    try:
-        names = os.listdir(work)
-    except (FileNotFoundError, NotADirectoryError):
-        return frozenset()
-    # Hardly any name is one, and in a folder of thousands this is asked for each session.
-    likely = [name for name in names if ".late-" in name or ".temp-" in name]
-    sessions = {found[1] for found in map(_LEFT_OVER.fullmatch, likely) if found}
-    return frozenset(sessions - {os.curdir, os.pardir})
+    return _told_by_name(work)[1]
 
 
 def has_leftovers(session: Path) -> bool:
     """Tell whether a run left late links or drafts of a session, which the next one recovers first. Raises OSError.
 
-    This is asked before the session is locked. The folder of thousands is listed once, not once for each, until its
-    time of change is another.
+    This is asked before the session is locked.
     """
-    work = session.parent / FOLDER
+    return session.name in sessions_named(session.parent / FOLDER)
+
+
+def _told_by_name(folder: Path) -> tuple[tuple[str, ...], frozenset[str]]:
+    """List the folders of hidden stores in a folder, and the sessions whose late links and drafts are there.
+
+    A folder of thousands of stores is listed once, not once for each, while its time of change stays. Raises OSError.
+    """
     try:
-        changed = work.stat().st_mtime_ns
+        changed = folder.stat().st_mtime_ns
+        is_settled = time.time_ns() - changed > _TICK
+        return _listed(folder, changed) if is_settled else _listed.__wrapped__(folder, changed)
     except (FileNotFoundError, NotADirectoryError):
-        return False
-    is_settled = time.time_ns() - changed > _TICK
-    return session.name in (_listed(work, changed) if is_settled else sessions_named(work))
+        return (), frozenset()
 
 
-@lru_cache(maxsize=1)
-def _listed(work: Path, _changed: int) -> frozenset[str]:
-    return sessions_named(work)
+@lru_cache(maxsize=64)
+def _listed(folder: Path, _changed: int) -> tuple[tuple[str, ...], frozenset[str]]:
+    names = os.listdir(folder)
+    # Hardly any name is one.
+    likely = [name for name in names if ".late-" in name or ".temp-" in name]
+    sessions = {found[1] for found in map(_LEFT_OVER.fullmatch, likely) if found}
+    return tuple(sorted(filter(is_local, names))), frozenset(filter(may_own, sessions))
 
 
 def is_archive(path: Path) -> bool:
