@@ -63,18 +63,10 @@ def make_key() -> bytes:
             path = state_folder() / _KEY
             disk.make_folder(path.parent)
             _hide(path.parent)
-            draft = path.with_name(f"{path.name}-{os.urandom(4).hex()}")
-            fd = disk.create(draft)
-            try:
-                disk.write_all(fd, os.urandom(_KEY_BYTES))
-                disk.system.fsync(fd)
-                # Another process may have been first: then its key counts.
-                with suppress(FileExistsError):
-                    disk.system.link(draft, path, follow_symlinks=False)
-                disk.flush_folder(path.parent)
-            finally:
-                os.close(fd)
-                disk.remove(draft)
+            # Another process may have been first: then its key counts, and is to stay.
+            with suppress(FileExistsError):
+                disk.put_new(path, os.urandom(_KEY_BYTES))
+            disk.flush_folder(path.parent)
             made = _read(path)
         except (OSError, FileFailed):
             made = os.urandom(_KEY_BYTES)
@@ -84,8 +76,8 @@ def make_key() -> bytes:
 
 def _hide(folder: Path) -> None:
     """Keep git from seeing the key, where the home folder is a work tree."""
-    with suppress(FileExistsError), disk.closing(disk.create(folder / ".gitignore")) as ignore:
-        disk.write_all(ignore, b"*\n")
+    with suppress(FileExistsError):
+        disk.put_new(folder / ".gitignore", b"*\n")
 
 
 def folder_name() -> str:
