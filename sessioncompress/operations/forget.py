@@ -46,11 +46,11 @@ from sessioncompress.store.layout import (
     with_drafts,
     writers,
 )
-from sessioncompress.store.lock import Held, OpenSession, held, open_file, open_session
+from sessioncompress.store.lock import OpenSession, held, open_file, open_session
 from sessioncompress.store.originals import InBlob
 from sessioncompress.store.packing import Packed
 from sessioncompress.store.places import Disk
-from sessioncompress.store.swap import LINK_SECONDS
+from sessioncompress.store.swap import is_done
 
 
 class ForgetStats(Struct, frozen=True, rename="camel"):
@@ -384,20 +384,12 @@ def _remains(session: Path) -> tuple[list[Path], list[Path]]:
     needed = list(left_over.foreign)
     for states in left_over.late.values():
         paths = [state.path(session) for state in states]
-        try:
-            fd = open_file(paths[0])
-        except (FileNotFoundError, Refused):
-            # Nobody appends a session's lines to what is no regular file.
-            continue
-        try:
-            # Before the size is read: NO means that nothing more will be appended.
-            holding = held(fd)
-            found = os.fstat(fd)
-            may_come = holding is Held.UNKNOWN and time.time() - found.st_mtime <= LINK_SECONDS
-            if holding is Held.YES or may_come or found.st_size > min(state.drained for state in states):
+        # Nobody appends a session's lines to what is no regular file.
+        with suppress(FileNotFoundError, Refused), disk.closing(open_file(paths[0])) as fd:
+            # Before the size is read: of a file that is done nothing more will be appended.
+            may_come = not is_done(fd, held(fd), states[0])
+            if may_come or os.fstat(fd).st_size > min(state.drained for state in states):
                 needed += paths
-        finally:
-            os.close(fd)
     return [path for path in (*left_over.drafts, *left_over.links) if path not in needed], needed
 
 

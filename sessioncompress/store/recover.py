@@ -99,7 +99,8 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
             if whole and ((digest := sha256(line).digest()) in kept or digest in written):
                 standing.add(digest)
     replaced, missing = len(written & standing), len(kept - standing)
-    lost = f"lost the record of a run that replaced {_lines_of(max(replaced, missing))} of the session"
+    gone = counted(max(replaced, missing), "line", "lines")
+    lost = f"lost the record of a run that replaced {gone} of the session"
     prints = f"'zstd -dc {quote(store.originals.name)}' prints the originals"
     way_out = (
         f"cut off what the killed run left: everything after the first {lengths.originals} bytes of "
@@ -112,7 +113,7 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
         what = f"it has {lost}"
         remedy = f"Put the journal back from a backup. {prints}; 'sessioncompress forget' deletes them."
     elif missing:
-        since = f"of {_lines_of(len(kept))} that it kept {missing:,} changed since"
+        since = f"of {counted(len(kept), 'line', 'lines')} that it kept {missing:,} changed since"
         what = f"either it has {lost}, or a run was killed, and {since}"
         remedy = f"If it lost a record, put it back from a backup. {prints}. If not, {way_out}."
     elif (damaged := first_damaged(store.originals, lengths.originals)) is not None:
@@ -133,10 +134,6 @@ def _holds(document: bytes, kept: bytes) -> bool:
     # Where nothing was taken out, what was to be replaced stands there afterwards, too.
     is_written = all(made in document for _, made, _ in edits)
     return not is_written and all(was in document for _, _, was in edits)
-
-
-def _lines_of(number: int) -> str:
-    return f"{number:,} {'line' if number == 1 else 'lines'}"
 
 
 def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> int:
