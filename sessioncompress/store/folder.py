@@ -13,7 +13,7 @@ from pathlib import Path
 from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
 from sessioncompress.store import disk
 from sessioncompress.store.git import in_work_tree, known
-from sessioncompress.store.layout import ENDINGS, FOLDER, JOURNAL, Store, is_local
+from sessioncompress.store.layout import ENDINGS, FOLDER, Store, is_local
 from sessioncompress.store.lock import open_file
 
 _IGNORE = ".gitignore"
@@ -23,8 +23,6 @@ _NEW = ".gitignore.new"
 _OF_OURS = (_IGNORE, _ATTRIBUTES, _NEW)
 _AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
 _SHOW_ATTRIBUTES = b"!/.gitattributes\n"
-_EARLIER = (b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n")
-"""What earlier versions wrote to let git see all files there."""
 _ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
 _SHOWN = rf"!/(?!(?:\.zst|\.refs\.jsonl)\n)(?:[^\n/\\*?\[]++|\\[\\*?\[])++{_ENDING}\n"
 _OURS = re.compile(rf"\*\n(?:!/\.gitattributes\n)?(?:{_SHOWN})*".encode())
@@ -103,7 +101,7 @@ def hides_from_git(store: Store) -> bool:
     """Tell whether our .gitignore hides from git what show_to_git() would let it see. Raises FileFailed."""
     with failing(store.folder):
         present = None if store.folder.is_symlink() else _read(store.folder, _IGNORE)
-        lines = None if present is None else _lines_in(store.folder, present)
+        lines = None if present is None else _lines_in(present)
         shown = {_line(name) for name in names_of(store)}
         return lines is not None and not shown <= set(lines) and _is_for_us(store.folder)
 
@@ -198,7 +196,7 @@ def _tidy(folder: Path) -> None:
     # Another run of ours may remove it first.
     with suppress(FileNotFoundError), _alone(folder):
         ignore = _read(folder, _IGNORE)
-        is_ours = ignore is None or _lines_in(folder, ignore) is not None
+        is_ours = ignore is None or _lines_in(ignore) is not None
         is_tidy = is_ours and (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) == _AS_THEY_ARE
         if not is_tidy or _other_names(folder) != []:
             return
@@ -248,7 +246,7 @@ def _attributes_due(folder: Path) -> bytes | None:
 def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
     """Let git see some names, and of what is created no other, if the .gitignore is ours to write."""
     present = _read(folder, _IGNORE)
-    lines = [] if present is None else _lines_in(folder, present)
+    lines = [] if present is None else _lines_in(present)
     hidden = {_line(name) for name in created if "\n" not in name}
     earlier = [line for line in lines or () if line not in hidden]
     showing = [*earlier, *map(_line, shown)] if lines is not None else []
@@ -272,14 +270,11 @@ def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> b
     return wanted
 
 
-def _lines_in(folder: Path, text: bytes) -> list[bytes] | None:
+def _lines_in(text: bytes) -> list[bytes] | None:
     """List the lines of our .gitignore that show files of stores; None where it is not ours.
 
-    Where an earlier version let git see all, they are those of what is there now. An empty one is left of a crash.
+    An empty one is left of a crash.
     """
-    if text in _EARLIER:
-        names = (name for name in os.listdir(folder) if name.endswith((".zst", JOURNAL)) and "\n" not in name)
-        return [_line(name) for name in names]
     if text and not _OURS.fullmatch(text):
         return None
     return text.replace(_SHOW_ATTRIBUTES, b"", 1).split(b"\n")[1:-1]

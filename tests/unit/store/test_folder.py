@@ -67,18 +67,6 @@ def test_inside_a_work_tree(folder: Path, tmp_path: Path, git: str) -> None:
     assert ignore.read_bytes() == b"*\n"
 
 
-@pytest.mark.parametrize("earlier", [b"*.temp-*\n*.late-*\n", b"*.temp-*\n*.late-*\n*.missing\n"])
-def test_what_an_earlier_version_showed_stays_shown(folder: Path, tmp_path: Path, earlier: bytes) -> None:
-    """By the names of what lies there: no later session is shown with it."""
-    (tmp_path / ".git").mkdir()
-    create(folder / "a.zst")
-    for name in ("a.refs.jsonl", "a.late-1-1-0-0-0", "a.missing", "b\n.zst"):
-        (folder / name).touch()
-    (folder / ".gitignore").write_bytes(earlier)
-    create(folder / "b.zst")
-    assert (folder / ".gitignore").read_bytes() == b"*\n!/.gitattributes\n!/a.refs.jsonl\n!/a.zst\n"
-
-
 def test_a_name_that_ends_a_line_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
     """Its end would be a rule of its own."""
     (tmp_path / ".git").mkdir()
