@@ -195,7 +195,7 @@ class SessionCommand(Generic[S]):
         self.preset = preset
         self.where = (chosen.paths, values.get("backup_dir"), config)
         """The sessions, the store folder and the policy that the user named; the policy may name the folder too."""
-        how = {"compresses": self.compresses, "by_options": by_options}
+        how = {"compresses": self.compresses, "near": not self.stores, "by_options": by_options}
         self.policies = options.policies_of(config, preset, **how, **values)
         self.silent = chosen.quiet or chosen.as_json
         self._left: list[tuple[str, str]] = []

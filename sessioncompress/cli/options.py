@@ -184,7 +184,7 @@ FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=T
 CONFIG = click.option(
     "--config",
     type=PathKind(path_type=Path, exists=True, dir_okay=False),
-    help="Your own policy file, which may set every key; by default the nearest compression.json above the session.",
+    help="Your own policy file, which may set every key; runs otherwise read the nearest compression.json above.",
 )
 PRESET = click.option(
     "--preset",
@@ -324,12 +324,13 @@ def policies_of(
     preset: str | None = None,
     *,
     compresses: bool = False,
+    near: bool = True,
     by_options: bool = False,
     **overrides: Any,
 ) -> Policies:
     """Make the policies of a command's sessions; `by_options` chose those that it changes. Warnings go to stderr."""
     quiet = QUIET_BY_OPTIONS if by_options and overrides.get("idle_seconds") is None else 0
-    return Policies(config, preset, overrides, warn=warn, compresses=compresses, quiet_seconds=quiet)
+    return Policies(config, preset, overrides, warn=warn, compresses=compresses, near=near, quiet_seconds=quiet)
 
 
 def warn(said: str) -> None:

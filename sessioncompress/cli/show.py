@@ -47,7 +47,8 @@ def show(
     from sessioncompress.operations.show import show as find
     from sessioncompress.operations.show import working_folder
 
-    policy = options.policies_of(config, backup_dir=backup_dir).of(path or working_folder() / "session.jsonl")
+    policies = options.policies_of(config, near=False, backup_dir=backup_dir)
+    policy = policies.of(path or working_folder() / "session.jsonl")
     if path is not None:
         options.tell_of_two_stores(path, policy)
     first, *others = found = find(ref, path, policy)

@@ -154,13 +154,12 @@ class OnlyUser(NamedTuple):
     """Marks a key that a file found near a session may not set, since anyone may have made that folder.
 
     `option` sets the same, `harm` and `to` are what an error says about the key and about the commands that have the
-    option; `by_all` commands act on the key, not only those that compress.
+    option.
     """
 
     option: str
     harm: str
     to: str = " to 'compress'"
-    by_all: bool = False
 
 
 class Limits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -304,9 +303,7 @@ class Policy(Section, frozen=True, gc=False):
     strip_thinking: Flag = True
     eliminate_redundancy: Flag = True
     keep_backup: Annotated[Flag, OnlyUser("--no-backup", "would delete originals")] = True
-    backup_dir: Annotated[
-        Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)
-    ] = None
+    backup_dir: Annotated[Folder, OnlyUser("--backup-dir", "puts originals elsewhere")] = None
     commit_originals: Annotated[
         bool | Literal["history"],
         Meta(description='true, false or "history"'),

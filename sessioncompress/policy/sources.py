@@ -71,8 +71,9 @@ class Policies:
     """The policies of the sessions of one command: each file is read, and warned of, once.
 
     `options` are those of the command line; None and False were not given. A command that does not compress
-    (`compresses`) ignores what a file near a session must not say about compressing. `quiet_seconds` count where no
-    file and no option says how many.
+    (`compresses`) ignores what a file near a session must not say. One that only reads or undoes what runs did needs
+    no file near a session (`near`): none keeps anybody from it. `quiet_seconds` count where no file and no option says
+    how many.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Policies:
         *,
         warn: Callable[[str], None],
         compresses: bool = True,
+        near: bool = True,
         quiet_seconds: float = 0,
     ) -> None:
         self._config = config
@@ -90,6 +92,7 @@ class Policies:
         self._options = options or {}
         self._warn = warn
         self._compresses = compresses
+        self._near = near
         self._quiet_seconds = quiet_seconds
         self._policies: dict[Path, Policy] = {}
         self._found: dict[Path, Section | None] = {}
@@ -180,7 +183,7 @@ class Policies:
         """Find the files that count in a folder, the weakest first."""
         if self._config is not None:
             return (*self._user, self._named)
-        for file in _candidates(folder):
+        for file in _candidates(folder) if self._near else ():
             if file not in self._found:
                 self._found[file] = self._trusted(file)
             if (section := self._found[file]) is not None:
@@ -222,7 +225,7 @@ class Policies:
                 return True
             options = [each.removeprefix("--").replace("-", "_") for each in key.only_user.option.split(" or ")]
             if (
-                (self._compresses or key.only_user.by_all)
+                self._compresses
                 and value != getattr(BALANCED, key.field)
                 and all(self._options.get(option) in (None, False) for option in options)
                 and not any(_says(each.section, name) for each in self._user)

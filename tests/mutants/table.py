@@ -301,7 +301,7 @@ MUTANTS = (
     *_in("policy/model.py", "tests/unit/policy/test_sources.py")(
         (
             "a clone says where originals go",
-            'Folder, OnlyUser("--backup-dir", "puts originals elsewhere", " where a command has it", by_all=True)',
+            'Folder, OnlyUser("--backup-dir", "puts originals elsewhere")',
             "Folder, None",
         ),
     ),
