@@ -62,6 +62,8 @@ class Forget(SessionCommand[ForgetStats]):
             raise click.UsageError(
                 "--gone can't be combined with --older-than or --unneeded: the sessions are not there"
             )
+        if self.chosen.as_json and not (self.chosen.yes or self.chosen.dry_run):
+            raise click.UsageError("--json cannot ask: use --yes or --dry-run with it")
 
     def settled(self, found: Found, policy: Policy) -> ForgetStats | None:
         if (kept := self.kept.get(found.path)) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -84,3 +85,10 @@ def test_one_that_is_refused_is_told_beside_the_question(folder: Path) -> None:
     result = run("forget", *NAMES, "link.jsonl", answer="y\n")
     assert (result.exit_code, is_kept(folder)) == (4, [False, False])
     assert result.stdout.endswith("; 1 without a store; 1 refused\n")
+
+
+def test_json_asks_nothing(folder: Path) -> None:
+    """A question would stand among what a program reads."""
+    result = run("forget", "--json", ".", answer="y\n")
+    assert (result.exit_code, result.stdout, is_kept(folder)) == (2, "", [True, True])
+    assert json.loads(run("forget", "--json", "--dry-run", ".").stdout)["files"]
