@@ -292,7 +292,7 @@ def _forget_open(
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
-    left = sum(_dropped(noted) for _, noted in known)
+    left = sum(noted.left for _, noted in known if noted)
     if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):
         return ForgetStats(str(session.path), kept=why)
     going = recover.removable(session)
@@ -345,8 +345,9 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)
     known = [(each, _journal(each, only)) for each in reversed(places)]
-    dropped = _dropped(known[0][1])
-    number = sum(len(_stored(each, journal)) + _dropped(journal) for each, journal in known)
+    first = known[0][1]
+    dropped = first.left if first else 0
+    number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)
     refer: tuple[str, ...] = ()
     for one, journal in known if number else ():
         refer += _referring(path, one, journal, policy)
@@ -449,14 +450,6 @@ def _marked_in_packs(
     found = chain.from_iterable(_by_place(folder, states).values())
     among = (each for each in found if each.place.parent == folder and each.is_waiting and each.entry.title == title)
     return [outcome.result for outcome in each_packed(among, left) if outcome.result is not None]
-
-
-def _dropped(journal: journals.Journal | None) -> int:
-    """Count the old lines that left the session for a summary, a document's messages as one."""
-    standing = [each for each in journal.checkpoints if not each.ended] if journal else []
-    return sum(record.lines for each in standing for record in each.dropped) + sum(
-        bool(each.removed) for each in standing
-    )
 
 
 def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:

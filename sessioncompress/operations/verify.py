@@ -252,7 +252,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         refuse_if_compacted(session, store, journal, form, text.elsewhere(elsewhere))
         before_all(session, journal, store.originals).refuse_if_stuck()
         since = since_runs(session, journal, store.originals, form)
-        checked = _originals(session, store, journal, since.rewritten)
+        # Those that left the session for a summary were read with it.
+        checked = _originals(session, store, journal, since.rewritten) + journal.left
         damage.refuse_if_changed(store, journal)
         with suppress(Refused, OSError):
             # Where the index may not be read, it is not known to be wrong.

@@ -432,6 +432,13 @@ class Journal:
         """Whether a checkpoint was written that no restore took out."""
         return any(not each.ended for each in self.checkpoints)
 
+    @property
+    def left(self) -> int:
+        """The number of old lines that left the session for summaries in it; what a document lost for one is one."""
+        standing = [each for each in self.checkpoints if not each.ended]
+        lines = sum(dropped.lines for each in standing for dropped in each.dropped)
+        return lines + sum(each.removed is not None for each in standing)
+
     def end_run(self, run: RunRecord) -> None:
         """Add a run, whose records have been added.
 

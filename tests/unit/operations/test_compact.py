@@ -19,6 +19,7 @@ from sessioncompress.formats.base import CannotCheckpoint, Format
 from sessioncompress.formats.codex import Codex
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
+from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.show import show
@@ -399,6 +400,8 @@ def test_a_document_that_its_agent_wrote_again_in_its_layout_comes_back(name: st
     """What was added is laid out as its agent would, so that writing it again changes nothing of it."""
     path = compacted(tmp_path, name)
     assert json.dumps(json.loads(path.read_bytes()), indent=2, ensure_ascii=False).encode() == path.read_bytes().strip()
+    # What left for the summary is among the originals that are checked, as among those that would go.
+    assert verify_session(path).originals == forget_session(path, dry_run=True).originals == 1
     restore_session(path)
     assert path.read_bytes() == LONG[name](8)
 
@@ -571,6 +574,7 @@ def test_an_older_state_is_not_asked_for_what_repeated_its_messages(more: bytes,
     share = replace(SMALL, compact=replace(SMALL.compact, keep=CutRule.SHARE))
     assert compact_session(path, share, drop_dead=drop).status is Status.COMPACTED
     compress(path, MORE)
+    assert verify_session(path).originals == forget_session(path, dry_run=True).originals
     path.write_bytes(older + more)
     verify_session(path)
     assert restore_session(path).status is Status.UNCHANGED
