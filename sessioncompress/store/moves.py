@@ -24,11 +24,11 @@ from sessioncompress.errors import (
     failing,
 )
 from sessioncompress.store import disk
-from sessioncompress.store.folder import create_in_folder, refuse_linked_folder, tidy
+from sessioncompress.store.folder import create_in_folder, make_ours, refuse_linked_folder, tidy
 from sessioncompress.store.late_links import LeftOver
 from sessioncompress.store.layout import FOLDER, PACKS, sessions_named, status_of, store_in
 from sessioncompress.store.lock import Held, OpenSession, held, open_file, wait_for_lock, wait_until_free
-from sessioncompress.store.machine import make_key
+from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.pack import INDEX, Entry, Member, PackReader, State, is_same
 from sessioncompress.store.packing import Pack, Packed, by_tar, packs_in
 from sessioncompress.store.places import IN_PACK, TEMP, Bucket, Disk, Place, is_below, packs_of
@@ -38,8 +38,8 @@ _LOCK_SECONDS: Final = 5.0
 
 
 def aside_of(path: Path) -> Path:
-    """Name the place where a session waits until it is certain that nobody writes to it."""
-    return path.parent / FOLDER / f"{path.name}.packed"
+    """Name the place where a session waits until it is certain that nobody writes to it: one that no branch brings."""
+    return path.parent / FOLDER / folder_name() / f"{path.name}.packed"
 
 
 def take_out(each: Packed, session: OpenSession) -> None:
@@ -59,7 +59,7 @@ def take_out(each: Packed, session: OpenSession) -> None:
         if os.path.lexists(aside):
             what = "a session with that name that was being packed is still here"
             raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
-        disk.make_folder(aside.parent)
+        make_ours(aside.parent)
         with session.pointers.leaving():
             disk.system.replace(path, aside)
             # Asked first: who closed it by then may have written up to that moment, and nobody opens it any more.

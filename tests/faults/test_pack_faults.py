@@ -14,6 +14,7 @@ import pytest
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.packed import meant_by, unpack_sessions
+from sessioncompress.store.machine import folder_name
 from tests.faults.effort import effort
 from tests.faults.scenes import kill_at
 from tests.support.packs import Was, copied, in_packs, pack, packs_in, sessions_in, state, unpack
@@ -55,7 +56,7 @@ def check_nothing_is_lost(folder: Path, was: dict[str, Was]) -> None:
         if not name.endswith(".jsonl") or ".sessioncompress" in name:
             continue
         path = Path(name)
-        aside = now.get(str(path.parent / ".sessioncompress" / f"{path.name}.packed"))
+        aside = now.get(str(path.parent / ".sessioncompress" / folder_name() / f"{path.name}.packed"))
         assert now.get(name) == file or (aside is not None and aside.content == file.content) or name in held, name
         if name not in held:
             store = {each for each in was if Path(each).name.startswith(path.stem) and each != name}

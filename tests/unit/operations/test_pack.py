@@ -52,7 +52,7 @@ def test_a_folder_of_ours_does_not_come_and_go_with_each_session(tmp_path: Path)
     with disk() as seam:
         assert [each.error for each in pack(tmp_path)] == [None] * 5
     packs = packs_in(tmp_path)[0].archive.parent
-    made = [tmp_path / FOLDER, packs.parent, packs, below / FOLDER]
+    made = [tmp_path / FOLDER, packs.parent, packs, below / FOLDER, below / FOLDER / packs.parent.name]
     assert seam.calls.count("mkdir") == len(made)
     assert list(below.iterdir()) == []
 

@@ -21,6 +21,7 @@ from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import moves, packing
 from sessioncompress.store.lock import Held, wait_until_free
+from sessioncompress.store.machine import folder_name
 from sessioncompress.store.pack import INDEX, State, read_index
 from sessioncompress.store.places import Disk, packs_of
 from tests.attacks.test_packs_of_strangers import planted
@@ -148,7 +149,18 @@ def test_both_stay_where_the_agent_begins_another_one(folder: Path) -> None:
         outcomes = pack(folder)
     assert [type(each.error) for each in outcomes if each.error] == [Refused]
     assert path.read_bytes() == b"another\n"
-    assert (folder / ".sessioncompress/two.jsonl.packed").read_bytes().endswith(LINE)
+    aside = folder / ".sessioncompress" / folder_name() / "two.jsonl.packed"
+    assert aside.read_bytes().endswith(LINE)
+
+
+def test_a_file_of_a_branch_is_none_that_was_put_aside(folder: Path) -> None:
+    """It was put into the session's place, which then counted as left there, and its archive went."""
+    path = folder / "two.jsonl"
+    pack(folder)
+    (folder / ".sessioncompress" / "two.jsonl.packed").write_bytes(b"another\n")
+    assert not path.exists()
+    assert [each.error for each in unpack(folder) if each.error] == []
+    assert path.read_bytes() != b"another\n"
 
 
 def test_a_session_in_use_is_not_packed(folder: Path) -> None:
