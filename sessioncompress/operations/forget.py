@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.core.jsonl import pieces_of
-from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError, failed, failing
+from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.relatives import (
     State,
@@ -48,7 +48,7 @@ from sessioncompress.store.layout import (
 )
 from sessioncompress.store.lock import OpenSession, held, open_file, open_session
 from sessioncompress.store.originals import InBlob
-from sessioncompress.store.packing import Packed
+from sessioncompress.store.packing import Pack, Packed
 from sessioncompress.store.places import Disk
 from sessioncompress.store.swap import is_done
 
@@ -99,6 +99,8 @@ class Only(NamedTuple):
 
 
 ANY = Only()
+_States: TypeAlias = tuple[tuple[Path, State], ...]
+"""Folders with packs, each with the state of the folder that these are in."""
 _TICK_NS = 1_000_000_000
 """Longer than a tick of any file system's clock."""
 
@@ -228,20 +230,29 @@ def forget_session(
 
 def _copies_in_packs(path: Path) -> list[Packed]:
     """Find the packs whose archives have a session that is not packed there any more."""
-    states = tuple((packs, state_of(packs)) for root in path.parents for packs in Disk(root).folders())
+    states = _packs_above(path.parent)
     # A change within one tick of the clock shows in no time of the folder: what just changed is not remembered.
     is_settled = all(state and time.time_ns() - max(state[2:]) > _TICK_NS for _, state in states)
-    by_place = (_by_place if is_settled else _by_place.__wrapped__)(path.parent, states)
+    by_place = (_by_place if is_settled else _by_place.__wrapped__)(states)
     return [each for each in by_place.get(path, ()) if not each.is_packed or moves.is_as_packed(each)]
 
 
+def _packs_above(folder: Path) -> _States:
+    """Look up what tells whether the packs of a folder and of those above have changed."""
+    return tuple((root, state_of(packs)) for root in (folder, *folder.parents) for packs in Disk(root).folders())
+
+
+def _packs(states: _States) -> Iterator[Pack | SessionCompressError]:
+    return chain.from_iterable(packing.packs_in(Disk(root)) for root in dict.fromkeys(root for root, _ in states))
+
+
 @lru_cache(maxsize=1)
-def _by_place(folder: Path, states: tuple[tuple[Path, State], ...]) -> dict[Path, list[Packed]]:
-    """Read the packs of a folder and of those above, once for its sessions, as long as no folder of packs changes."""
-    del states
+def _by_place(states: _States) -> dict[Path, list[Packed]]:
+    """Find packed sessions by their places: read once for many sessions, as long as no folder of packs changes."""
     found: dict[Path, list[Packed]] = {}
-    for each in packing.packed_around(folder):
-        found.setdefault(each.place, []).append(each)
+    for pack in _packs(states):
+        for each in pack.sessions() if isinstance(pack, Pack) else ():
+            found.setdefault(each.place, []).append(each)
     return found
 
 
@@ -288,7 +299,8 @@ def _forget_open(
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
         for one, noted in known:
-            refer += _referring(session.path, one, noted, policy) + _referring_in_packs(session, noted)
+            refer += _referring(session.path, one, noted, policy)
+            refer += _referring_in_packs(session.path.parent, noted)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
@@ -350,7 +362,7 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)
     refer: tuple[str, ...] = ()
     for one, journal in known if number else ():
-        refer += _referring(path, one, journal, policy)
+        refer += _referring(path, one, journal, policy) + _referring_in_packs(path.parent, journal)
     if only.gone and refer:
         # It was moved within its folder, perhaps.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
@@ -419,37 +431,36 @@ def _referring(session: Path, store: Store, journal: journals.Journal | None, po
     return tuple(referring(session, ids, store, journal, policy))
 
 
-def _referring_in_packs(session: OpenSession, journal: journals.Journal | None) -> tuple[str, ...]:
-    """Name the packed forks of a session that have markers of its originals: they begin with its first prompt."""
+def _referring_in_packs(folder: Path, journal: journals.Journal | None) -> tuple[str, ...]:
+    """Name the sessions in the packs of a folder and of those above that have markers of a session's originals.
+
+    What cannot be read there may have some.
+    """
+    marked = _marked_in_packs(states) if (states := _packs_above(folder)) else []
+    return tuple(name for name, left in marked if left is None or may_know(journal, left))
+
+
+@lru_cache(maxsize=1)
+def _marked_in_packs(states: _States) -> list[tuple[str, list[Stranger] | None]]:
+    """Find the markers of packed sessions that their own journals do not know; None of what cannot be read."""
     # Imported here: the list of sessions is no matter of most of this command.
-    from sessioncompress.operations.sessions import first_prompt
-
-    above = (session.path.parent, *session.path.parent.parents)
-    states = tuple((packs, state_of(packs)) for root in above for packs in Disk(root).folders())
-    title = ""
-    if states:
-        with suppress(SessionCompressError):
-            head = reading.head_in(session)
-            title = first_prompt(session, reading.format_of(session, head=head), head)[0]
-    marked = _marked_in_packs(session.path.parent, title, states) if states else []
-    return tuple(f"{name} (packed)" for name, left in marked if may_know(journal, left))
-
-
-@lru_cache(maxsize=1 << 10)
-def _marked_in_packs(
-    folder: Path, title: str, states: tuple[tuple[Path, State], ...]
-) -> list[tuple[str, list[Stranger]]]:
-    """Find the markers of packed sessions with a first prompt that their own journals do not know; read once."""
-    # Imported here, as above: the list of sessions is no matter of most of this command.
     from sessioncompress.operations.packed import each_packed
 
     def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:
         with open_session(copy, writing=False) as session:
-            return place.name, left_to_others(session, store_in(copy))
+            return f"{place.name} (packed)", left_to_others(session, store_in(copy))
 
-    found = chain.from_iterable(_by_place(folder, states).values())
-    among = (each for each in found if each.place.parent == folder and each.is_waiting and each.entry.title == title)
-    return [outcome.result for outcome in each_packed(among, left) if outcome.result is not None]
+    packs = list(_packs(states))
+    found: list[tuple[str, list[Stranger] | None]] = [
+        (f"{each.where}, which cannot be read,", None) for each in packs if isinstance(each, SessionCompressError)
+    ]
+    among = chain.from_iterable(pack.waiting() for pack in packs if isinstance(pack, Pack))
+    for outcome in each_packed(among, left):
+        if outcome.result is not None:
+            found.append(outcome.result)
+        elif not isinstance(outcome.error, NotASession):
+            found.append((f"{outcome.found.path.name} (packed), which cannot be read,", None))
+    return found
 
 
 def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:

@@ -469,6 +469,30 @@ def test_forget_names_a_packed_session_that_needs_the_originals(tmp_path: Path, 
     assert f"{REFERS} (packed)" in run(tmp_path, "forget", "--yes", parent).stdout
 
 
+@pytest.mark.parametrize("how", ["gone", "another prompt", "unreadable"])
+def test_forget_keeps_what_a_packed_session_needs(tmp_path: Path, how: str) -> None:
+    """By its markers, as if it were not packed; what cannot be read may have some."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    if how == "another prompt":
+        lines = child.read_bytes().splitlines(keepends=True)
+        at = next(number for number, raw in enumerate(lines) if b'"role":"user"' in raw)
+        lines[at] = lines[at].replace(b'"text":"', b'"text":"Now: ', 1)
+        child.write_bytes(b"".join(lines))
+    assert run(tmp_path, "pack", child).returncode == 0
+    store = store_in(parent)
+    if how == "gone":
+        parent.unlink()
+        (parent.parent / "notes.txt").touch()
+    else:
+        assert run(tmp_path, "restore", parent).returncode == 0
+    if how == "unreadable":
+        (index,) = parent.parent.rglob("*.index")
+        index.write_bytes(index.read_bytes().replace(b'"version":1', b'"version":99', 1))
+    done = run(tmp_path, "forget", "--gone" if how == "gone" else "--unneeded", "--yes", parent.parent)
+    assert "1 kept" in done.stdout, done.stdout
+    assert store.originals.exists()
+
+
 def test_forget_says_so_where_the_session_is_gone_or_its_journal_damaged(tmp_path: Path) -> None:
     """Then the fork's markers are all that is left of it; by the id and the name that its header has."""
     parent, _ = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")

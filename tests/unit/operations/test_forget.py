@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import IsALink, Refused, UsageError
+from sessioncompress.errors import IsALink, Refused, SessionCompressError, UsageError
 from sessioncompress.operations import forget
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
@@ -20,7 +20,8 @@ from sessioncompress.pipeline.discover import compressed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import packing
 from sessioncompress.store.layout import FOLDER, store_in
-from sessioncompress.store.packing import Packed
+from sessioncompress.store.packing import Pack
+from sessioncompress.store.places import Place
 from tests.support import packs
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
@@ -76,16 +77,19 @@ def test_a_packed_session_keeps_originals_that_are_elsewhere(tmp_path: Path) -> 
 
 
 def test_packs_are_read_once_for_the_sessions_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They were for each; and anew where one has changed, or just before, as a clock does not tell that."""
+    """They were for each; and anew where one has changed, or just before, as a clock does not tell that.
+
+    Where there is a store, they are read once more for what in them may need it.
+    """
     names = [name for name in packs.sessions_in(tmp_path) if name.count("/") == 0]
     packs.pack(tmp_path)
     read: list[object] = []
 
-    def reading(folder: Path) -> Iterator[Packed]:
+    def reading(at: Place) -> Iterator[Pack | SessionCompressError]:
         read.append(None)
-        return packing.packed_around(folder)
+        return packing.packs_in(at)
 
-    monkeypatch.setattr(forget, "packing", SimpleNamespace(packed_around=reading, share_of=packing.share_of))
+    monkeypatch.setattr(forget, "packing", SimpleNamespace(packs_in=reading, share_of=packing.share_of))
 
     def reads() -> int:
         read.clear()
@@ -98,7 +102,7 @@ def test_packs_are_read_once_for_the_sessions_of_a_folder(tmp_path: Path, monkey
     monkeypatch.setattr(forget, "_TICK_NS", 0)
     assert (reads(), reads()) == (1, 0)
     list(unpack_sessions(meant_by([str(tmp_path / names[0])])))
-    assert (reads(), forget_session(tmp_path / names[0], EAGER, dry_run=True).packs) == (1, 1)
+    assert (reads(), forget_session(tmp_path / names[0], EAGER, dry_run=True).packs) == (2, 1)
 
 
 def test_of_a_restored_session_nothing_is_lost(tmp_path: Path) -> None:
