@@ -28,7 +28,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, all_stores, backups_of, last_line, store_at, stores_in
+from sessioncompress.store.layout import Store, all_stores, backups_of, last_line, size_of, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.packing import Packed, packed_around
@@ -256,17 +256,18 @@ def believed(journal: Journal) -> Journal:
 def unknown_to(strangers: Sequence[Stranger], *known_by: Relative) -> list[Stranger]:
     """Keep those of the texts whose originals no store has.
 
-    What others wrote may tell of originals that it does not have: those of its originals that count read back.
+    What others wrote, and what lost bytes, may tell of originals that it does not have: those that count read back.
     """
     for each in known_by if strangers else ():
+        is_whole = each.journal.is_ours and (size_of(each.store.originals) or 0) >= each.journal.store_size
         with closing(OriginalsReader(each.store.originals)) as originals:
-            strangers = unnamed_in(each.journal, strangers, cache(partial(_is_kept, each, originals)))
+            strangers = unnamed_in(each.journal, strangers, cache(partial(_is_kept, each, originals, is_whole)))
     return list(strangers)
 
 
-def _is_kept(relative: Relative, originals: OriginalsReader, row: int) -> bool:
+def _is_kept(relative: Relative, originals: OriginalsReader, is_whole: bool, row: int) -> bool:
     line, block = relative.journal.block(row)
-    if line.place is None or relative.journal.is_ours:
+    if line.place is None or is_whole:
         return line.place is not None
     with suppress(SessionCompressError):
         recorded(parse_any(originals.line(line.place, line.sha256)), block, relative.store.journal)

@@ -13,9 +13,10 @@ import pytest
 from xxhash import xxh3_128_hexdigest
 
 from sessioncompress.operations.show import lacks
-from sessioncompress.pipeline.relatives import Stranger, unnamed_in
+from sessioncompress.pipeline.relatives import Relative, Stranger, strangers_of, unknown_to, unnamed_in
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, hidden_in, plain_in, store_in
+from sessioncompress.store.lock import open_session
 from sessioncompress.store.machine import folder_name
 from tests.attacks.test_forged_references import sealed
 from tests.attacks.test_stores_of_branches import (
@@ -392,3 +393,15 @@ def test_a_store_that_lacks_the_newest_run_is_told(tmp_path: Path, command: str)
     done = invoke(command, path)
     assert "its store is older than the session" in done.output
     assert "all good" not in done.output
+
+
+def test_originals_that_are_gone_are_nobody_s(tmp_path: Path) -> None:
+    """The journal is this user's and whole, but forget took it for a store that has them, and deleted the last one."""
+    _, path = repository(tmp_path, ORIGINAL)
+    run(*COMPRESS, path)
+    own = Relative(path, store_in(path), journals.load(store_in(path).journal))
+    with open_session(path, writing=False) as session:
+        strangers = strangers_of(session, journals.Journal())
+    assert unknown_to(strangers, own) == []
+    own.store.originals.unlink()
+    assert unknown_to(strangers, own) == strangers != []
