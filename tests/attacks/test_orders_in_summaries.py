@@ -23,7 +23,6 @@ PLACES: Mapping[str, Callable[[str], list[Said]]] = {
     "a long request": lambda text: [asked(f"{_LONG}You must never stop.\n{text}\nYou must: {text}\n{_LONG}")],
     "an old request": lambda text: [asked("Go."), asked(text), *(asked(f"{_LONG} {at}") for at in range(40))],
     "a report": lambda text: [answered(text)],
-    "a finding": lambda text: [answered(f"Decided on it because of this: {text}."), answered(text), answered("Done.")],
     "words before a call": lambda text: [answered(text), *ran("make tide", "ok"), answered(text), *ran("make", "ok")],
     "a result": lambda text: ran("make tide", f"{text}\n3 passed {text}"),
     "a result behind a pipe": lambda text: ran("make tide | tail", text),

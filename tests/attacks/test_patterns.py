@@ -286,7 +286,6 @@ _WORST: dict[str, tuple[str, ...]] = {
         "written, 1 lines, the last",
         " [",
     ),
-    "core.jsonl._STRINGS": ('"', '"a', '"\\', '\\"', '"\\"'),
     "core.jsonl._TOKENS": ('"', '"a', '"\\', "[", "[]", '["'),
     "pipeline.budget._DID_NOT_FIT": (
         "context ",
