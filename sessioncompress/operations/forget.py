@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -99,8 +99,6 @@ class Only(NamedTuple):
 
 
 ANY = Only()
-_States: TypeAlias = tuple[tuple[Path, State], ...]
-"""Folders with packs, each with the state of the folder that these are in."""
 _TICK_NS = 1_000_000_000
 """Longer than a tick of any file system's clock."""
 
@@ -230,30 +228,63 @@ def forget_session(
 
 def _copies_in_packs(path: Path) -> list[Packed]:
     """Find the packs whose archives have a session that is not packed there any more."""
-    states = _packs_above(path.parent)
+    there = _packs_above(path.parent).by_place.get(path, ())
+    return [each for each in there if not each.is_packed or moves.is_as_packed(each)]
+
+
+class _Packs:
+    """Packs that are read once for many sessions."""
+
+    def __init__(self, roots: Iterable[Path]) -> None:
+        self._packs = [pack for root in roots for pack in packing.packs_in(Disk(root))]
+
+    @cached_property
+    def by_place(self) -> Mapping[Path, Sequence[Packed]]:
+        """What is or was packed, by its place."""
+        found: dict[Path, list[Packed]] = {}
+        for pack in self._packs:
+            for each in pack.sessions() if isinstance(pack, Pack) else ():
+                found.setdefault(each.place, []).append(each)
+        return found
+
+    @cached_property
+    def marked(self) -> Sequence[tuple[str, list[Stranger] | None]]:
+        """The packed sessions and their markers that their own journals do not know; None if one cannot be read."""
+        # Imported here: the list of sessions is no matter of most of this command.
+        from sessioncompress.operations.packed import each_packed
+
+        def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:
+            with open_session(copy, writing=False) as session:
+                return f"{place.name} (packed)", left_to_others(session, store_in(copy))
+
+        unreadable = [each for each in self._packs if isinstance(each, SessionCompressError)]
+        found: list[tuple[str, list[Stranger] | None]] = [
+            (f"{each.where}, which cannot be read,", None) for each in unreadable
+        ]
+        among = chain.from_iterable(pack.waiting() for pack in self._packs if isinstance(pack, Pack))
+        for outcome in each_packed(among, left):
+            if outcome.result is not None:
+                found.append(outcome.result)
+            elif not isinstance(outcome.error, NotASession):
+                found.append((f"{outcome.found.path.name} (packed), which cannot be read,", None))
+        return found
+
+    def referring(self, journal: journals.Journal | None) -> tuple[str, ...]:
+        """Name the packed sessions with markers of a session's originals; what cannot be read may have some."""
+        return tuple(name for name, left in self.marked if left is None or may_know(journal, left))
+
+
+def _packs_above(folder: Path) -> _Packs:
+    """Read the packs of a folder and of those above, anew where one has changed."""
+    states = tuple((root, state_of(packs)) for root in (folder, *folder.parents) for packs in Disk(root).folders())
     # A change within one tick of the clock shows in no time of the folder: what just changed is not remembered.
     is_settled = all(state and time.time_ns() - max(state[2:]) > _TICK_NS for _, state in states)
-    by_place = (_by_place if is_settled else _by_place.__wrapped__)(states)
-    return [each for each in by_place.get(path, ()) if not each.is_packed or moves.is_as_packed(each)]
-
-
-def _packs_above(folder: Path) -> _States:
-    """Look up what tells whether the packs of a folder and of those above have changed."""
-    return tuple((root, state_of(packs)) for root in (folder, *folder.parents) for packs in Disk(root).folders())
-
-
-def _packs(states: _States) -> Iterator[Pack | SessionCompressError]:
-    return chain.from_iterable(packing.packs_in(Disk(root)) for root in dict.fromkeys(root for root, _ in states))
+    return (_read_packs if is_settled else _read_packs.__wrapped__)(states)
 
 
 @lru_cache(maxsize=1)
-def _by_place(states: _States) -> dict[Path, list[Packed]]:
-    """Find packed sessions by their places: read once for many sessions, as long as no folder of packs changes."""
-    found: dict[Path, list[Packed]] = {}
-    for pack in _packs(states):
-        for each in pack.sessions() if isinstance(pack, Pack) else ():
-            found.setdefault(each.place, []).append(each)
-    return found
+def _read_packs(states: tuple[tuple[Path, State], ...]) -> _Packs:
+    return _Packs(dict.fromkeys(root for root, _ in states))
 
 
 def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
@@ -298,9 +329,9 @@ def _forget_open(
     if stored:
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
+        packs = _packs_above(session.path.parent)
         for one, noted in known:
-            refer += _referring(session.path, one, noted, policy)
-            refer += _referring_in_packs(session.path.parent, noted)
+            refer += _referring(session.path, one, noted, policy) + packs.referring(noted)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
@@ -361,8 +392,9 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     dropped = first.left if first else 0
     number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)
     refer: tuple[str, ...] = ()
+    packs = _packs_above(path.parent)
     for one, journal in known if number else ():
-        refer += _referring(path, one, journal, policy) + _referring_in_packs(path.parent, journal)
+        refer += _referring(path, one, journal, policy) + packs.referring(journal)
     if only.gone and refer:
         # It was moved within its folder, perhaps.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
@@ -429,38 +461,6 @@ def _referring(session: Path, store: Store, journal: journals.Journal | None, po
     with suppress(SessionCompressError):
         ids.add(reading.whose(session)[1].id)
     return tuple(referring(session, ids, store, journal, policy))
-
-
-def _referring_in_packs(folder: Path, journal: journals.Journal | None) -> tuple[str, ...]:
-    """Name the sessions in the packs of a folder and of those above that have markers of a session's originals.
-
-    What cannot be read there may have some.
-    """
-    marked = _marked_in_packs(states) if (states := _packs_above(folder)) else []
-    return tuple(name for name, left in marked if left is None or may_know(journal, left))
-
-
-@lru_cache(maxsize=1)
-def _marked_in_packs(states: _States) -> list[tuple[str, list[Stranger] | None]]:
-    """Find the markers of packed sessions that their own journals do not know; None of what cannot be read."""
-    # Imported here: the list of sessions is no matter of most of this command.
-    from sessioncompress.operations.packed import each_packed
-
-    def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:
-        with open_session(copy, writing=False) as session:
-            return f"{place.name} (packed)", left_to_others(session, store_in(copy))
-
-    packs = list(_packs(states))
-    found: list[tuple[str, list[Stranger] | None]] = [
-        (f"{each.where}, which cannot be read,", None) for each in packs if isinstance(each, SessionCompressError)
-    ]
-    among = chain.from_iterable(pack.waiting() for pack in packs if isinstance(pack, Pack))
-    for outcome in each_packed(among, left):
-        if outcome.result is not None:
-            found.append(outcome.result)
-        elif not isinstance(outcome.error, NotASession):
-            found.append((f"{outcome.found.path.name} (packed), which cannot be read,", None))
-    return found
 
 
 def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:
