@@ -285,15 +285,21 @@ def test_a_line_says_what_its_original_does_in_that_order(order: tuple[int, ...]
     assert lacks(json.dumps(_SAID).encode(), raw) is is_other
 
 
+def forked(path: Path) -> Path:
+    """Write a fork of a session next to it."""
+    fork = path.with_name("t.jsonl")
+    first, *others = split(path.read_bytes())
+    header = {**json.loads(first), "id": "fork", "parentSession": str(path)}
+    fork.write_bytes(b"".join([json.dumps(header).encode() + b"\n", *others]))
+    return fork
+
+
 @pytest.mark.parametrize("claims", ["references", "lines", "nothing"])
 def test_a_stranger_s_journal_beside_a_fork_lets_no_original_go(tmp_path: Path, claims: str) -> None:
     """It tells of originals that it does not have, or cannot be read."""
     _, path = repository(tmp_path, ORIGINAL)
     run(*COMPRESS, path)
-    fork = path.with_name("t.jsonl")
-    shortened = split(path.read_bytes())
-    header = {**json.loads(shortened[0]), "id": "fork", "parentSession": str(path)}
-    fork.write_bytes(b"".join([json.dumps(header).encode() + b"\n", *shortened[1:]]))
+    fork = forked(path)
     theirs = plain_in(fork).journal
     records = [each for each in journal_of(path) if each["type"] in ("edit", "block", "run")]
     for record in records:
@@ -367,10 +373,7 @@ def test_a_fork_finds_its_parent_s_store_beside_a_stranger_s(tmp_path: Path) -> 
     """Which store counts for the parent is another matter: each may know what the fork's markers stand for."""
     _, path = repository(tmp_path, ORIGINAL)
     run(*COMPRESS, path)
-    fork = path.with_name("t.jsonl")
-    shortened = split(path.read_bytes())
-    header = {**json.loads(shortened[0]), "id": "fork", "parentSession": str(path)}
-    fork.write_bytes(b"".join([json.dumps(header).encode() + b"\n", *shortened[1:]]))
+    fork = forked(path)
     *_, last = journal_of(path)
     del last["originalsSha256"], last["records"]
     run("restore", path)
