@@ -46,7 +46,7 @@ _TASK_MADE, _TASK_SET = "taskcreate", "taskupdate"
 
 
 class Change(NamedTuple):
-    """What became of a file: how and how often it changed, if the last call failed, a reference to the last content.
+    """The state of a file: how and how often it changed, if the last call failed, and a reference to its last content.
 
     `reverted`: a git command took the changes back.
     """
@@ -77,7 +77,7 @@ class Ran(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What a call did, kept until its result comes."""
+    """The effects of a call whose result is still to come."""
 
     files: Sequence[str]
     commands: Sequence[Script]
@@ -88,7 +88,7 @@ class Waiting(NamedTuple):
 
 
 class Deeds:
-    """What was done in a session, noted in order."""
+    """The actions of a session, in order."""
 
     def __init__(self) -> None:
         self.paths = Paths()

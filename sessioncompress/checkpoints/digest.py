@@ -18,7 +18,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 
 class SectionDraft(NamedTuple):
-    """What a section is written from: the notes, its room in characters, and the text of the sections before it."""
+    """Input of a section: the notes, its room in characters, and the text of the sections before it."""
 
     notes: Notes
     room: int
@@ -82,7 +82,7 @@ _SECTIONS: Mapping[Title, tuple[float, Callable[[SectionDraft], Sequence[str]]]]
 In the order in which they get their room: first what no model can find out again. The last ones get what is left.
 """
 _FACTS = (Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.READ_FILES, Title.PROGRESS)
-"""Taken from the session whoever writes the prose; the next step depends on the words of the request in progress."""
+"""Taken from the session even if a model writes the prose: the next step depends on the current request's words."""
 _BESIDE_PROSE = (Title.CONTEXT, Title.REQUESTS, Title.WROTE, Title.READ)
 """Get what the prose leaves. A model may leave out a request, and no later summary would have it again."""
 _OVER = 1.5
@@ -99,7 +99,7 @@ def extract(notes: Notes, budget: int) -> Summary:
     # The least shares of sections that get what others leave.
     reserved: dict[Title, float] = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
     if notes.foreign:
-        # Nothing else has what somebody else's summary says.
+        # The content of a foreign summary is nowhere else.
         reserved[Title.BEFORE] = 0.15
     for title in _SECTIONS:
         reserved.pop(title, None)
@@ -117,7 +117,7 @@ def room_for_prose(notes: Notes, budget: int) -> int:
 
 
 def with_prose(notes: Notes, budget: int, prose: str) -> Summary:
-    """Write the summary with somebody else's checked text in place of requests and reports."""
+    """Write the summary with checked prose in place of requests and reports."""
     page = _facts(notes, budget)
     page.put(Title.PROSE, rows(prose))
     for title in _BESIDE_PROSE:

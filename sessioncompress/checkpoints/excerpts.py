@@ -31,7 +31,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{3,47}(?![A-Za-z0-9_-])|[0-9]{4,}")
 _NAME = re.compile(
     r"[a-z][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Za-z][0-9]|[A-Z]{2}[a-z]|^[A-Z][A-Z0-9]{3,}$|[a-z0-9]-[a-z0-9]"
 )
-"""What makes a word a name; plain words recur by chance."""
+"""Matches names; plain words recur by chance."""
 _PATH = re.compile(r"/|\w\.\w")
 _PLAIN = re.compile(r"[A-Z]?[a-z]{3,40}|[A-Z]{4,40}")
 _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
