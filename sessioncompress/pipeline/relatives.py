@@ -28,8 +28,9 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, all_stores, backups_of, last_line, size_of, store_at, stores_in
+from sessioncompress.store.layout import Store, backups_of, hidden_in, last_line, size_of, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.machine import folder_name
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.packing import Packed, packed_around
 from sessioncompress.store.records import RunRecord, decode
@@ -106,7 +107,7 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
 
 def _stores_of(path: Path, policy: Policy) -> Iterable[Store]:
     """Find the store that counts for a session, and this user's: for what a fork holds no branch's counts alone."""
-    ours = (each for each in all_stores(path, backups_of(path, policy)) if each.is_ours)
+    ours = [hidden_in(path, name, backups_of(path, policy)) for name in [folder_name()] if name]
     return dict.fromkeys((store_at(path, policy), *ours))
 
 
