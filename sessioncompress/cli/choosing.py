@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ import click
 from sessioncompress.cli import options
 from sessioncompress.cli.tables import with_tilde
 from sessioncompress.core.text import listed, quote
-from sessioncompress.pipeline.discover import Found, Globs, Search, discover, is_folder, unchanged_for
+from sessioncompress.pipeline.discover import Found, Globs, Search, discover, is_folder, names_rows, unchanged_for
 from sessioncompress.store.layout import is_archive
 
 if TYPE_CHECKING:
@@ -119,10 +120,25 @@ class Chosen(NamedTuple):
         if self.by_options:
             from sessioncompress.operations.sessions import sessions
 
-            return sessions(self.selection, search)
-        paths = [each for each in self.paths if not (self.reads_packed and _is_packed(each))]
+            return chain(sessions(self.selection, search), self._rows(search))
+        paths = [each for each in self.paths if not (names_rows(each) or (self.reads_packed and _is_packed(each)))]
         found = search(paths, Globs(self.include, self.exclude))
-        return iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
+        files = iter(found) if self.older_than is None else unchanged_for(found, self.older_than)
+        return chain(files, self._rows(search))
+
+    def _rows(self, search: Search) -> Iterator[Found]:
+        """Find the sessions in databases; what is no plain search is for those with stores."""
+        named = [each for each in self.paths if names_rows(each)]
+        if not (named or self.by_options):
+            return
+        # Imported here: most sessions are files.
+        from sessioncompress.operations import database
+
+        stores = search is not discover
+        if self.by_options:
+            yield from database.selected(self.selection, stores=stores)
+        for path in named:
+            yield from database.found_in(path, self.selection, stores=stores)
 
     def left_out(self, search: Search) -> str:
         """Word how many sessions are here that are not chosen, and why."""

@@ -22,6 +22,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.store.layout import store_at
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
@@ -72,6 +73,12 @@ class Compress(SessionCommand["CompressionStats"]):
 
         return compress_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
 
+    @staticmethod
+    def on_events(path: Path, rows: Iterable[Found], policy: Policy, *, dry_run: bool) -> DatabaseStats:
+        from sessioncompress.operations.database import take_events
+
+        return take_events(path, rows, policy, dry_run=dry_run)
+
     def over(self, found: Iterable[Found]) -> Done[CompressionStats]:
         self.handed["run_id"] = text.run_id(time.time())
         # Those in the agents' folders were read for their titles already.
@@ -95,7 +102,9 @@ class Compress(SessionCommand["CompressionStats"]):
         return skipped if not has_places and (is_known or triage.is_plainly_session(found.path)) else None
 
     def frees(self, session: Session) -> int | None:
-        policy = self.policies.of(session.path)
+        policy = options.policy_of(session, self.policies)
+        if session.remote is not None:
+            return triage.estimate(session.path, session.agent, session.size, policy)
         if triage.not_due(session.path, policy, force=self.given.force):
             return None
         return triage.estimate(session.path, session.agent, session.size, policy)

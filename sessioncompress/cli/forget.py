@@ -55,7 +55,15 @@ class Forget(SessionCommand[ForgetStats]):
     @staticmethod
     def work(each: Each, deletes: bool, only: Only) -> ForgetStats:
         stats = forget_session(each.path, each.policy, dry_run=True, only=only)
-        return forget_session(each.path, each.policy, only=only) if stats.bytes_deleted and deletes else stats
+        if stats.bytes_deleted and deletes:
+            stats = forget_session(each.path, each.policy, only=only)
+        if each.found.remote is None or stats.kept:
+            return stats
+        from sessioncompress.operations.database import forget_events
+
+        size, number = forget_events(each.found.remote, dry_run=not deletes)
+        sums = {"bytes_deleted": size, "originals": number, "originals_lost": number}
+        return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
 
     def refuse(self) -> None:
         if self.given.gone and (self.given.unneeded or self.chosen.older_than is not None):
@@ -80,7 +88,7 @@ class Forget(SessionCommand[ForgetStats]):
         if given.gone or given.unneeded or limited:
             if given.gone and not self.chosen.is_one:
                 found = [each for each in found if each.error is not None or not os.path.lexists(each.path)]
-            paths = [each.path for each in found if each.error is None]
+            paths = [each.path for each in found if each.error is None and each.remote is None]
             self.kept = kept_of(paths, self.policies.of, only, given.max_size)
         asks = not (self.chosen.yes or self.chosen.dry_run)
         self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}

@@ -19,12 +19,13 @@ from sessioncompress.core import process
 from sessioncompress.core.text import counted, printable, reasons_lines, utf8
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.operations import batch
-from sessioncompress.pipeline.discover import Found, compressed
+from sessioncompress.pipeline.discover import Found, compressed, names_rows
 from sessioncompress.store.layout import holds, store_at
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
+    from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.sessions import Session
     from sessioncompress.policy.model import Policy
     from sessioncompress.store.packing import Packed
@@ -86,6 +87,8 @@ class SessionCommand(Generic[S]):
     """Whether it reads stores: of sessions that are gone, too, and under any name. `gone_too`: that is no error."""
     gone_too: ClassVar = False
     urls: ClassVar = False
+    rows: ClassVar = True
+    """Whether it works on sessions in databases."""
     packed: ClassVar = False
     asks: ClassVar = ""
     """The verb of the question before all sessions are changed; without one nothing is asked."""
@@ -118,7 +121,7 @@ class SessionCommand(Generic[S]):
             return options.all_governed(found, self.policies) if self.changes else found
         chosen, policies, context = self.chosen, self.policies, click.get_current_context()
         for path in () if self.gone_too else chosen.paths:
-            if not (os.path.exists(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
+            if not (os.path.exists(path) or names_rows(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
                 kind = options.PathKind(takes_packed=self.packed, exists=True)
                 kind.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
         found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=self.gone_too))
@@ -201,6 +204,7 @@ class SessionCommand(Generic[S]):
         self._left: list[tuple[str, str]] = []
         self.told = set[str]()
         """The errors that were printed."""
+        self.databases: list[DatabaseStats] = []
         self.taken: list[Packed] = []
         """The packed sessions in whose places there are files."""
 
@@ -211,6 +215,7 @@ class SessionCommand(Generic[S]):
         if not self.agreed(found):
             return
         done = self.over(found)
+        done = done._replace(exit_code=batch.worst((done.exit_code, self.on_databases(found, done))))
         if self.changes and not self.chosen.rehearses:
             from sessioncompress.store.recover import sweep
 
@@ -218,7 +223,12 @@ class SessionCommand(Generic[S]):
                 sweep(folder)
         type(self).notes(self.chosen)
         if self.chosen.as_json:
-            output.echo_json({"schema": f"sessioncompress.{type(self).__name__.lower()}/1"} | self.document(done))
+            head: dict[str, Any] = {"schema": f"sessioncompress.{type(self).__name__.lower()}/1"}
+            if self.databases:
+                from sessioncompress.pipeline.summary import to_json
+
+                head["databases"] = [to_json(each) for each in self.databases]
+            output.echo_json(head | self.document(done))
         else:
             self.end(done)
         self.hints(done)
@@ -240,8 +250,9 @@ class SessionCommand(Generic[S]):
             work = partial(self.work, **self.handed_to(one))
             if one.remote is None:
                 return partial(work, each)
-            from sessioncompress.operations.cloud import work_on
+            from sessioncompress.operations import cloud, database
 
+            work_on = (database if one.remote.is_row else cloud).work_on
             return partial(work_on, one.remote, partial(_on_copy, work, each), writes=writes)
 
         jobs = chosen.jobs if self.parallel else 1
@@ -252,6 +263,34 @@ class SessionCommand(Generic[S]):
         left = counted(run.left, "file", "files")
         click.echo(f"Interrupted. {left} left. Run the command again to continue.", err=True)
         return done._replace(exit_code=process.EXIT_CODE)
+
+    on_events: ClassVar[Callable[..., DatabaseStats] | None] = None
+    """Takes the events of sessions out of their database, or puts them back."""
+
+    def events_due(self, found: Found, policy: Policy) -> bool:
+        """Tell whether the events of a session in a database are to be taken, or put back."""
+        return policy.enabled
+
+    def on_databases(self, found: Iterable[Found], done: Done[S]) -> int:
+        """Do what is left to do in databases whose sessions were worked on; return an exit code."""
+        paths = (each["path"] if isinstance(each, dict) else each.path for each in done.files)
+        failed = {*paths} - {getattr(each, "path", "") for each in done.results}
+        by_database: dict[Path, list[Found]] = {}
+        for each in found if self.on_events else ():
+            is_row = each.error is None and each.remote is not None and each.remote.is_row
+            if is_row and each.shown not in failed:
+                by_database.setdefault(each.path.parent, []).append(each)
+        codes = [0]
+        for path, rows in by_database.items():
+            try:
+                policy = options.policy_of(rows[0], self.policies)
+                due = [each for each in rows if self.events_due(each, policy)]
+                assert self.on_events is not None
+                self.databases.append(self.on_events(path, due, policy, dry_run=self.chosen.rehearses))
+            except SessionCompressError as error:
+                output.tell_error(str(path), error, self.told)
+                codes.append(error.exit_code)
+        return batch.worst(codes)
 
     def each_packed(self) -> Done[S]:
         """Work on the packed sessions that are chosen."""
@@ -318,6 +357,8 @@ class SessionCommand(Generic[S]):
 
     def end(self, done: Done[S]) -> None:
         """Print how many sessions stay as they are, and why; and the total; neither where the user named one."""
+        for each in () if self.silent else self.databases:
+            output.echo_database(each, dry_run=self.chosen.rehearses)
         if not (self.silent or self.chosen.is_one):
             # The work is done, and the exit code says how it went.
             with suppress(BrokenPipeError):
@@ -333,7 +374,8 @@ class SessionCommand(Generic[S]):
             chosen = choosing.chosen(values, packed=cls.packed, or_all=or_all)
             cls(chosen, values.pop("config", None), values.pop("preset", None), values).run()
 
-        kind = options.PathKind(cls.urls, cls.packed, path_type=Path, exists=not cls.stores, readable=cls.stores)
+        takes = (cls.urls, cls.packed, cls.rows)
+        kind = options.PathKind(*takes, path_type=Path, exists=not cls.stores, readable=cls.stores)
         paths = click.argument("paths", nargs=-1, type=kind)
         choice = cls.choice or (paths, options.ALL, options.AGENT, options.PROJECT, options.OLDER_THAN)
         globs = () if cls.choice else (options.INCLUDE, options.EXCLUDE, options.COLOR)

@@ -16,6 +16,7 @@ from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, listed, printable, quote
 from sessioncompress.errors import SessionCompressError, UsageError
+from sessioncompress.pipeline.discover import names_rows
 from sessioncompress.policy.sources import Policies
 
 if TYPE_CHECKING:
@@ -57,9 +58,15 @@ class PathKind(click.Path):
     Where it must exist and a session that was there is packed, the user is told so, or the command reads it there.
     """
 
-    def __init__(self, takes_urls: bool = False, takes_packed: bool = False, **how: Any) -> None:  # noqa: FBT002
+    def __init__(
+        self,
+        takes_urls: bool = False,  # noqa: FBT002
+        takes_packed: bool = False,  # noqa: FBT002
+        takes_rows: bool = False,  # noqa: FBT002
+        **how: Any,
+    ) -> None:
         super().__init__(**how)
-        self.takes_urls, self.takes_packed = takes_urls, takes_packed
+        self.takes_urls, self.takes_packed, self.takes_rows = takes_urls, takes_packed, takes_rows
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -79,6 +86,10 @@ class PathKind(click.Path):
             except FileNotFoundError:
                 what = f"the working folder, which '{path}' begins from, no longer exists."
                 self.fail(f"{what} Change to another one, or name an absolute path.", param, ctx)
+        if names_rows(path):
+            if self.takes_rows:
+                return self.coerce_path_result(str(path))
+            self.fail(f"'{path}' is a database, or in one: this command takes no sessions there.", param, ctx)
         if self.exists and not os.path.lexists(value):
             # Imported here: few paths lead nowhere.
             from sessioncompress.operations.packed import called_here, way_back
@@ -178,7 +189,7 @@ def may_be_asked() -> bool:
 
 ANY_PATH = PathKind(path_type=Path)
 EXISTING = PathKind(path_type=Path, exists=True, readable=False)
-EXISTING_OR_PACKED = PathKind(takes_packed=True, path_type=Path, exists=True, readable=False)
+EXISTING_OR_PACKED = PathKind(takes_packed=True, takes_rows=True, path_type=Path, exists=True, readable=False)
 FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=True, dir_okay=False, readable=False))
 """For files that a program such as pre-commit hands over."""
 CONFIG = click.option(
@@ -354,8 +365,8 @@ def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
 
 def policy_of(found: Found, policies: Policies) -> Policy:
     """Find the policy of a session. Raises UsageError."""
-    if found.remote is None:
-        return policies.of(found.path)
+    if found.remote is None or found.remote.is_row:
+        return policies.of(found.path if found.remote is None else found.path.parent)
     from sessioncompress.operations.cloud import policy_for
 
     return policy_for(found.remote, policies)

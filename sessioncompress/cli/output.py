@@ -21,6 +21,7 @@ from sessioncompress.store.layout import FOLDER
 
 if TYPE_CHECKING:
     from sessioncompress.cli.choosing import Chosen
+    from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.sessions import Session, Swept
 
 
@@ -88,6 +89,15 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         echo_wrapped(
             f"which also brings back {counted(others, 'other session', 'other sessions')} packed earlier", err=True
         )
+
+
+def echo_database(stats: DatabaseStats, *, dry_run: bool) -> None:
+    """Print what became of a database."""
+    before, after = kb(stats.size_before, stats.size_after), kb(stats.size_after)
+    events = f"{counted(stats.events, 'event', 'events')}"
+    sizes = f"{before} on disk, {events} would move" if dry_run else f"{before} -> {after} on disk, {events} moved"
+    reason = f"; free bytes stay inside: {stats.reason}" if stats.reason else ""
+    echo_wrapped(printable(f"{stats.path}: {sizes}{reason}"))
 
 
 def tell_of_sweeps(swept: Swept) -> None:

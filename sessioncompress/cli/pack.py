@@ -32,6 +32,7 @@ class Pack(SessionCommand[PackStats]):
     """Move old sessions into archives, one for each project."""
 
     changes = urls = True
+    rows = False
     asks = "Pack"
     flags = (options.DRY_RUN, options.YES, options.JSON)
     takes = (options.CONFIG,)

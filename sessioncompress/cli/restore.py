@@ -28,6 +28,7 @@ from sessioncompress.store import git
 from sessioncompress.store.layout import backups_of
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.restore import RestoreStats
 
 
@@ -58,6 +59,16 @@ class Restore(SessionCommand["RestoreStats"]):
         from sessioncompress.operations.restore import restore_session
 
         return restore_session(each.path, each.policy, run=run, dry_run=each.dry_run, **how)
+
+    @staticmethod
+    def on_events(path: Path, rows: Iterable[Found], _: Policy, *, dry_run: bool) -> DatabaseStats:
+        from sessioncompress.operations.database import put_events
+
+        return put_events(path, rows, dry_run=dry_run)
+
+    def events_due(self, found: Found, policy: Policy) -> bool:
+        """They come back with the oldest run."""
+        return all(each.state is State.RESTORED for each in runs_of(found, policy))
 
     def refuse(self) -> None:
         given = self.given

@@ -10,6 +10,7 @@ from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
@@ -148,7 +149,7 @@ class Sessions(SessionCommand[ListedSession]):
     @staticmethod
     def work(each: Each) -> ListedSession:
         assert isinstance(each.found, lists.Session)
-        return lists.listed(each.found, each.policy, counts=True)
+        return lists.listed(replace(each.found, path=each.path), each.policy, counts=True)
 
     def settled(self, found: Found, policy: Policy) -> ListedSession | None:
         assert isinstance(found, lists.Session)

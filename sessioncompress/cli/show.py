@@ -7,6 +7,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from itertools import chain, zip_longest
 from operator import add
@@ -25,7 +26,8 @@ from sessioncompress.core.marker import amount
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.errors import UsageError
-from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.discover import Found, is_database, names_rows
+from sessioncompress.store.layout import lines_of, rows_of
 
 if TYPE_CHECKING:
     from sessioncompress.operations.diff import Diff as Losses
@@ -47,6 +49,9 @@ def show(
     from sessioncompress.operations.show import show as find
     from sessioncompress.operations.show import working_folder
 
+    if path is not None and names_rows(path):
+        # There its store is.
+        path = rows_of(path) if is_database(path) else lines_of(path)
     policies = options.policies_of(config, near=False, backup_dir=backup_dir)
     policy = policies.of(path or working_folder() / "session.jsonl")
     if path is not None:
@@ -139,13 +144,20 @@ class Diff(SessionCommand[_Lost]):
         return done
 
     def settled(self, found: Found, policy: Policy) -> _Lost:
+        if found.remote is None:
+            return self._told(found, policy, found.path)
+        from sessioncompress.operations.database import work_on
+
+        return work_on(found.remote, partial(self._told, found, policy), writes=False)
+
+    def _told(self, found: Found, policy: Policy, at: Path) -> _Lost:
         # Imported here: `show` needs none of it.
         from sessioncompress.operations.diff import diff_session
 
         path, is_one, rows = found.path, self.chosen.is_one, _Rows()
         is_near = not policy.backup_dir and os.path.realpath(path.parent) in self.near
         named = "" if is_near else " ".join(["", *typed([path], *self.where[1:])])
-        with diff_session(path, policy, form=self.given.form) as lost:
+        with diff_session(at, policy, form=self.given.form) as lost:
             lines = _by_message(path, lost, rows, named)
             if self.given.stat:
                 deque(lines, maxlen=0)

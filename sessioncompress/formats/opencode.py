@@ -35,6 +35,8 @@ _ID = re.compile(r"msg_([0-9a-f]{12})[0-9A-Za-z]*+")
 
 _AGAIN = "Export the session again with 'opencode export SESSION > FILE', and run again."
 
+_LATER = "Run again when the agent has compacted the session, or when it has grown."
+
 _Part = tuple[int, Mapping[str, Any]]
 
 
@@ -52,6 +54,8 @@ class OpenCodeReader(base.Reader):
     def line(self, raw: bytes, entry: Entry) -> Line:
         info = values.fields(entry.get("info"))
         name = values.text(info.get("id"))
+        if "projectID" in info:
+            return line_of(raw, Role.HEADER)
         parts = values.parts(entry.get("parts"))
         if info.get("role") == "assistant":
             return self._answer(raw, info, name, parts)
@@ -189,14 +193,13 @@ class OpenCode(base.Format):
     titles = (("info", "title"),)
 
     def recognizes(self, head: Head) -> bool:
-        info = values.fields(values.fields(head.document).get("info"))
-        if not all(isinstance(info.get(key), str) for key in ("id", "projectID", "directory")):
+        if not all(isinstance(_header(head).get(key), str) for key in ("id", "projectID", "directory")):
             return False
-        return all(isinstance(each.get("info"), dict) and isinstance(each.get("parts"), list) for each in head.entries)
+        messages = head.entries if head.document is not None else head.entries[1:]
+        return all(isinstance(each.get("info"), dict) and isinstance(each.get("parts"), list) for each in messages)
 
     def named(self, head: Head) -> Name:
-        info = values.fields(values.fields(head.document).get("info"))
-        return base.name_of(*map(info.get, ("id", "directory", "parentID")))
+        return base.name_of(*map(_header(head).get, ("id", "directory", "parentID")))
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         match path:
@@ -233,13 +236,13 @@ class OpenCode(base.Format):
         return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
 
     def is_subagent(self, session: Written) -> bool:
-        return bool(values.text(values.fields(values.fields(session.outer).get("info")).get("parentID")))
+        around = session.entry(0) if session.outer is None else session.outer
+        return bool(values.text(values.fields(values.fields(around).get("info")).get("parentID")))
 
     def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
         """Make one that the agent wrote: its schema asks for the ids, and no screen shows it as the user's words."""
-        return {"type": "text", "text": text, "synthetic": True} | {
-            key: each for key, each in part.items() if key.endswith(("id", "ID"))
-        }
+        ids = {key: each for key, each in part.items() if key.endswith(("id", "ID"))}
+        return ids | {"type": "text", "text": text, "synthetic": True}
 
     def answer(self, entry: Entry) -> Answer | None:
         """Read what a message of the model says of its request, the last one where it took several."""
@@ -292,21 +295,32 @@ class OpenCode(base.Format):
         }
         compaction = {"type": "compaction", "auto": False, "overflow": False, "tail_start_id": lines.ids[first]}
         added = []
+        is_rows = session.outer is None
         for after, name, info, part in (
             (1, user, asks, compaction),
             (2, assistant, answers, {"type": "text", "text": summary.text}),
         ):
-            part |= {"id": _new_id("prt", at + after, seed), "sessionID": whose, "messageID": name}
-            message = {"info": {**info, "id": name, "sessionID": whose}, "parts": [part]}
-            added.append(Addition(len(lines), base.json_of(message, b"")))
+            ids = {"id": _new_id("prt", at + after, seed), "sessionID": whose, "messageID": name}
+            message = {"info": {"id": name, "sessionID": whose, **info}, "parts": [ids | part]}
+            added.append(Addition(len(lines), base.json_of(message, b"\n" if is_rows else b"")))
+        if is_rows and gone:
+            raise CannotCheckpoint("a compaction stands among the messages that would stay", _LATER)
         return Checkpoint(tuple(added), removed=gone)
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
         """Take out the messages before what is kept, but for one on which a kept answer hangs."""
+        if session.outer is None:
+            return super().dropping(session, cut, made)
         lines, first = session.lines, min(cut.kept)
         answers = (number for number in range(first, len(lines)) if lines.roles[number] is not Role.USER)
         parents = {_parent(session, number) for number in answers}
         return made._replace(removed=made.removed.union(n for n in range(first) if lines.ids[n] not in parents))
+
+
+def _header(head: Head) -> Mapping[str, Any]:
+    """Find what describes the session: around the messages of an export, or in the first line of rows."""
+    entry = head.document if head.document is not None else next(iter(head.entries), None)
+    return values.fields(values.fields(entry).get("info"))
 
 
 def _may_change_state(state: Mapping[str, Any], path: list[Any], value: Any) -> bool:

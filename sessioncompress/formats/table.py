@@ -63,6 +63,9 @@ class _Row(Struct, frozen=True):
     folders: tuple[tuple[str, str, str], ...] = ()
     """Environment variable, folder without it (where that is empty there is none), where below it sessions lie."""
 
+    databases: tuple[tuple[str, str, str], ...] = ()
+    """The same for databases in which the agent keeps sessions as rows."""
+
     is_relative: bool = False
     """Of pi: what is one of these is a session of pi, too, with more in it."""
 
@@ -199,13 +202,18 @@ TABLE = (
     ),
     _Row(
         "opencode",
-        (),
+        ("kilo", "kilocode"),
         "opencode.OpenCode",
         ("info", None),
         _Said("OpenCode", "1.18.34, after `opencode import`", "one JSON document, as `opencode export` writes it"),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         compactions=(b'"type": "compaction"',),
         is_document=True,
+        databases=(
+            ("XDG_DATA_HOME", "~/.local/share", "opencode/opencode*.db"),
+            ("XDG_DATA_HOME", "~/.local/share", "kilo/kilo*.db"),
+            ("OPENCODE_DB", "", ""),
+        ),
     ),
     _Row(
         "gencode",
@@ -339,6 +347,13 @@ def agent_folders() -> Iterator[Path]:
         yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
+def databases(agent: str | None = None) -> Iterator[Path]:
+    """Find the databases of this user's agents, or of one agent."""
+    for row in TABLE if agent is None else [row for row in TABLE if row.name == agent]:
+        for home, pattern in _named(row.databases):
+            yield from sorted(home.glob(pattern)) if pattern else [home]
+
+
 def named_roots(agent: str | None = None) -> Iterator[Path]:
     """List the folders, there or not, below which all of those lie, or those of one agent; nothing is read."""
     homes = _homes(agent)
@@ -410,9 +425,13 @@ def projects_near(session: Path) -> list[str]:
 
 def _homes(agent: str | None = None) -> Iterator[tuple[Path, str]]:
     for row in TABLE if agent is None else [row for row in TABLE if row.name == agent]:
-        for variable, usual, pattern in row.folders:
-            if named := os.environ.get(variable) or usual:
-                yield _expanded(named), pattern
+        yield from _named(row.folders)
+
+
+def _named(places: Iterable[tuple[str, str, str]]) -> Iterator[tuple[Path, str]]:
+    for variable, usual, pattern in places:
+        if named := os.environ.get(variable) or usual:
+            yield _expanded(named), pattern
 
 
 def _expanded(named: str) -> Path:

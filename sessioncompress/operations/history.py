@@ -122,8 +122,9 @@ def runs_of(found: Found, policy: Policy) -> list[SessionRun]:
     """List the runs over a session that was found, also in an object store. Raises SessionCompressError."""
     if found.remote is None:
         return session_runs(found.path, policy)
-    from sessioncompress.operations.cloud import on_journal
+    from sessioncompress.operations import cloud, database
 
+    on_journal = (database if found.remote.is_row else cloud).on_journal
     return [replace(each, path=found.shown) for each in on_journal(found.remote, session_runs)]
 
 

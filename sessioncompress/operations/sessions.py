@@ -33,7 +33,7 @@ from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, 
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import FOLDER, Store, store_at, store_of
+from sessioncompress.store.layout import FOLDER, Store, lines_of, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
 
@@ -230,15 +230,19 @@ class ListedSession(Struct, frozen=True, rename="camel"):
 
 def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
     """Measure a session for the list; `counts` does a dry run over it. Raises SessionCompressError."""
+    path = session.path
     if counts:
-        would = triage.skip(session.path, policy, force=False) or compress_session(session.path, policy, dry_run=True)
+        would = triage.skip(path, policy, force=False) or compress_session(path, policy, dry_run=True)
         saves = max(would.original_size - would.compressed_size - would.store_added, 0) if would.is_smaller else 0
         reason = "" if would.is_smaller else would.reason
     else:
-        _, reason = triage.not_due(session.path, policy, force=False) or ("", "")
-        saves = 0 if reason else triage.estimate(session.path, session.agent, session.size, policy)
+        if session.remote is None:
+            _, reason = triage.not_due(path, policy, force=False) or ("", "")
+        else:
+            path, reason = lines_of(path), triage.too_small(session.size, policy, force=False)
+        saves = 0 if reason else triage.estimate(path, session.agent, session.size, policy)
         reason = reason or ("" if saves else "not estimated: --savings counts")
-    journal = journals.load(store_at(session.path.parent.resolve() / session.path.name, policy).journal)
+    journal = journals.load(store_at(path.parent.resolve() / path.name, policy).journal)
     return ListedSession(
         path=str(session.path),
         agent=session.agent,

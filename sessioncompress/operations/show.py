@@ -37,6 +37,7 @@ from sessioncompress.store.layout import (
     is_own,
     journals_in,
     originals_of,
+    rows_of,
     session_of,
     store_at,
     store_of,
@@ -335,6 +336,7 @@ def around(policy: Policy = BALANCED) -> Iterator[Path]:
         yield folder
         yield from table.below(folder)
     yield from table.agent_folders()
+    yield from map(rows_of, table.databases())
 
 
 def working_folder() -> Path:

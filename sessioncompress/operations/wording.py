@@ -138,7 +138,7 @@ def warnings(stats: CompressionStats) -> list[str]:
             f"{name}: {counted(number, 'marker', 'markers')}, but its store is missing; 'sessioncompress verify' says "
             f"whether {'its original' if number == 1 else 'their originals'} can be found"
         )
-    if stats.format == "opencode" and stats.run:
+    if stats.format == "opencode" and stats.run and stats.path.endswith(".json"):
         how = "'opencode session delete ID' first: an import does not change an existing session"
         found.append(f"{name}: to continue it in OpenCode, run {how}")
     if number := stats.imitated_in_calls:

@@ -9,6 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import chain
@@ -77,12 +78,16 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CL
 
 
 class Remote(Struct, frozen=True):
-    """A session in an object store, as it was listed. `stored` names its store's objects; None: not known."""
+    """A session that is no file: one in an object store, as it was listed, or one in a database (`is_row`).
+
+    `stored` names its store's objects; None: not known. The URL of a row is the path of its database, and its id.
+    """
 
     url: str
     size: int
     changed_ns: int
     stored: frozenset[str] | None = None
+    is_row: bool = False
 
 
 class Found(Struct, frozen=True):
@@ -165,6 +170,23 @@ def handed(files: Iterable[Path]) -> Iterator[Found]:
 def is_folder(path: Path) -> bool:
     """Tell whether a folder lies there; where that is not to be known, it is for the session's opening to tell."""
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises where a folder above may not be entered
+
+
+_SQLITE = b"SQLite format 3\0"
+
+
+def is_database(path: Path) -> bool:
+    """Tell by its name and first bytes whether a file is a database."""
+    with suppress(OSError):
+        if path.name.endswith(".db") and stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                return file.read(len(_SQLITE)) == _SQLITE
+    return False
+
+
+def names_rows(path: Path) -> bool:
+    """Tell whether a path names a database, or a session in one: the database's path, and the session's id."""
+    return is_database(path) or is_database(path.parent)
 
 
 def folders(folder: Path, globs: Globs = EVERYTHING) -> Iterator[tuple[Path, str]]:

@@ -425,6 +425,16 @@ def owners(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield name, session
 
 
+def rows_of(database: Path) -> Path:
+    """Name the folder in which the sessions of a database have their stores."""
+    return database.parent / FOLDER / database.name
+
+
+def lines_of(row: Path) -> Path:
+    """Name the file that has the lines of a session in a database while a command works on it, beside its store."""
+    return rows_of(row.parent) / f"{row.name}.jsonl"
+
+
 def originals_of(journal: Path) -> Path:
     """Name the originals of a journal."""
     if journal.name.endswith(HISTORY):

@@ -1,0 +1,260 @@
+"""Sessions in databases: each is worked on as a file of lines beside its store, and its changed rows are put back.
+
+Our folder beside a database has a folder of the database's name. There lie the stores, as beside any session, and what
+runs took of the table of events. A session's lines are there only while a command works on it. The order of writes is
+that of any session: originals and journal are on the disk before a row changes. A crash leaves the old rows, or the new
+ones with their originals.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from sessioncompress.errors import Damaged, SessionCompressError, SessionGone, UsageError, failing
+from sessioncompress.formats import table
+from sessioncompress.operations.sessions import Selection, Session, project_of
+from sessioncompress.pipeline.discover import Found, Remote, is_database
+from sessioncompress.policy.model import Policy
+from sessioncompress.store import disk
+from sessioncompress.store.folder import make_ours, refuse_linked_folder
+from sessioncompress.store.layout import FOLDER, lines_of, rows_of, stores_in
+from sessioncompress.store.lock import open_file
+from sessioncompress.store.originals import zstd
+from sessioncompress.store.rows import Database, Events, Listed
+
+T = TypeVar("T")
+
+_EVENTS = ".events-"
+_OPTIONS = {
+    int(zstd.CompressionParameter.compression_level): 6,
+    int(zstd.CompressionParameter.checksum_flag): 1,
+    int(zstd.CompressionParameter.enable_long_distance_matching): 1,
+    int(zstd.CompressionParameter.window_log): 24,
+}
+"""Each event repeats the one before it, whole, with a little more."""
+
+
+class DatabaseStats(Struct, frozen=True, rename="camel"):
+    """What became of a database: its bytes on disk, and the events that went or came back.
+
+    `reason` says why bytes stay free inside it.
+    """
+
+    path: str
+    size_before: int = 0
+    size_after: int = 0
+    events: int = 0
+    event_bytes: int = 0
+    reason: str = ""
+
+
+def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Iterator[Found]:
+    """Find the sessions that a path names, or those that have a store. Raises nothing: errors are found, too."""
+    database, only = (path, "") if is_database(path) else (path.parent, path.name)
+    try:
+        with Database(database, writes=False) as opened:
+            listed = opened.sessions()
+    except SessionCompressError as error:
+        yield Found(path, named=True, error=error)
+        return
+    project, present = project_of(selection), {each.id for each in listed}
+    kept = {path.stem for path in _kept(database)} if stores else set[str]()
+    for each in listed:
+        is_chosen = each.id == only if only else selection.globs.takes(each.id)
+        if is_chosen and (not project or project.has(each.project)) and (not stores or only or each.id in kept):
+            yield _session(database, each, named=bool(only))
+    if only and only not in present | kept:
+        what = "the database has no session of this id"
+        yield Found(path, named=True, error=UsageError(what, where=path, state="Nothing was done."))
+    for name in sorted(kept - present):
+        if (not only or only == name) and not project:
+            what = "the session is not in the database any more, but its store is still there"
+            where, state = database / name, "Nothing was changed."
+            gone = SessionGone(what, where=where, state=state, remedy=_forget(database, name))
+            yield Found(where, named=True, error=gone)
+
+
+def _forget(database: Path, name: str) -> str:
+    return f"If you no longer need its originals, delete {rows_of(database)}/{FOLDER}/*/{name}.*."
+
+
+def _session(database: Path, row: Listed, *, named: bool) -> Session:
+    path = database / row.id
+    return Session(
+        path,
+        named=named,
+        remote=Remote(str(path), row.size, row.changed_ns, is_row=True),
+        agent="opencode",
+        id=row.id,
+        project=row.project,
+        size=row.size,
+        modified=row.changed_ns / 1e9,
+        title=row.title,
+    )
+
+
+def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
+    """Find the selected sessions in this user's databases."""
+    if selection.agent in (None, "opencode"):
+        for path in table.databases("opencode"):
+            if is_database(path):
+                yield from found_in(path, selection, stores=stores)
+
+
+def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
+    """Write the lines of a session beside its store, do the work there, and put back the rows that it changed.
+
+    Raises what the work raises, and InUse, Refused, FileFailed.
+    """
+    database, session = Path(remote.url).parent, Path(remote.url).name
+    path = lines_of(Path(remote.url))
+    with _alone(database), Database(database, writes=writes) as opened:
+        before, changed_ns = opened.lines(session)
+        try:
+            with failing(path):
+                fd = disk.create(path, exclusive=False)
+                with disk.closing(fd):
+                    disk.cut(fd, 0)
+                    for line in before:
+                        disk.write_all(fd, line)
+                    disk.set_time(fd, changed_ns)
+            result = work(path)
+            if writes:
+                with failing(path), os.fdopen(open_file(path), "rb") as after:
+                    opened.change(session, before, after)
+        except SessionCompressError as error:
+            if error.where == os.path.realpath(path):
+                error.where = remote.url
+            raise
+        finally:
+            disk.remove(path)
+        return result
+
+
+def on_journal(remote: Remote, work: Callable[[Path], T]) -> T:
+    """Do work that reads nothing of a session but its journal."""
+    return work(lines_of(Path(remote.url)))
+
+
+def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_run: bool) -> DatabaseStats:
+    """Move the events of sessions out of a database, and give its free bytes back. Raises SessionCompressError.
+
+    With `dry_run` they are counted.
+    """
+    before, all_of = _size(path), Events()
+    with _alone(path), Database(path, writes=not dry_run) as opened:
+        for name in (each.path.name for each in sessions):
+            events = opened.events(name)
+            if events.rows and not dry_run:
+                if policy.keep_backup:
+                    _keep(path, name, opened.event_rows(name))
+                    kept = _read(_newest(path, name))
+                else:
+                    kept = opened.event_rows(name)
+                events = events._replace(rows=opened.take_events(name, kept))
+            all_of = Events(all_of.rows + events.rows, all_of.size + events.size)
+        reason = "" if dry_run else opened.shrink()
+    return DatabaseStats(str(path), before, _size(path), *all_of, reason)
+
+
+def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> DatabaseStats:
+    """Bring the events of sessions back into their database. Raises SessionCompressError."""
+    before, rows, size = _size(path), 0, 0
+    with _alone(path), Database(path, writes=not dry_run) as opened:
+        for name in (each.path.name for each in sessions):
+            for kept in _event_files(path, name):
+                size += sum(map(len, _read(kept)))
+                if dry_run:
+                    rows += sum(1 for _ in _read(kept))
+                    continue
+                rows += opened.put_events(name, _read(kept))
+                if opened.holds_events(name, _read(kept)):
+                    disk.remove(kept)
+    return DatabaseStats(str(path), before, _size(path), rows, size)
+
+
+def forget_events(remote: Remote, *, dry_run: bool) -> tuple[int, int]:
+    """Delete what is kept of a session's events; return its bytes on disk, and their number."""
+    row = Path(remote.url)
+    size = number = 0
+    for kept in _event_files(row.parent, row.name):
+        size += kept.stat().st_size
+        with suppress(Damaged):
+            number += sum(1 for _ in _read(kept))
+        if not dry_run:
+            with failing(kept):
+                disk.remove(kept)
+    return size, number
+
+
+@contextmanager
+def _alone(database: Path) -> Iterator[None]:
+    """Make the folder of a database's stores, and work in it alone."""
+    folder = rows_of(database)
+    with failing(folder):
+        make_ours(folder.parent)
+        refuse_linked_folder(folder)
+        disk.make_folder(folder)
+        with disk.closing(disk.open_folder(folder)) as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+
+
+def _kept(database: Path) -> Iterator[Path]:
+    """Yield the sessions of a database of which something is kept."""
+    folder = rows_of(database)
+    with suppress(OSError):
+        yield from (session for session, _ in stores_in(folder))
+        for each in os.listdir(folder):
+            name, found, _ = each.partition(_EVENTS)
+            if found:
+                yield folder / f"{name}.jsonl"
+
+
+def _event_files(database: Path, session: str) -> list[Path]:
+    """List the files of a session's events, the oldest first."""
+    folder, begins = rows_of(database), session + _EVENTS
+    names = os.listdir(folder) if folder.is_dir() else []
+    numbers = (each.removeprefix(begins).removesuffix(".zst") for each in names if each.startswith(begins))
+    return [folder / f"{begins}{each}.zst" for each in sorted(map(int, filter(str.isdecimal, numbers)))]
+
+
+def _newest(database: Path, session: str) -> Path:
+    return _event_files(database, session)[-1]
+
+
+def _keep(database: Path, session: str, lines: Iterable[bytes]) -> None:
+    """Write lines to a new file, and flush it."""
+    packed = BytesIO()
+    with zstd.ZstdFile(packed, "wb", options=_OPTIONS) as file:
+        for line in lines:
+            file.write(line)
+    files = _event_files(database, session)
+    number = int(files[-1].name.removesuffix(".zst").rpartition("-")[2]) + 1 if files else 1
+    path = rows_of(database) / f"{session}{_EVENTS}{number}.zst"
+    with failing(path):
+        disk.put_new(path, packed.getvalue())
+
+
+def _read(path: Path) -> Iterator[bytes]:
+    """Read the lines of a file. Raises Damaged."""
+    try:
+        with failing(path), os.fdopen(open_file(path), "rb") as raw, zstd.ZstdFile(raw) as file:
+            yield from file
+    except (zstd.ZstdError, EOFError) as error:
+        what, remedy = "the events in it cannot be read", "Put it back from a backup."
+        raise Damaged(what, where=path, state="The database was not changed.", remedy=remedy) from error
+
+
+def _size(database: Path) -> int:
+    """Sum up what a database takes on disk, with what waits in its log."""
+    log = database.with_name(f"{database.name}-wal")
+    return sum(each.stat().st_size for each in (database, log) if each.exists())
