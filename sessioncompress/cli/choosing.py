@@ -13,7 +13,17 @@ import click
 from sessioncompress.cli import options
 from sessioncompress.cli.tables import with_tilde
 from sessioncompress.core.text import listed, quote
-from sessioncompress.pipeline.discover import Found, Globs, Search, discover, is_folder, names_rows, unchanged_for
+from sessioncompress.pipeline.discover import (
+    Found,
+    Globs,
+    Search,
+    discover,
+    is_database,
+    is_folder,
+    names_rows,
+    unchanged_for,
+)
+from sessioncompress.formats.table import databases_in
 from sessioncompress.store.layout import is_archive
 
 if TYPE_CHECKING:
@@ -89,7 +99,7 @@ class Chosen(NamedTuple):
         """Whether the user named one file, and no archive of several."""
         if self.urls:
             return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
-        return len(self.paths) == 1 and not (is_folder(self.paths[0]) or is_archive(self.paths[0]))
+        return len(self.paths) == 1 and not any(each(self.paths[0]) for each in (is_folder, is_archive, is_database))
 
     def typed(self, backup_dir: Path | None = None, config: Path | None = None) -> str:
         """Write the arguments that choose the same sessions again, for a shell."""
@@ -129,6 +139,7 @@ class Chosen(NamedTuple):
     def _rows(self, search: Search) -> Iterator[Found]:
         """Find the sessions in databases; what is no plain search is for those with stores."""
         named = [each for each in self.paths if names_rows(each)]
+        named += [each for path in self.paths if is_folder(path) for each in databases_in(path)]
         if not (named or self.by_options):
             return
         # Imported here: most sessions are files.

@@ -92,7 +92,9 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
 
 
 def echo_database(stats: DatabaseStats, *, dry_run: bool) -> None:
-    """Print what became of a database."""
+    """Print what became of a database, if anything did."""
+    if not stats.events and stats.size_before == stats.size_after and not stats.reason:
+        return
     before, after = kb(stats.size_before, stats.size_after), kb(stats.size_after)
     events = f"{counted(stats.events, 'event', 'events')}"
     sizes = f"{before} on disk, {events} would move" if dry_run else f"{before} -> {after} on disk, {events} moved"

@@ -354,6 +354,12 @@ def databases(agent: str | None = None) -> Iterator[Path]:
             yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
+def databases_in(folder: Path) -> list[Path]:
+    """Find the databases in a folder that have the name of an agent's."""
+    patterns = [pattern.rpartition("/")[2] for row in TABLE for _, _, pattern in row.databases if pattern]
+    return sorted(each for pattern in patterns for each in folder.glob(pattern))
+
+
 def named_roots(agent: str | None = None) -> Iterator[Path]:
     """List the folders, there or not, below which all of those lie, or those of one agent; nothing is read."""
     homes = _homes(agent)
@@ -456,6 +462,5 @@ def opencode() -> Path | None:
 
 
 def holds_opencode(folder: Path) -> bool:
-    """Tell whether a folder is one in which OpenCode keeps sessions: its database, or the files that were before it."""
-    stored = any(all(map(os.path.isdir, (top / each for each in _STORAGE))) for top in (folder, folder / "storage"))
-    return stored or next(folder.glob("opencode*.db"), None) is not None
+    """Tell whether a folder is one in which OpenCode kept its sessions before it had a database."""
+    return any(all(map(os.path.isdir, (top / each for each in _STORAGE))) for top in (folder, folder / "storage"))

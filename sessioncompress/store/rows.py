@@ -7,9 +7,10 @@ for byte, after the ids that the agent keeps in other columns: a spliced line gi
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
@@ -24,6 +25,8 @@ _WAIT_SECONDS = 2.0
 """An agent waits five seconds for a lock; it is not to wait for us as long."""
 _BITE_ROWS, _BITE_BYTES, _BITE_PAGES = 2_000, 8 << 20, 2_000
 """What one transaction deletes at most, and how many pages are given back at once: the agent waits under a second."""
+
+_INCREMENTAL = 2
 
 _COLUMNS = {
     "message": {"id", "session_id", "time_created", "time_updated", "data"},
@@ -66,7 +69,7 @@ class Database:
     def __init__(self, path: Path, *, writes: bool) -> None:
         self.path = path
         with self._failing():
-            address = f"file:{quote(str(path.resolve()))}?mode={'rw' if writes else 'ro'}"
+            address = _address(path, "rw" if writes else "ro")
             self._sql = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
         try:
             with self._failing():
@@ -215,47 +218,32 @@ class Database:
             rows = (orjson.loads(line) for line in lines)
             return all(self._sql.execute(asked, (name, seq, session)).fetchone() for name, seq, *_ in rows)
 
-    def shrink(self) -> str:
-        """Give free pages back to the file system; return why bytes stay free inside, or nothing."""
+    def pages(self) -> tuple[int, int, int]:
+        """Read the bytes of all pages and of the free ones, and how free pages are given back."""
         with self._failing():
-            (mode,), (free,) = (
-                self._sql.execute(f"PRAGMA {each}").fetchone() for each in ("auto_vacuum", "freelist_count")
+            size, count, free, mode = (
+                self._sql.execute(f"PRAGMA {each}").fetchone()[0]
+                for each in ("page_size", "page_count", "freelist_count", "auto_vacuum")
             )
-            if not free:
-                return ""
-            if mode == 2:  # noqa: PLR2004 - INCREMENTAL
-                while free:
-                    # A plain execute() stops after the first page.
-                    self._sql.executescript(f"PRAGMA incremental_vacuum({_BITE_PAGES})")
-                    before, (free,) = free, self._sql.execute("PRAGMA freelist_count").fetchone()
-                    if free >= before:
-                        break
-                self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                return ""
-        if not self._is_alone():
-            return "its agent has it open, and only a database that nobody has open can be made smaller"
-        with self._failing():
-            # From now on pages can be given back bit by bit.
-            self._sql.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            self._sql.execute("VACUUM")
-            self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return ""
+        return size * count, size * free, mode
 
-    def _is_alone(self) -> bool:
-        """Tell whether no other process has the database open: only then it can be locked for one."""
-        probe = sqlite3.connect(f"file:{quote(str(self.path.resolve()))}?mode=rw", uri=True, timeout=0.1)
-        self._sql.close()
-        try:
-            probe.execute("PRAGMA locking_mode = EXCLUSIVE")
-            probe.execute("BEGIN EXCLUSIVE")
-            probe.execute("COMMIT")
-        except sqlite3.OperationalError:
-            return False
-        else:
-            return True
-        finally:
-            probe.close()
-            self._sql = Database(self.path, writes=True)._sql  # noqa: SLF001 - another of this class
+    def give_back(self) -> None:
+        """Give free pages back, in bites."""
+        with self._failing():
+            free = 1
+            while free:
+                # A plain execute() stops after the first page.
+                self._sql.executescript(f"PRAGMA incremental_vacuum({_BITE_PAGES})")
+                before, (free,) = free, self._sql.execute("PRAGMA freelist_count").fetchone()
+                if free == before:
+                    break
+            self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def vacuum(self) -> None:
+        """Write the database anew; from then on free pages can be given back in bites."""
+        with self._failing():
+            for each in ("PRAGMA auto_vacuum = INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                self._sql.execute(each)
 
     def _in_bites(self, statement: str, rows: Iterable[tuple[object, ...]]) -> int:
         done = 0
@@ -339,6 +327,42 @@ class Database:
             what = f"SQLite cannot work with the database: {error}"
             remedy = "Check it with 'PRAGMA quick_check'."
             raise FileFailed(what, where=self.path, state=state, remedy=remedy) from error
+
+
+def shrink(path: Path) -> str:
+    """Give the free pages of a database back to the file system; return why bytes stay free inside, or nothing.
+
+    Raises SessionCompressError.
+    """
+    with Database(path, writes=True) as opened:
+        pages, free, mode = opened.pages()
+        if not free:
+            return ""
+        if mode == _INCREMENTAL:
+            opened.give_back()
+            return ""
+    if not _is_alone(path):
+        return "its agent has it open, and only a database that nobody has open can be made smaller"
+    if shutil.disk_usage(path.parent).free < 2 * (pages - free):
+        return "the disk has no room for a second copy"
+    with Database(path, writes=True) as opened:
+        opened.vacuum()
+    return ""
+
+
+def _is_alone(path: Path) -> bool:
+    """Tell whether no process has a database open: only then it can be locked for one."""
+    with closing(sqlite3.connect(_address(path, "rw"), uri=True, timeout=0.1, isolation_level=None)) as probe:
+        try:
+            for each in ("PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE", "COMMIT"):
+                probe.execute(each)
+        except sqlite3.OperationalError:
+            return False
+    return True
+
+
+def _address(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path.resolve()))}?mode={mode}"
 
 
 class _Row(NamedTuple):

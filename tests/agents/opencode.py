@@ -55,11 +55,13 @@ def resume_often(
     auto: bool = False,
     first: Reply | None = None,
     prepare: Callable[[Path], None] = lambda home: None,
+    change: Callable[[Path], None] = lambda database: None,
 ) -> list[Request]:
     """Import a session, and resume it so often with one more prompt; return the requests that OpenCode sent.
 
     `auto` lets it compact the session itself, which may take more requests; the session is exported then. `first`
-    answers the first request, with a call; `prepare` is given the home before anything starts.
+    answers the first request, with a call; `prepare` is given the home before anything starts, and `change` the
+    database in which the session is then.
     """
     document = json.loads(session.read_bytes())
     provider, model = _model(document)
@@ -74,6 +76,7 @@ def resume_often(
         imported = _start(["import", str(session.absolute())], home, environment)
         if imported.returncode or f"Imported session: {name}" not in imported.stdout:
             raise ResumeError(f"OpenCode did not import: {(imported.stdout + imported.stderr)[-2000:]}")
+        change(home / "data/opencode/opencode.db")
         start = ["run", "--session", name, "--model", f"{provider}/{model}", PROMPT]
         runs = [_start(start, home, environment) for _ in range(times)]
         if auto:

@@ -6,11 +6,14 @@ import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessioncompress import Policy
 from tests.agents import opencode
+from tests.agents.bodies import messages
+from tests.agents.checkpointing import said_in
 from tests.agents.compare import MARKER, differences
 from tests.agents.installed import need
 from tests.agents.sessions import (
@@ -26,6 +29,8 @@ from tests.agents.sessions import (
 from tests.agents.standin import Request
 from tests.support import blocks
 from tests.support.documents import OpenCodeExport
+from tests.support.rows import rows
+from tests.support.runs import run
 
 CLEARED = "[Old tool result content cleared]"
 NOTES = "/tmp/notes.txt"
@@ -148,3 +153,45 @@ def test_its_own_pruning_would_hide_our_previews(tmp_path: Path) -> None:
     results = [each for each in opencode.resume(original, tmp_path).body["messages"] if each["role"] == "tool"]
     assert CLEARED in {each["content"] for each in results}
     assert not any(MARKER in each["content"] for each in results)
+
+
+@pytest.mark.parametrize(
+    "command", [("compress", "--force"), ("compress", "--force", "--preset", "archive")], ids=" ".join
+)
+def test_a_session_is_resumed_from_its_database(command: tuple[str, ...], tmp_path: Path) -> None:
+    """As the rewritten export is; and after a restore the request is the original's, with each row as it was."""
+    need(opencode.program(), "OpenCode")
+    original = FIXTURES / "opencode.json"
+    found: list[Any] = []
+
+    def rewritten(path: Path) -> None:
+        run(*command, path)
+        assert rows(path)["event"] == []
+
+    def restored(path: Path) -> None:
+        before = rows(path)
+        run(*command, path)
+        run("restore", path)
+        found.append(rows(path) == before)
+
+    before, after, back = (
+        opencode.resume_often(original, tmp_path / name, 1, change=change)[0]
+        for name, change in (("one", lambda _: None), ("two", rewritten), ("three", restored))
+    )
+    assert differences(before.body, after.body, opencode.thoughts(original)) == []
+    assert after.size < before.size
+    assert differences(before.body, back.body) == []
+    assert found == [True]
+
+
+def test_a_summary_in_a_database_is_read(tmp_path: Path) -> None:
+    need(opencode.program(), "OpenCode")
+    sent = opencode.resume_often(
+        FIXTURES / "opencode.json",
+        tmp_path,
+        2,
+        change=lambda path: run("compact", "--keep-tokens", "2000", path) and None,
+    )
+    for request in sent:
+        texts = [said_in(each) for each in messages(request.body)]
+        assert sum("What did we do so far?" in each for each in texts) == 1

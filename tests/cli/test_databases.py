@@ -1,0 +1,336 @@
+"""Sessions in databases: the commands work on rows as on lines, and every row comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessioncompress.operations import database as work
+from sessioncompress.store import disk, rows
+from tests.cli.test_cli import run
+from tests.support.documents import OpenCodeExport
+from tests.support.rows import database, execute
+from tests.support.rows import rows as rows_in
+from tests.support.runs import fixture
+
+EXPORT = fixture("opencode.json")
+NAME = json.loads(EXPORT)["info"]["id"]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a database where OpenCode has it, with a long session and a short one."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    short = OpenCodeExport("short").user("Hello.").assistant().part("text", text="Hello.").bytes()
+    # Ids of both rise from 1.
+    short = short.replace(b"_000000", b"_000001")
+    return database(tmp_path / "data/opencode/opencode.db", EXPORT, short)
+
+
+def parts(path: Path) -> dict[str, str]:
+    return {row[0]: row[-1] for row in rows_in(path)["part"]}
+
+
+def folder(path: Path) -> Path:
+    return path.parent / ".sessioncompress" / path.name
+
+
+def test_a_database_is_compressed_and_every_row_comes_back(path: Path) -> None:
+    before, size = rows_in(path), path.stat().st_size
+    result = run("compress", path)
+    assert result.exit_code == 0, result.output
+    assert "1 compressed, 1 skipped" in result.stdout
+    after = rows_in(path)
+    assert path.stat().st_size < 0.4 * size
+    assert after["event"] == []
+    assert after["session"] == before["session"]
+    assert [row[:-1] for row in after["message"]] == [row[:-1] for row in before["message"]]
+    assert any("sessioncompress show" in each for each in parts(path).values())
+    assert run("verify", path).exit_code == 0
+    result = run("restore", path)
+    assert result.exit_code == 0, result.output
+    assert rows_in(path) == before
+
+
+def test_a_second_run_changes_nothing(path: Path) -> None:
+    run("compress", path)
+    before = rows_in(path)
+    assert run("compress", path).stdout.endswith("total: 2 files (1 unchanged, 1 skipped)\n")
+    assert rows_in(path) == before
+
+
+@pytest.mark.parametrize("options", [("--dry-run",), ("--check",)])
+def test_a_dry_run_changes_no_byte(path: Path, options: tuple[str, ...]) -> None:
+    before = path.read_bytes()
+    result = run("compress", *options, path)
+    assert f"{len(rows_in(path)['event'])} events would move" in result.stdout
+    assert path.read_bytes() == before
+    assert [each for each in folder(path).rglob("*") if each.is_file()] == []
+
+
+def test_what_came_since_stays(path: Path) -> None:
+    """Rows of a turn after the run, a title, and events with the numbers that follow."""
+    run("compress", path)
+    execute(path, "INSERT INTO message VALUES ('msg_zz', ?, 9999999999999, 9999999999999, ?)", NAME, '{"role":"user"}')
+    execute(path, "UPDATE session SET title = 'Another' WHERE id = ?", NAME)
+    execute(path, "INSERT INTO event VALUES ('evt_new', ?, 10001, 'message.updated.1', '{}')", NAME)
+    assert run("restore", path).exit_code == 0
+    found = rows_in(path)
+    assert ("msg_zz", NAME, 9999999999999, 9999999999999, '{"role":"user"}') in found["message"]
+    assert "Another" in [row[5] for row in found["session"]]
+    assert "evt_new" in [row[0] for row in found["event"]]
+    assert len(found["event"]) > 2
+
+
+def test_a_row_that_the_agent_changed_is_named(path: Path) -> None:
+    """All others come back; and what the agent wrote is not overwritten."""
+    whole, before = rows_in(path), parts(path)
+    run("compress", path)
+    changed = next(name for name, data in parts(path).items() if "sessioncompress show" in data)
+    execute(path, "UPDATE part SET data = json_set(data, '$.state.time.compacted', 5) WHERE id = ?", changed)
+    result = run("restore", path)
+    assert result.exit_code == 5
+    assert "show" in result.output
+    now = parts(path)
+    differing = {name for name in before if now.get(name) != before[name]}
+    assert changed in differing
+    message = {row[0]: row[1] for row in whole["part"]}
+    assert {message[name] for name in differing} == {message[changed]}
+
+
+def test_a_row_that_changes_meanwhile_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changed after it was read: the run writes only what it read."""
+    before = parts(path)
+    change = rows.Database.change
+
+    def raced(self: rows.Database, *given: Any) -> int:
+        execute(path, "UPDATE part SET data = json_set(data, '$.raced', 1)")
+        return change(self, *given)
+
+    monkeypatch.setattr(rows.Database, "change", raced)
+    assert run("compress", path).exit_code == 0
+    assert {name: json.loads(data)["raced"] for name, data in parts(path).items()} == dict.fromkeys(before, 1)
+    assert not any("sessioncompress show" in each for each in parts(path).values())
+
+
+def test_a_locked_database_is_in_use(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing changes, and the next run goes on."""
+    monkeypatch.setattr(rows, "_WAIT_SECONDS", 0.05)
+    before = rows_in(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+        agent.execute("BEGIN IMMEDIATE")
+        result = run("compress", path)
+        agent.execute("ROLLBACK")
+    assert result.exit_code == 4
+    assert "another program keeps the database locked" in result.stderr
+    assert rows_in(path) == before
+    assert run("compress", path).exit_code == 0
+    assert rows_in(path) != before
+    assert run("restore", path).exit_code == 0
+    assert rows_in(path) == before
+
+
+def test_bytes_stay_free_inside_while_an_agent_has_it_open(path: Path) -> None:
+    size = path.stat().st_size
+    with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+        agent.execute("SELECT count(*) FROM session").fetchone()
+        assert "its agent has it open" in run("compress", path).stdout
+        assert agent.execute("SELECT count(*) FROM event").fetchone() == (0,)
+    assert path.stat().st_size >= size
+    assert run("compress", path).exit_code == 0
+    assert path.stat().st_size < 0.4 * size
+
+
+def test_one_session_is_named_by_its_id(path: Path) -> None:
+    """Only its rows change; and what is not there is an error."""
+    before = rows_in(path)
+    assert run("compress", path / NAME).exit_code == 0
+    others = {table: [row for row in found if NAME not in row] for table, found in before.items()}
+    assert {table: [row for row in found if NAME not in row] for table, found in rows_in(path).items()} == others
+    result = run("compress", path / "ses_none")
+    assert result.exit_code == 2
+    assert "the database has no session of this id" in result.stderr
+
+
+def test_the_list_and_the_options_find_them(path: Path) -> None:
+    found = json.loads(run("sessions", "--json").stdout)["sessions"]
+    assert [(each["path"], each["agent"], each["title"]) for each in found] == [
+        (str(path / NAME), "opencode", "Silent gauges"),
+        (found[1]["path"], "opencode", "Silent gauges"),
+    ]
+    assert run("compress", "--all", "--yes").exit_code == 0
+    assert run("history").stdout.count(NAME) == 1
+    assert run("compress", path.parent).exit_code == 0
+    assert run("restore", "--last").exit_code == 0
+    assert not any("sessioncompress show" in each for each in parts(path).values())
+
+
+def test_commands_that_read_change_nothing(path: Path, tmp_path: Path) -> None:
+    run("compress", path)
+    before = rows_in(path)
+    for command in ("stats", "verify", "budget", "history", "diff"):
+        assert run(command, path).exit_code == 0, command
+        assert run(command, path / NAME).exit_code == 0, command
+    assert run("report", path, "-o", tmp_path / "page.html").exit_code == 0
+    assert run("search", "gauge", path).exit_code in (0, 1)
+    assert rows_in(path) == before
+    reference = run("diff", path / NAME).stdout.split("sessioncompress show ")[1].split()[0]
+    for where in ((), (path,), (path / NAME,)):
+        assert run("show", reference, *where).stdout, where
+
+
+def test_a_summary_is_two_messages(path: Path) -> None:
+    before = rows_in(path)
+    result = run("compact", "--keep-tokens", "2000", path / NAME)
+    assert result.exit_code == 0, result.output
+    after = rows_in(path)
+    new = [row for row in after["message"] if row not in before["message"]]
+    assert [json.loads(row[-1])["role"] for row in sorted(new)] == ["user", "assistant"]
+    assert len(after["part"]) == len(before["part"]) + 2
+    assert run("compress", path / NAME).exit_code == 0
+    assert run("verify", path / NAME).exit_code == 0
+    assert run("restore", path / NAME).exit_code == 0
+    assert rows_in(path) == before
+    assert run("compact", "--drop-dead", "--keep-tokens", "2000", path / NAME).exit_code == 4
+
+
+def test_forget_deletes_originals_and_events(path: Path) -> None:
+    run("compress", path)
+    assert list(folder(path).glob("*.events-*"))
+    result = run("forget", "--yes", path)
+    assert result.exit_code == 0, result.output
+    assert [each for each in folder(path).rglob("*") if each.is_file() and NAME in each.name] == []
+
+
+def test_a_session_that_its_agent_deleted_keeps_its_store(path: Path) -> None:
+    run("compress", path)
+    for table in ("message", "part", "session"):
+        execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)  # noqa: S608
+    result = run("restore", path)
+    assert result.exit_code == 4
+    assert "the session is not in the database any more" in result.stderr
+    assert list(folder(path).rglob(f"{NAME}*.zst"))
+
+
+UNKNOWN = {
+    "another table": "ALTER TABLE part ADD COLUMN more text",
+    "a trigger": "CREATE TRIGGER t AFTER UPDATE ON part BEGIN DELETE FROM message; END",
+    "messages of the next generation": "INSERT INTO session_message VALUES ('x', 'ses', 'user', '{}')",
+    "a view": "ALTER TABLE part RENAME TO p2",
+}
+
+
+@pytest.mark.parametrize("statement", UNKNOWN.values(), ids=UNKNOWN)
+def test_a_database_that_is_not_known_is_refused(path: Path, statement: str) -> None:
+    execute(path, statement)
+    before = path.read_bytes()
+    result = run("compress", path)
+    assert result.exit_code == 4
+    assert "The database was not changed" in result.stderr
+    assert path.read_bytes() == before
+
+
+ROWS = {"a list": "[]", "lines": '{"type":"text",\n"text":""}', "its id": '{"id":"x"}', "no JSON": "{"}
+
+
+@pytest.mark.parametrize("data", ROWS.values(), ids=ROWS)
+def test_a_row_that_opencode_does_not_write_is_refused(path: Path, data: str) -> None:
+    """Its session alone: the other one is worked on."""
+    execute(path, "UPDATE part SET data = ? WHERE session_id = ? AND rowid = 2", data, NAME)
+    result = run("compress", "--force", path)
+    assert result.exit_code == 4
+    assert "is not as OpenCode writes it" in result.stderr
+    assert "1 unchanged" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "data", [b"{}", b'{"type":"text","text":"\xff"}', b'{"type":"text","text":"\\ud800"}', b'{"a" : 1}']
+)
+def test_bytes_of_other_rows_are_kept(path: Path, data: bytes) -> None:
+    execute(path, "UPDATE part SET data = CAST(? AS TEXT) WHERE rowid = 1", data)
+    with closing(sqlite3.connect(path)) as sql:
+        sql.text_factory = bytes
+        before = sorted(sql.execute("SELECT * FROM part"))
+    for command in ("compress", "restore"):
+        run(command, path)
+    with closing(sqlite3.connect(path)) as sql:
+        sql.text_factory = bytes
+        assert sorted(sql.execute("SELECT * FROM part")) == before
+
+
+def test_a_file_that_is_no_database_of_ours(path: Path) -> None:
+    """One in a folder is passed over; one that is named is refused."""
+    other = path.with_name("notes.db")
+    with closing(sqlite3.connect(other)) as sql:
+        sql.execute("CREATE TABLE notes (text)")
+    assert run("compress", path.parent).exit_code == 0
+    assert run("compress", other).exit_code == 4
+
+
+def killed(path: Path, command: str, patch: pytest.MonkeyPatch, owner: object, name: str, number: int) -> bool:
+    """Run a command in a process that dies before the call of that number; tell whether it came to that."""
+    if (child := os.fork()) == 0:
+        real, calls = getattr(owner, name), 0
+
+        def dying(*given: Any, **how: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == number:
+                os._exit(9)
+            return real(*given, **how)
+
+        patch.setattr(owner, name, dying, raising=False)
+        try:
+            run(command, path)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+STEPS = ("open", "write", "fsync", "exchange", "unlink", "link")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("command", ["compress", "restore"])
+@pytest.mark.slow
+def test_killed_at_any_call(path: Path, step: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is the old one or the new one with its original, and the next run goes on."""
+    original, number = rows_in(path), 0
+    while True:
+        number += 1
+        if command == "restore":
+            run("compress", path)
+        if not killed(path, command, monkeypatch, disk.system, step, number):
+            break
+        assert run("compress", path).exit_code == 0, number
+        result = run("restore", path)
+        assert result.exit_code == 0, (number, result.output)
+        assert rows_in(path) == original, number
+    assert number > 1
+
+
+KILLED = {
+    "before rows are written": (rows.Database, "change"),
+    "before events are deleted": (rows.Database, "take_events"),
+    "before the file is made smaller": (work, "shrink"),
+    "before lines are removed": (work.disk, "remove"),
+}
+
+
+@pytest.mark.parametrize(("owner", "name"), KILLED.values(), ids=KILLED)
+def test_killed_between_steps(path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The originals are there already: nothing is lost, the next run does it, and each event comes back once."""
+    before = rows_in(path)
+    assert killed(path, "compress", monkeypatch, owner, name, 1)
+    assert run("compress", path).exit_code == 0
+    assert rows_in(path)["event"] == []
+    assert any("sessioncompress show" in each for each in parts(path).values())
+    assert run("restore", path).exit_code == 0
+    assert rows_in(path) == before
+    assert list(folder(path).glob("*.jsonl")) == []
