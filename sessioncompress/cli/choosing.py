@@ -13,6 +13,7 @@ import click
 from sessioncompress.cli import options
 from sessioncompress.cli.tables import with_tilde
 from sessioncompress.core.text import listed, quote
+from sessioncompress.formats.table import databases_in
 from sessioncompress.pipeline.discover import (
     Found,
     Globs,
@@ -23,7 +24,6 @@ from sessioncompress.pipeline.discover import (
     names_rows,
     unchanged_for,
 )
-from sessioncompress.formats.table import databases_in
 from sessioncompress.store.layout import is_archive
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
@@ -23,6 +23,9 @@ from sessioncompress.operations.wording import at_stake, links_kept
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.database import DatabaseStats
 
 DELETED = "deleted"
 KEPT = "kept"
@@ -65,6 +68,16 @@ class Forget(SessionCommand[ForgetStats]):
         sums = {"bytes_deleted": size, "originals": number, "originals_lost": number}
         return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
 
+    @staticmethod
+    def on_events(path: Path, _rows: Iterable[Found], _policy: Policy, *, dry_run: bool) -> DatabaseStats:
+        from sessioncompress.operations.database import rewritten
+
+        return rewritten(path, dry_run=dry_run)
+
+    def events_due(self, found: Found, policy: Policy) -> bool:
+        """Whatever runs replaced may still be in a database whose originals are deleted."""
+        return found.shown in self.gone
+
     def refuse(self) -> None:
         if self.given.gone and (self.given.unneeded or self.chosen.older_than is not None):
             raise click.UsageError(
@@ -92,7 +105,8 @@ class Forget(SessionCommand[ForgetStats]):
             self.kept = kept_of(paths, self.policies.of, only, given.max_size)
         asks = not (self.chosen.yes or self.chosen.dry_run)
         self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
-        done = self.each(found)
+        self.gone = set[str]()
+        done = self._noted(self.each(found))
         asked = [each for each in done.results if asks and _status(each) == DELETED]
         if not asked:
             return done
@@ -103,11 +117,16 @@ class Forget(SessionCommand[ForgetStats]):
         if done.exit_code != process.EXIT_CODE and _agreed(asked, one=self.chosen.is_one):
             self.handed["deletes"] = True
             paths = [Path(each.path) for each in asked]
-            return rest + self.each([each for each in found if each.path in paths])
+            return rest + self._noted(self.each([each for each in found if each.path in paths]))
         kept = [replace(each, kept="nobody agreed to delete it") for each in asked]
         if self.chosen.is_one:
             echo_wrapped(f"{_name(kept[0])}: {KEPT}")
         return rest + Done(kept, [*kept], {}, 0)
+
+    def _noted(self, done: Done[ForgetStats]) -> Done[ForgetStats]:
+        """Note the sessions whose stores are deleted."""
+        self.gone.update(each.path for each in done.results if self.handed["deletes"] and _status(each) == DELETED)
+        return done
 
     def words(self, stats: ForgetStats) -> Words | None:
         name, nothing = _name(stats), ("", "")
@@ -150,7 +169,7 @@ class Forget(SessionCommand[ForgetStats]):
 
     def codes(self, done: Done[ForgetStats]) -> list[int]:
         left = (each.links_kept or (each.markers and not each.kept) for each in done.results)
-        return [Refused.exit_code if any(left) else 0]
+        return [Refused.exit_code if any(left) or any(each.reason for each in self.databases) else 0]
 
 
 forget = Forget.command("forget session.jsonl")

@@ -285,6 +285,8 @@ class SessionCommand(Generic[S]):
             try:
                 policy = options.policy_of(rows[0], self.policies)
                 due = [each for each in rows if self.events_due(each, policy)]
+                if not due:
+                    continue
                 assert self.on_events is not None
                 self.databases.append(self.on_events(path, due, policy, dry_run=self.chosen.rehearses))
             except SessionCompressError as error:

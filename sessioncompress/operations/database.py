@@ -57,7 +57,7 @@ class DatabaseStats(Struct, frozen=True, rename="camel"):
 
 
 def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Iterator[Found]:
-    """Find the sessions that a path names, or those that have a store. Raises nothing: errors are found, too."""
+    """Find the sessions that a path names; with `stores` also what has a store and is gone, as an error, like others."""
     database, only = (path, "") if is_database(path) else (path.parent, path.name)
     try:
         with Database(database, writes=False) as opened:
@@ -66,10 +66,10 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         yield Found(path, named=True, error=error)
         return
     project, present = project_of(selection), {each.id for each in listed}
-    kept = {path.stem for path in _kept(database)} if stores else set[str]()
+    kept = {each.stem for each in _kept(database)} if stores else set[str]()
     for each in listed:
         is_chosen = each.id == only if only else selection.globs.takes(each.id)
-        if is_chosen and (not project or project.has(each.project)) and (not stores or only or each.id in kept):
+        if is_chosen and (not project or project.has(each.project)):
             yield _session(database, each, named=bool(only))
     if only and only not in present | kept:
         what = "the database has no session of this id"
@@ -180,6 +180,14 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
                 if opened.holds_events(name, _read(kept)):
                     disk.remove(kept)
     return DatabaseStats(str(path), before, _size(path), rows, size)
+
+
+def rewritten(path: Path, *, dry_run: bool) -> DatabaseStats:
+    """Write a database anew, so that nothing that was in its rows is left in it. Raises SessionCompressError."""
+    before = _size(path)
+    reason = "" if dry_run else shrink(path, always=True)
+    reason = reason and f"{reason}; so what runs replaced may still be among them. Close it, and run again"
+    return DatabaseStats(str(path), before, _size(path), reason=reason)
 
 
 def forget_events(remote: Remote, *, dry_run: bool) -> tuple[int, int]:

@@ -329,16 +329,16 @@ class Database:
             raise FileFailed(what, where=self.path, state=state, remedy=remedy) from error
 
 
-def shrink(path: Path) -> str:
+def shrink(path: Path, *, always: bool = False) -> str:
     """Give the free pages of a database back to the file system; return why bytes stay free inside, or nothing.
 
-    Raises SessionCompressError.
+    With `always` it is written anew, so that nothing is left of what was in its rows. Raises SessionCompressError.
     """
     with Database(path, writes=True) as opened:
         pages, free, mode = opened.pages()
-        if not free:
+        if not (free or always):
             return ""
-        if mode == _INCREMENTAL:
+        if mode == _INCREMENTAL and not always:
             opened.give_back()
             return ""
     if not _is_alone(path):

@@ -186,12 +186,11 @@ def test_a_session_is_resumed_from_its_database(command: tuple[str, ...], tmp_pa
 
 def test_a_summary_in_a_database_is_read(tmp_path: Path) -> None:
     need(opencode.program(), "OpenCode")
-    sent = opencode.resume_often(
-        FIXTURES / "opencode.json",
-        tmp_path,
-        2,
-        change=lambda path: run("compact", "--keep-tokens", "2000", path) and None,
-    )
+
+    def summed_up(path: Path) -> None:
+        run("compact", "--keep-tokens", "2000", path)
+
+    sent = opencode.resume_often(FIXTURES / "opencode.json", tmp_path, 2, change=summed_up)
     for request in sent:
         texts = [said_in(each) for each in messages(request.body)]
         assert sum("What did we do so far?" in each for each in texts) == 1

@@ -203,15 +203,35 @@ def test_a_summary_is_two_messages(path: Path) -> None:
 def test_forget_deletes_originals_and_events(path: Path) -> None:
     run("compress", path)
     assert list(folder(path).glob("*.events-*"))
-    result = run("forget", "--yes", path)
-    assert result.exit_code == 0, result.output
+    with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+        agent.execute("SELECT count(*) FROM session").fetchone()
+        result = run("forget", "--yes", path)
+    assert result.exit_code == 4
+    assert "what runs replaced may still be among them" in result.stdout.replace("\n", " ")
+    assert run("restore", path).exit_code != 0
     assert [each for each in folder(path).rglob("*") if each.is_file() and NAME in each.name] == []
+
+
+@pytest.mark.parametrize("table", ["part", "event"])
+def test_forget_leaves_no_secret_in_the_database(path: Path, table: str) -> None:
+    secret = "0123456789abcdef-a-secret"
+    statement = "UPDATE part SET data = json_set(data, '$.state.output', ?) WHERE id = ?"
+    long = max((row for row in rows_in(path)["part"] if '"tool":"read"' in row[-1]), key=lambda row: len(row[-1]))
+    if table == "part":
+        text = "\n".join(f"line {number} of a long file" for number in range(900))
+        execute(path, statement, f"{text}\n{secret}\n{text}", long[0])
+    else:
+        execute(path, "UPDATE event SET data = json_set(data, '$.more', ?) WHERE seq = 3", secret)
+    assert run("compress", "--preset", "archive", path).exit_code == 0
+    assert run("forget", "--yes", path).exit_code == 0
+    for each in path.parent.rglob("*"):
+        assert not each.is_file() or secret.encode() not in each.read_bytes(), each
 
 
 def test_a_session_that_its_agent_deleted_keeps_its_store(path: Path) -> None:
     run("compress", path)
     for table in ("message", "part", "session"):
-        execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)  # noqa: S608
+        execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)
     result = run("restore", path)
     assert result.exit_code == 4
     assert "the session is not in the database any more" in result.stderr
@@ -319,7 +339,7 @@ KILLED = {
     "before rows are written": (rows.Database, "change"),
     "before events are deleted": (rows.Database, "take_events"),
     "before the file is made smaller": (work, "shrink"),
-    "before lines are removed": (work.disk, "remove"),
+    "before lines are removed": (disk, "remove"),
 }
 
 
