@@ -282,7 +282,7 @@ def folders_part() -> str:
     lines = ["", "| agent | folder |", "|---|---|"]
     for row in TABLE:
         patterns: dict[str, list[str]] = {}
-        for variable, usual, pattern in row.folders:
+        for variable, usual, pattern in row.folders + row.databases:
             home = " or ".join(f"`{each}`" for each in (variable, usual) if each)
             patterns.setdefault(home, []).append(f"`{pattern}`" if pattern else "")
         found = [f"{' and '.join(each)} in {home}" if all(each) else home for home, each in patterns.items()]

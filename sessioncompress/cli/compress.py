@@ -73,11 +73,11 @@ class Compress(SessionCommand["CompressionStats"]):
 
         return compress_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
 
-    @staticmethod
-    def on_events(path: Path, rows: Iterable[Found], policy: Policy, *, dry_run: bool) -> DatabaseStats:
+    def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import take_events
 
-        return take_events(path, rows, policy, dry_run=dry_run)
+        policy = self.policies.of(path)
+        return take_events(path, rows, policy, dry_run=self.chosen.rehearses) if rows and policy.enabled else None
 
     def over(self, found: Iterable[Found]) -> Done[CompressionStats]:
         self.handed["run_id"] = text.run_id(time.time())

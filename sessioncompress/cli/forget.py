@@ -68,15 +68,11 @@ class Forget(SessionCommand[ForgetStats]):
         sums = {"bytes_deleted": size, "originals": number, "originals_lost": number}
         return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
 
-    @staticmethod
-    def on_events(path: Path, _rows: Iterable[Found], _policy: Policy, *, dry_run: bool) -> DatabaseStats:
+    def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import rewritten
 
-        return rewritten(path, dry_run=dry_run)
-
-    def events_due(self, found: Found, policy: Policy) -> bool:
-        """Whatever runs replaced may still be in a database whose originals are deleted."""
-        return found.shown in self.gone
+        # What runs replaced may still be in free bytes of the database.
+        return rewritten(path) if any(each.shown in self.gone for each in rows) else None
 
     def refuse(self) -> None:
         if self.given.gone and (self.given.unneeded or self.chosen.older_than is not None):

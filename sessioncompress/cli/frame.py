@@ -204,6 +204,8 @@ class SessionCommand(Generic[S]):
         self._left: list[tuple[str, str]] = []
         self.told = set[str]()
         """The errors that were printed."""
+        self.rows_in: dict[Path, list[Found]] = {}
+        """The sessions in databases that are worked on, by database."""
         self.databases: list[DatabaseStats] = []
         self.taken: list[Packed] = []
         """The packed sessions in whose places there are files."""
@@ -215,7 +217,7 @@ class SessionCommand(Generic[S]):
         if not self.agreed(found):
             return
         done = self.over(found)
-        done = done._replace(exit_code=batch.worst((done.exit_code, self.on_databases(found, done))))
+        done = self.on_databases(done)
         if self.changes and not self.chosen.rehearses:
             from sessioncompress.store.recover import sweep
 
@@ -240,6 +242,8 @@ class SessionCommand(Generic[S]):
 
         def prepare(one: Found) -> S | Callable[[], S]:
             policy = options.policy_of(one, self.policies)
+            if one.remote is not None and one.remote.is_row:
+                self.rows_in.setdefault(one.path.parent, []).append(one)
             if one.remote is None and not (self.changes or self.stores):
                 options.tell_of_two_stores(one.path, policy)
             if self.compresses and writes and policy.commit_originals:
@@ -264,35 +268,26 @@ class SessionCommand(Generic[S]):
         click.echo(f"Interrupted. {left} left. Run the command again to continue.", err=True)
         return done._replace(exit_code=process.EXIT_CODE)
 
-    on_events: ClassVar[Callable[..., DatabaseStats] | None] = None
-    """Takes the events of sessions out of their database, or puts them back."""
+    moved: ClassVar = "moved"
+    """What became of events."""
 
-    def events_due(self, found: Found, policy: Policy) -> bool:
-        """Tell whether the events of a session in a database are to be taken, or put back."""
-        return policy.enabled
+    def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
+        """Do what is left to do in a database of whose sessions none failed here; None where nothing is."""
+        return None
 
-    def on_databases(self, found: Iterable[Found], done: Done[S]) -> int:
-        """Do what is left to do in databases whose sessions were worked on; return an exit code."""
+    def on_databases(self, done: Done[S]) -> Done[S]:
+        """Do what is left to do in databases whose sessions were worked on."""
         paths = (each["path"] if isinstance(each, dict) else each.path for each in done.files)
         failed = {*paths} - {getattr(each, "path", "") for each in done.results}
-        by_database: dict[Path, list[Found]] = {}
-        for each in found if self.on_events else ():
-            is_row = each.error is None and each.remote is not None and each.remote.is_row
-            if is_row and each.shown not in failed:
-                by_database.setdefault(each.path.parent, []).append(each)
-        codes = [0]
-        for path, rows in by_database.items():
+        codes = [done.exit_code]
+        for path, rows in self.rows_in.items():
             try:
-                policy = options.policy_of(rows[0], self.policies)
-                due = [each for each in rows if self.events_due(each, policy)]
-                if not due:
-                    continue
-                assert self.on_events is not None
-                self.databases.append(self.on_events(path, due, policy, dry_run=self.chosen.rehearses))
+                stats = self.on_database(path, [each for each in rows if each.shown not in failed])
+                self.databases += [stats] if stats is not None else []
             except SessionCompressError as error:
                 output.tell_error(str(path), error, self.told)
                 codes.append(error.exit_code)
-        return batch.worst(codes)
+        return done._replace(exit_code=batch.worst(codes))
 
     def each_packed(self) -> Done[S]:
         """Work on the packed sessions that are chosen."""
@@ -360,7 +355,7 @@ class SessionCommand(Generic[S]):
     def end(self, done: Done[S]) -> None:
         """Print how many sessions stay as they are, and why; and the total; neither where the user named one."""
         for each in () if self.silent else self.databases:
-            output.echo_database(each, dry_run=self.chosen.rehearses)
+            output.echo_database(each, "would move" if self.chosen.rehearses else self.moved)
         if not (self.silent or self.chosen.is_one):
             # The work is done, and the exit code says how it went.
             with suppress(BrokenPipeError):

@@ -91,15 +91,14 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         )
 
 
-def echo_database(stats: DatabaseStats, *, dry_run: bool) -> None:
-    """Print what became of a database, if anything did."""
-    if not stats.events and stats.size_before == stats.size_after and not stats.reason:
-        return
+def echo_database(stats: DatabaseStats, verb: str) -> None:
+    """Print what became of a database and its events, if anything did."""
     before, after = kb(stats.size_before, stats.size_after), kb(stats.size_after)
-    events = f"{counted(stats.events, 'event', 'events')}"
-    sizes = f"{before} on disk, {events} would move" if dry_run else f"{before} -> {after} on disk, {events} moved"
-    reason = f"; free bytes stay inside: {stats.reason}" if stats.reason else ""
-    echo_wrapped(printable(f"{stats.path}: {sizes}{reason}"))
+    sizes = before if stats.size_before == stats.size_after else f"{before} -> {after}"
+    parts = [f"{sizes} on disk", f"{counted(stats.events, 'event', 'events')} {verb}"]
+    parts += [f"free bytes stay inside: {stats.reason}"] if stats.reason else []
+    if stats.events or sizes != before or stats.reason:
+        echo_wrapped(printable(f"{stats.path}: {', '.join(parts)}"))
 
 
 def tell_of_sweeps(swept: Swept) -> None:

@@ -60,15 +60,13 @@ class Restore(SessionCommand["RestoreStats"]):
 
         return restore_session(each.path, each.policy, run=run, dry_run=each.dry_run, **how)
 
-    @staticmethod
-    def on_events(path: Path, rows: Iterable[Found], _: Policy, *, dry_run: bool) -> DatabaseStats:
+    def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import put_events
 
-        return put_events(path, rows, dry_run=dry_run)
-
-    def events_due(self, found: Found, policy: Policy) -> bool:
-        """They come back with the oldest run."""
-        return all(each.state is State.RESTORED for each in runs_of(found, policy))
+        # Events come back with what the oldest run changed.
+        policy = self.policies.of(path)
+        due = [each for each in rows if all(run.state is State.RESTORED for run in runs_of(each, policy))]
+        return put_events(path, due, dry_run=self.chosen.rehearses)
 
     def refuse(self) -> None:
         given = self.given

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +35,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import BudgetStats
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.verify import VerifyStats
     from sessioncompress.policy.model import Policy
 
@@ -155,6 +156,11 @@ class Sessions(SessionCommand[ListedSession]):
         assert isinstance(found, lists.Session)
         return None if self.given.savings else lists.listed(found, policy, counts=False)
 
+    def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
+        from sessioncompress.operations.database import measured
+
+        return measured(path, rows)
+
     def refuse(self) -> None:
         if others := click.get_current_context().args:
             # Of a title or an id the error names the paths.
@@ -191,6 +197,11 @@ class Sessions(SessionCommand[ListedSession]):
     def hints(self, done: Done[ListedSession]) -> None:
         if not self.silent:
             output.tell_of_sweeps(self.swept)
+            for each in self.databases:
+                if each.event_bytes > each.size_before // 2:
+                    rest = f"{kb(each.event_bytes, each.size_before)} of them no messages but events"
+                    size = f"{with_tilde(each.path)}: {kb(each.size_before)}"
+                    echo_wrapped(printable(f"{size}, {rest}, which compress moves out"), err=True)
 
     def end(self, done: Done[ListedSession]) -> None:
         echo_list(done.results, self.given.sort, verbose=self.chosen.verbose)
@@ -374,6 +385,12 @@ class Verify(SessionCommand["VerifyStats"]):
     stores = urls = packed = True
     takes = (options.CONFIG, options.THEIR_FOLDER, options.FORMAT)
     notes = output.tell_of_rollouts
+    moved = "kept beside it, all readable"
+
+    def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
+        from sessioncompress.operations.database import check_events
+
+        return check_events(path, rows)
 
     @staticmethod
     def work(each: Each, form: str | None) -> VerifyStats:

@@ -205,7 +205,7 @@ TABLE = (
         ("kilo", "kilocode"),
         "opencode.OpenCode",
         ("info", None),
-        _Said("OpenCode", "1.18.34, after `opencode import`", "one JSON document, as `opencode export` writes it"),
+        _Said("OpenCode", "1.18.34", "rows of its database, or Kilo's; or one JSON document, as exported"),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         compactions=(b'"type": "compaction"',),
         is_document=True,

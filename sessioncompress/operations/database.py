@@ -1,9 +1,9 @@
 """Sessions in databases: each is worked on as a file of lines beside its store, and its changed rows are put back.
 
-Our folder beside a database has a folder of the database's name. There lie the stores, as beside any session, and what
-runs took of the table of events. A session's lines are there only while a command works on it. The order of writes is
-that of any session: originals and journal are on the disk before a row changes. A crash leaves the old rows, or the new
-ones with their originals.
+Our folder beside a database has a folder of the database's name. There lie the stores, as beside any session, and with
+the hidden ones what runs took of the table of events. A session's lines are there only while a command works on it. The
+order of writes is that of any session: originals and journal are on the disk before a row changes. A crash leaves the
+old rows, or the new ones with their originals.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from sessioncompress.pipeline.discover import Found, Remote, is_database
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
 from sessioncompress.store.folder import make_ours, refuse_linked_folder
-from sessioncompress.store.layout import FOLDER, lines_of, rows_of, stores_in
+from sessioncompress.store.layout import FOLDER, hidden_in, lines_of, rows_of, stores_in
 from sessioncompress.store.lock import open_file
+from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
 from sessioncompress.store.rows import Database, Events, Listed, shrink
 
@@ -57,7 +58,7 @@ class DatabaseStats(Struct, frozen=True, rename="camel"):
 
 
 def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Iterator[Found]:
-    """Find the sessions that a path names; with `stores` also what has a store and is gone, as an error, like others."""
+    """Find the sessions that a path names; with `stores` also what is gone but has a store. Errors are found, too."""
     database, only = (path, "") if is_database(path) else (path.parent, path.name)
     try:
         with Database(database, writes=False) as opened:
@@ -66,7 +67,7 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         yield Found(path, named=True, error=error)
         return
     project, present = project_of(selection), {each.id for each in listed}
-    kept = {each.stem for each in _kept(database)} if stores else set[str]()
+    kept = {*_kept(database)} if stores else set[str]()
     for each in listed:
         is_chosen = each.id == only if only else selection.globs.takes(each.id)
         if is_chosen and (not project or project.has(each.project)):
@@ -182,10 +183,25 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     return DatabaseStats(str(path), before, _size(path), rows, size)
 
 
-def rewritten(path: Path, *, dry_run: bool) -> DatabaseStats:
+def check_events(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
+    """Read what is kept of the events of sessions. Raises Damaged."""
+    files = (kept for each in sessions for kept in _event_files(path, each.path.name))
+    sizes = [len(line) for kept in files for line in _read(kept)]
+    return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes))
+
+
+def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
+    """Measure a database: what its sessions do not take, and is not free, is mostly events."""
+    with Database(path, writes=False) as opened:
+        pages, free, _ = opened.pages()
+    size = sum(each.remote.size for each in sessions if each.remote is not None)
+    return DatabaseStats(str(path), _size(path), _size(path), event_bytes=max(pages - free - size, 0))
+
+
+def rewritten(path: Path) -> DatabaseStats:
     """Write a database anew, so that nothing that was in its rows is left in it. Raises SessionCompressError."""
     before = _size(path)
-    reason = "" if dry_run else shrink(path, always=True)
+    reason = shrink(path, always=True)
     reason = reason and f"{reason}; so what runs replaced may still be among them. Close it, and run again"
     return DatabaseStats(str(path), before, _size(path), reason=reason)
 
@@ -209,6 +225,8 @@ def _alone(database: Path) -> Iterator[None]:
     """Make the folder of a database's stores, and work in it alone."""
     folder = rows_of(database)
     with failing(folder):
+        # The names of stores are made with it.
+        make_key()
         make_ours(folder.parent)
         refuse_linked_folder(folder)
         disk.make_folder(folder)
@@ -217,21 +235,24 @@ def _alone(database: Path) -> Iterator[None]:
             yield
 
 
-def _kept(database: Path) -> Iterator[Path]:
-    """Yield the sessions of a database of which something is kept."""
-    folder = rows_of(database)
+def _kept(database: Path) -> Iterator[str]:
+    """Yield the ids of the sessions of a database of which something is kept."""
     with suppress(OSError):
-        yield from (session for session, _ in stores_in(folder))
-        for each in os.listdir(folder):
+        yield from (session.stem for session, _ in stores_in(rows_of(database)))
+        for each in os.listdir(_events_in(database)):
             name, found, _ = each.partition(_EVENTS)
-            if found:
-                yield folder / f"{name}.jsonl"
+            yield from [name] if found else []
+
+
+def _events_in(database: Path) -> Path:
+    """Name the folder of the events that runs moved: one that no branch and no archive can bring."""
+    return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder
 
 
 def _event_files(database: Path, session: str) -> list[Path]:
     """List the files of a session's events, the oldest first."""
-    folder, begins = rows_of(database), session + _EVENTS
-    names = os.listdir(folder) if folder.is_dir() else []
+    folder, begins = _events_in(database), session + _EVENTS
+    names = os.listdir(folder) if folder_name() and folder.is_dir() else []
     numbers = (each.removeprefix(begins).removesuffix(".zst") for each in names if each.startswith(begins))
     return [folder / f"{begins}{each}.zst" for each in sorted(map(int, filter(str.isdecimal, numbers)))]
 
@@ -248,8 +269,9 @@ def _keep(database: Path, session: str, lines: Iterable[bytes]) -> None:
             file.write(line)
     files = _event_files(database, session)
     number = int(files[-1].name.removesuffix(".zst").rpartition("-")[2]) + 1 if files else 1
-    path = rows_of(database) / f"{session}{_EVENTS}{number}.zst"
+    path = _events_in(database) / f"{session}{_EVENTS}{number}.zst"
     with failing(path):
+        make_ours(path.parent)
         disk.put_new(path, packed.getvalue())
 
 

@@ -52,7 +52,9 @@ def test_a_database_is_compressed_and_every_row_comes_back(path: Path) -> None:
     assert after["session"] == before["session"]
     assert [row[:-1] for row in after["message"]] == [row[:-1] for row in before["message"]]
     assert any("sessioncompress show" in each for each in parts(path).values())
-    assert run("verify", path).exit_code == 0
+    result = run("verify", path)
+    assert f"{len(before['event'])} events kept beside it, all readable" in result.stdout
+    assert result.exit_code == 0
     result = run("restore", path)
     assert result.exit_code == 0, result.output
     assert rows_in(path) == before
@@ -159,7 +161,10 @@ def test_one_session_is_named_by_its_id(path: Path) -> None:
 
 
 def test_the_list_and_the_options_find_them(path: Path) -> None:
-    found = json.loads(run("sessions", "--json").stdout)["sessions"]
+    listed = json.loads(run("sessions", "--json").stdout)
+    found = listed["sessions"]
+    assert [each["eventBytes"] > each["sizeBefore"] // 2 for each in listed["databases"]] == [True]
+    assert "of them no messages but events" in run("sessions").stderr.replace("\n", " ")
     assert [(each["path"], each["agent"], each["title"]) for each in found] == [
         (str(path / NAME), "opencode", "Silent gauges"),
         (found[1]["path"], "opencode", "Silent gauges"),
@@ -202,7 +207,7 @@ def test_a_summary_is_two_messages(path: Path) -> None:
 
 def test_forget_deletes_originals_and_events(path: Path) -> None:
     run("compress", path)
-    assert list(folder(path).glob("*.events-*"))
+    assert list(folder(path).rglob("*.events-*"))
     with closing(sqlite3.connect(path, isolation_level=None)) as agent:
         agent.execute("SELECT count(*) FROM session").fetchone()
         result = run("forget", "--yes", path)
@@ -226,6 +231,35 @@ def test_forget_leaves_no_secret_in_the_database(path: Path, table: str) -> None
     assert run("forget", "--yes", path).exit_code == 0
     for each in path.parent.rglob("*"):
         assert not each.is_file() or secret.encode() not in each.read_bytes(), each
+
+
+def test_damaged_events_are_noticed(path: Path) -> None:
+    """By the check of the frame; the rows come back all the same, and nothing is deleted."""
+    run("compress", path)
+    kept = max(folder(path).rglob("*.events-*"), key=lambda each: each.stat().st_size)
+    data = bytearray(kept.read_bytes())
+    data[len(data) // 2] ^= 1
+    kept.write_bytes(data)
+    for command in ("verify", "restore"):
+        result = run(command, path)
+        assert result.exit_code == 5, command
+        assert "the events in it cannot be read" in result.stderr
+    assert not any("sessioncompress show" in each for each in parts(path).values())
+    assert kept.read_bytes() == data
+
+
+def test_planted_events_are_not_put_back(path: Path) -> None:
+    """What an archive or a clone can bring is in no folder of this user's."""
+    run("compress", path)
+    before = rows_in(path)["event_sequence"]
+    (kept, *_) = folder(path).rglob(f"{NAME}.events-*")
+    for place in (folder(path), kept.parent.parent, kept.parent.with_name("local-00000000")):
+        place.mkdir(exist_ok=True)
+        (place / f"{NAME}.events-7.zst").write_bytes(kept.read_bytes())
+    kept.unlink()
+    run("restore", path)
+    assert rows_in(path)["event_sequence"] == before
+    assert NAME not in {row[1] for row in rows_in(path)["event"]}
 
 
 def test_a_session_that_its_agent_deleted_keeps_its_store(path: Path) -> None:
