@@ -20,7 +20,7 @@ from sessioncompress.core.text import counted, printable, reasons_lines, utf8
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found, compressed, names_rows
-from sessioncompress.store.layout import holds, store_at
+from sessioncompress.store.layout import holds, rows_of, store_at
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -221,7 +221,8 @@ class SessionCommand(Generic[S]):
         if self.changes and not self.chosen.rehearses:
             from sessioncompress.store.recover import sweep
 
-            for folder in {each.path.parent for each in found if each.error is None and each.remote is None}:
+            folders = {each.path.parent for each in found if each.error is None and each.remote is None}
+            for folder in folders.union(map(rows_of, self.rows_in)):
                 sweep(folder)
         type(self).notes(self.chosen)
         if self.chosen.as_json:

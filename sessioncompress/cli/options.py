@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
@@ -365,8 +366,11 @@ def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
 
 def policy_of(found: Found, policies: Policies) -> Policy:
     """Find the policy of a session. Raises UsageError."""
-    if found.remote is None or found.remote.is_row:
-        return policies.of(found.path if found.remote is None else found.path.parent)
+    if found.remote is None:
+        return policies.of(found.path)
+    if found.remote.is_row:
+        # The originals are always beside the database.
+        return replace(policies.of(found.path.parent), backup_dir=None, commit_originals=False)
     from sessioncompress.operations.cloud import policy_for
 
     return policy_for(found.remote, policies)

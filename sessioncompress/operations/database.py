@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -70,6 +71,8 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
     kept = {*_kept(database)} if stores else set[str]()
     for each in listed:
         is_chosen = each.id == only if only else selection.globs.takes(each.id)
+        if selection.older_than is not None and time.time() - each.changed_ns / 1e9 < selection.older_than:
+            continue
         if is_chosen and (not project or project.has(each.project)):
             yield _session(database, each, named=bool(only))
     if only and only not in present | kept:
@@ -232,6 +235,9 @@ def _alone(database: Path) -> Iterator[None]:
         disk.make_folder(folder)
         with disk.closing(disk.open_folder(folder)) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
+            for left in folder.glob("ses_*.jsonl"):
+                # A run was killed at work on it.
+                disk.remove(left)
             yield
 
 

@@ -27,6 +27,8 @@ _BITE_ROWS, _BITE_BYTES, _BITE_PAGES = 2_000, 8 << 20, 2_000
 """What one transaction deletes at most, and how many pages are given back at once: the agent waits under a second."""
 
 _INCREMENTAL = 2
+_LENGTH = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
+"""The one that reads no more of a row than its head where SQLite has it."""
 
 _COLUMNS = {
     "message": {"id", "session_id", "time_created", "time_updated", "data"},
@@ -96,7 +98,8 @@ class Database:
         with self._failing():
             sizes: dict[bytes, int] = {}
             for table in _COLUMNS:
-                for name, size in self._sql.execute(f"SELECT session_id, sum(length(data)) FROM {table} GROUP BY 1"):  # noqa: S608 - a name of ours
+                asked = f"SELECT session_id, sum({_LENGTH}(data)) FROM {table} GROUP BY 1"  # noqa: S608 - names of ours
+                for name, size in self._sql.execute(asked):
                     sizes[name] = sizes.get(name, 0) + size
             asked = "SELECT id, directory, parent_id, title, time_updated FROM session ORDER BY time_created, id"
             found = self._sql.execute(asked).fetchall()
@@ -175,7 +178,7 @@ class Database:
         if not self._may_take_events(session):
             return Events()
         with self._failing():
-            asked = "SELECT count(*), sum(length(data)) FROM event WHERE aggregate_id = ?"
+            asked = f"SELECT count(*), sum({_LENGTH}(data)) FROM event WHERE aggregate_id = ?"  # noqa: S608 - as above
             rows, size = self._sql.execute(asked, (session,)).fetchone()
         return Events(rows, size or 0)
 

@@ -34,6 +34,29 @@ _UNDO = "tests/unit/operations/test_undo.py"
 _DEEP = "tests/attacks/test_deep_values.py"
 
 MUTANTS = (
+    # Sessions in databases.
+    *_in("store/rows.py", "tests/cli/test_databases.py")(
+        (
+            "a row that changed meanwhile is written over",
+            'session_id = ? AND data = CAST(? AS TEXT)"',
+            "session_id = ? AND CAST(? AS TEXT) <> ''\"",
+        ),
+        ("a database with triggers is worked on", "or has_triggers", ""),
+        ("any tables are taken for those of the agent", "self._columns_of(table) == columns", "True"),
+        ("events come back twice", "INSERT OR IGNORE INTO event", "INSERT INTO event"),
+        ("a database that is open is written anew", "if not _is_alone(path):", "if False:"),
+        ("forgotten bytes stay in the database", "if not (free or always):", "if not free:"),
+    ),
+    *_in("operations/database.py", "tests/cli/test_databases.py")(
+        ("events go before they are kept", "_keep(path, name, opened.event_rows(name))", "_keep(path, name, ())"),
+        ("a dry run takes events", "if events.rows and not dry_run:", "if events.rows:"),
+        ("what a killed run left stays", "disk.remove(left)", "pass"),
+        (
+            "events are in a place that a clone can bring",
+            'return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder',
+            "return rows_of(database)",
+        ),
+    ),
     # The check of a rewritten session.
     *_in("pipeline/plan.py", "tests/unit/operations/test_verify.py")(
         ("verify compares no lines", "for number in changed:", "for number in ():"),
