@@ -52,6 +52,7 @@ class Restore(SessionCommand["RestoreStats"]):
     hands = ("from_markers", "keep_checkpoints", "originals", "form")
     keeps = all_with = ("last", "run")
     notes = output.tell_of_rollouts
+    moved = "moved back"
 
     @staticmethod
     def work(each: Each, run: str, **how: Any) -> RestoreStats:

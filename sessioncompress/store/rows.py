@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -183,14 +184,17 @@ class Database:
         return Events(rows, size or 0)
 
     def event_rows(self, session: str) -> Iterator[bytes]:
-        """Yield each event of a session that may go, as a line, in the order of their numbers."""
-        if not self._may_take_events(session):
-            return
-        with self._transaction("BEGIN"):
-            asked = "SELECT id, seq, type, data FROM event WHERE aggregate_id = ? ORDER BY seq"
-            for name, seq, kind, data in self._sql.execute(asked, (session,)):
-                with suppress(UnicodeDecodeError, orjson.JSONEncodeError):
-                    # What no line can hold stays where it is.
+        """Yield each event of a session that may go, as a line, in the order of their numbers.
+
+        No transaction is open meanwhile: whoever deletes what is yielded compares it.
+        """
+        asked = "SELECT id, seq, type, data FROM event WHERE aggregate_id = ? AND seq > ? ORDER BY seq LIMIT 32"
+        last = -1 if self._may_take_events(session) else sys.maxsize
+        while rows := self._sql.execute(asked, (session, last)).fetchall():
+            last = rows[-1][1]
+            for name, seq, kind, data in rows:
+                # What no line can hold stays where it is.
+                with suppress(UnicodeDecodeError):
                     line = [name.decode(), seq, kind.decode(), data.decode()]
                     yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 

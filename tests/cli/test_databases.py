@@ -76,6 +76,23 @@ def test_a_dry_run_changes_no_byte(path: Path, options: tuple[str, ...]) -> None
     assert [each for each in folder(path).rglob("*") if each.is_file()] == []
 
 
+def test_without_originals_events_are_deleted(path: Path) -> None:
+    assert run("compress", "--no-backup", path).exit_code == 0
+    assert rows_in(path)["event"] == []
+    assert list(folder(path).rglob("*.zst")) == []
+
+
+def test_an_event_that_is_no_text_stays(path: Path) -> None:
+    """So do those of a session that another server replays."""
+    execute(path, "UPDATE event SET data = CAST(X'ff' AS TEXT) WHERE seq = 2 AND aggregate_id = ?", NAME)
+    execute(path, "UPDATE event_sequence SET owner_id = 'server' WHERE aggregate_id <> ?", NAME)
+    assert run("compress", path).exit_code == 0
+    with closing(sqlite3.connect(path)) as sql:
+        found = sql.execute("SELECT aggregate_id, seq FROM event").fetchall()
+    assert [seq for name, seq in found if name == NAME] == [2]
+    assert {name for name, _ in found} > {NAME}
+
+
 def test_what_came_since_stays(path: Path) -> None:
     """Rows of a turn after the run, a title, and events with the numbers that follow."""
     run("compress", path)
