@@ -11,6 +11,8 @@ from sessioncompress.hooks import AGENTS
 from tests.cli.action.runner import action
 from tests.docs.pages import DOCS, ROOT, Code, Place, alike, blocks, code, commands_shown, page, rows, section
 from tests.docs.reference import make_reference
+from tests.support.rows import database
+from tests.support.runs import fixture
 
 TUTORIALS = sorted(f"docs/tutorial/{path.name}" for path in (DOCS / "tutorial").glob("*.md"))
 HOW_TOS = sorted(f"docs/how-to/{path.name}" for path in (DOCS / "how-to").glob("*.md"))
@@ -52,7 +54,10 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.mark.parametrize(("name", "number", "given"), guided(), ids=[f"{Path(n).stem}-{i}" for n, i, _ in guided()])
 def test_a_guide_can_be_followed(name: str, number: int, given: Code, before: Place, tmp_path: Path) -> None:
     """Each block by itself, since nobody needs all of a guide; what is made of a fixture is as it is shown."""
-    printed = run(Place(tmp_path, before), given)
+    place = Place(tmp_path, before)
+    if Path(name).stem == "databases":
+        database(tmp_path / ".local/share/opencode/opencode.db", fixture("opencode.json"))
+    printed = run(place, given)
     if given.output is not None and all(" fixtures/" in line for line in given.lines):
         assert given.output.strip() == printed.strip()
 
