@@ -325,14 +325,15 @@ def test_paths_are_for_another_command(agents: Path) -> None:
 
 
 def test_sessions_of_opencode_are_told_of(agents: Path) -> None:
-    """They lie in its database: that they are not read is said, where they would be."""
+    """What it kept before it had a database: that it is not read is said, where it would be."""
     store = agents / ".local/share/opencode"
-    put(store / "opencode.db", b"SQLite format 3\0")
+    for name in ("session", "message", "part"):
+        put(store / "storage" / name / "x.json", b'{"id": "ses_1"}')
     for options in ((), ("--agent", "opencode"), ("--json",)):
         said = run("sessions", *options).stderr
         assert said == f"OpenCode's sessions in {store} are not read; 'opencode export SESSION > FILE' exports one\n"
     assert not run("sessions", "--agent", "pi").stderr
-    (store / "opencode.db").unlink()
+    shutil.rmtree(store)
     assert not run("sessions").stderr
 
 

@@ -112,17 +112,14 @@ def test_a_read_that_fails_is_no_session(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(closed) >= 1
 
 
-@pytest.mark.parametrize("store", ["opencode.db", "opencode-next.db", "storage", "."])
-def test_where_opencode_keeps_its_sessions(here: Path, store: str) -> None:
+@pytest.mark.parametrize("store", ["storage", "."])
+def test_where_opencode_kept_its_sessions(here: Path, store: str) -> None:
     """Who names that folder learns how to get them out; in a folder above it, it is passed by."""
     folder = here / "opencode"
     folder.mkdir()
-    if store.endswith(".db"):
-        (folder / store).write_bytes(b"SQLite format 3\0")
-    else:
-        for name in ("session", "message", "part"):
-            (folder / store / name).mkdir(parents=True)
-            (folder / store / name / "x.json").write_bytes(b'{"id": "ses_1"}')
+    for name in ("session", "message", "part"):
+        (folder / store / name).mkdir(parents=True)
+        (folder / store / name / "x.json").write_bytes(b'{"id": "ses_1"}')
     result = run("compress", folder)
     assert result.exit_code == 4
     assert result.stderr.startswith(f"refused: {folder}: OpenCode keeps its sessions here")
