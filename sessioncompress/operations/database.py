@@ -143,11 +143,6 @@ def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
         return result
 
 
-def on_journal(remote: Remote, work: Callable[[Path], T]) -> T:
-    """Do work that reads nothing of a session but its journal."""
-    return work(lines_of(Path(remote.url)))
-
-
 def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_run: bool) -> DatabaseStats:
     """Move the events of sessions out of a database, and give its free bytes back. Raises SessionCompressError.
 

@@ -19,7 +19,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Standing
-from sessioncompress.store.layout import last_line, store_of
+from sessioncompress.store.layout import last_line, lines_of, store_of
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.records import Command, RunRecord
 
@@ -119,13 +119,16 @@ def written_by(name: str, command: Command, journal: Path) -> SessionRun | None:
 
 
 def runs_of(found: Found, policy: Policy) -> list[SessionRun]:
-    """List the runs over a session that was found, also in an object store. Raises SessionCompressError."""
+    """List the runs over a session that was found, also in an object store or a database. Raises SessionCompressError."""
     if found.remote is None:
         return session_runs(found.path, policy)
-    from sessioncompress.operations import cloud, database
+    if found.remote.is_row:
+        found_runs = session_runs(lines_of(found.path))
+    else:
+        from sessioncompress.operations.cloud import on_journal
 
-    on_journal = (database if found.remote.is_row else cloud).on_journal
-    return [replace(each, path=found.shown) for each in on_journal(found.remote, session_runs)]
+        found_runs = on_journal(found.remote, session_runs)
+    return [replace(each, path=found.shown) for each in found_runs]
 
 
 def history(found: Iterable[SessionRun]) -> list[RunStats]:

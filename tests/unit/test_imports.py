@@ -178,12 +178,23 @@ def test_a_public_name_is_never_a_module() -> None:
     assert {name for name, value in public.items() if not isinstance(value, ModuleType)} >= set(sessioncompress.__all__)
 
 
-_KNOWN_TO_STORE = ("documents", "jsonl", "lines", "marker", "model", "pointers", "process", "references", "text")
+_KNOWN_TO_STORE = (
+    "documents",
+    "jsonl",
+    "lines",
+    "marker",
+    "model",
+    "pointers",
+    "process",
+    "references",
+    "splice",
+    "text",
+)
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("store.")])
 def test_the_store_knows_no_sessions(module: str) -> None:
-    """It keeps lines; what they mean is not its business, but only whether a session grows, and whose markers it has."""
+    """It keeps lines; what they mean is not its business, but only whether it grows, whose markers and which rows it has."""
     core = {f"core.{name}" for name in _KNOWN_TO_STORE}
     known = {"errors", "policy.model", *core}
     assert {name for name, _ in imports(module) if not name.startswith("store")} <= known
