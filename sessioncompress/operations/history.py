@@ -119,7 +119,7 @@ def written_by(name: str, command: Command, journal: Path) -> SessionRun | None:
 
 
 def runs_of(found: Found, policy: Policy) -> list[SessionRun]:
-    """List the runs over a session that was found, also in an object store or a database. Raises SessionCompressError."""
+    """List the runs over a session that was found, wherever it is. Raises SessionCompressError."""
     if found.remote is None:
         return session_runs(found.path, policy)
     if found.remote.is_row:
