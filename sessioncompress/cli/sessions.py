@@ -303,7 +303,8 @@ def _echo(lines: Sequence[str], shares: Sequence[tuple[str, Share]], rest: int) 
         columns = [Column("agent"), Column("kind"), Column("tool", may_be_cut=True), *numbers]
         rows = []
         for agent, share in shares:
-            sizes = (kb(size) if size else "-" for size in (share.size, share.protected, share.old, share.dead))
+            by_place = (share.size, share.protected_bytes, share.old_bytes, share.dead_bytes)
+            sizes = (kb(size) if size else "-" for size in by_place)
             shown = Kind.MIRROR.shown if share.kind == Kind.MIRROR else share.kind
             rows.append([agent, shown, printable(share.tool) or "-", f"{share.blocks:,}", *sizes])
         rows.append(["", "the rest", "-", "-", kb(rest), "-", "-", "-"])

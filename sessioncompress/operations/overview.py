@@ -163,7 +163,7 @@ def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]
         key = (row.kind, _name(row.tool) if place < _MOST_TOOLS else "others")
         known = sums.get(key, Use(*key))
         tokens = round(read[row.kind, row.tool] * each)
-        sums[key] = Use(*key, known.size + row.size, known.protected + row.protected, known.tokens + tokens)
+        sums[key] = Use(*key, known.size + row.size, known.protected + row.protected_bytes, known.tokens + tokens)
     return tuple(sums.values())
 
 

@@ -361,17 +361,17 @@ class Share(Struct, frozen=True, rename="camel"):
     kind: str
     tool: str
     blocks: int = 0
-    protected: int = field(default=0, name="protectedBytes")
-    old: int = field(default=0, name="oldBytes")
-    dead: int = field(default=0, name="deadBytes")
+    protected_bytes: int = 0
+    old_bytes: int = 0
+    dead_bytes: int = 0
 
     @property
     def size(self) -> int:
         """All their bytes."""
-        return self.protected + self.old + self.dead
+        return self.protected_bytes + self.old_bytes + self.dead_bytes
 
     def __add__(self, other: Share) -> Share:
-        names = ("blocks", "protected", "old", "dead")
+        names = ("blocks", "protected_bytes", "old_bytes", "dead_bytes")
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
@@ -415,8 +415,8 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
     sizes = ((each.kind.value, each.tool, view.standing_of(number, each), each.size) for number, each in blocks)
     for kind, tool, standing, size in chain(sizes, _pasted(session, view)):
         share = shares.get((kind, tool), Share(kind, tool))
-        now = {standing.value: getattr(share, standing.value) + size}
-        shares[kind, tool] = replace(share, blocks=share.blocks + 1, **now)
+        where = f"{standing}_bytes"
+        shares[kind, tool] = replace(share, blocks=share.blocks + 1, **{where: getattr(share, where) + size})
     stats = SessionStats(
         path=str(session.path),
         format=known.form.name,

@@ -20,6 +20,8 @@ from sessioncompress import errors
 from sessioncompress.cli.main import main
 from sessioncompress.formats.table import AGENTS, NAMES, TABLE, below
 from sessioncompress.operations.batch import worst
+from sessioncompress.operations.sessions import Share
+from sessioncompress.operations.verify import ChangedLine
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.file import KEYS, flat, to_mapping
 from sessioncompress.policy.model import BALANCED, PRESETS
@@ -414,6 +416,13 @@ def test_every_public_name_is_there() -> None:
             assert re.search(rf"\b{name}\b", text), name
     for each in sessioncompress.Policy.__struct_fields__:
         assert each in {key.field for key in KEYS.values()} or f"`{each}`" in text, each
+
+
+def test_fields_of_results_are_those_of_json_in_snake_case() -> None:
+    """Also of what stands in them."""
+    public = {name: getattr(sessioncompress, name) for name in sessioncompress.__all__ if name.endswith("Stats")}
+    for name, record in {**public, "Share": Share, "ChangedLine": ChangedLine}.items():
+        assert snake(dict.fromkeys(record.__struct_encode_fields__)) == set(record.__struct_fields__), name
 
 
 def test_every_error_is_there_with_its_exit_code() -> None:

@@ -296,7 +296,7 @@ def test_base64_in_prompts_is_counted_apart(tmp_path: Path) -> None:
     made.user("Look.", [image(run)])
     made.step("bash", {"command": "cat a"}, run)
     shares = inspect_session(made.write(tmp_path / "s.jsonl")).shares
-    found = [(each.blocks, each.protected + each.old) for each in shares if each.kind == "base64"]
+    found = [(each.blocks, each.protected_bytes + each.old_bytes) for each in shares if each.kind == "base64"]
     assert found == [(2, len(run) + len(run) // 76 * 77)]
 
 
