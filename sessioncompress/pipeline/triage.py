@@ -130,8 +130,9 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
         return "already compressed, nothing new since"
     if policy.budget.rule is not Rule.SIZE or (policy.every_turns is not None and not turns_counted):
         return ""
-    # Over the turns of a session its runs then cost a few times its size, and what waits is under a tenth of it.
-    least = max(64 * KB, found.st_size // 10)
+    # Over the turns of a session its runs then cost a few times its size, and what waits is under a tenth of it. Where
+    # commits keep the originals, each run leaves git a version that it may have to pack whole: half of it waits.
+    least = max(64 * KB, found.st_size // (2 if policy.commit_originals == "history" else 10))
     if not 0 <= came < least or _is_compacted(path, left):
         return ""
     return f"already compressed, {kb(min(came, least - KB))} new since; due at {kb(least)}"

@@ -100,6 +100,16 @@ def _large(life: Life) -> Policy:
     return POLICY
 
 
+def _large_in_commits(life: Life) -> Policy:
+    """Over a tenth, but under half."""
+    policy = replace(POLICY, commit_originals="history")
+    life.adds(512 * KB)
+    life.works()
+    compress(life.path, policy, force=True)
+    life.adds(200 * KB)
+    return policy
+
+
 def _few_turns(life: Life) -> Policy:
     policy = replace(POLICY, every_turns=3)
     life.works()
@@ -112,6 +122,7 @@ LEFT_ALONE: dict[str, Callable[[Life], Policy]] = {
     "nothing new": _nothing,
     "under 64 KB": _little,
     "under a tenth": _large,
+    "under half, where commits keep the originals": _large_in_commits,
     "a compaction in what a user says": _a_quote,
     "another time": _touched,
 }

@@ -21,7 +21,7 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.operations.wording import at_stake
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import Prune
+from sessioncompress.policy.model import BALANCED, Prune
 from sessioncompress.store import git
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
@@ -319,6 +319,28 @@ def test_a_line_waits_for_a_commit_unless_a_run_is_forced(tmp_path: Path) -> Non
     assert store_in(session).originals.exists()
     assert restore_session(session).exact
     assert session.read_bytes() == BOTH
+
+
+def packed(folder: Path, kept: bool | str | None) -> int:
+    """Return the bytes of a packed repository to which a session was committed after each of 8 turns."""
+    repository, session = Repository(folder), folder / NAME
+    lines = fixture("pi-anthropic.jsonl").splitlines(keepends=True)
+    for turn in range(8):
+        with session.open("ab") as file:
+            file.writelines(lines[len(lines) * turn // 8 : len(lines) * (turn + 1) // 8])
+        if kept is not None:
+            compress_session(session, replace(BALANCED, commit_originals=kept))
+        repository.commit()
+    repository.git("-c", "pack.threads=1", "gc", "--quiet", "--prune=now")
+    return sum(each.stat().st_size for each in (folder / ".git/objects/pack").iterdir())
+
+
+@pytest.mark.slow
+def test_a_repository_pays_a_tenth(tmp_path: Path) -> None:
+    """More than without us, and at least 30 % less than where all originals are committed."""
+    plain, committed, history = (packed(tmp_path / str(kept), kept) for kept in (None, True, "history"))
+    assert history <= 1.1 * plain
+    assert history <= 0.7 * committed
 
 
 def test_what_a_summary_replaces_is_stored(tmp_path: Path) -> None:
