@@ -214,7 +214,7 @@ def out_of_reach(blobs: Collection[str], file: Path) -> set[str]:
 
 BRING_BACK = (
     "A squash, a rebase or a filter left that commit out of the branch, or the clone is only a part: fetch a branch or "
-    "a tag that comes from it, or work in a clone that has it."
+    "a tag that comes from it ('git fetch origin refs/pull/NUMBER/head' on GitHub), or work in a clone that has it."
 )
 """What to do where a commit is gone."""
 

@@ -233,12 +233,14 @@ def test_originals_that_git_is_not_to_see_are_an_error(repository: Repository) -
 
 
 def test_the_manifest_says_what_the_command_takes() -> None:
-    """Two hooks, alike but for the check; sessions of all agents pass, what lies beside them does not."""
+    """Two hooks, alike but for the check, with the action's default; what lies beside sessions does not pass."""
     hooks = manifest()
     assert list(hooks) == ["sessioncompress", "sessioncompress-check"]
     entries = [hook["entry"].split() for hook in hooks.values()]
-    command = ["sessioncompress", "pre-commit", "--commit-originals"]
+    command = ["sessioncompress", "pre-commit", "--originals-in", "history"]
     assert entries == [command, [*command, "--check"]]
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert action["inputs"]["originals"]["default"] == command[-1]
     assert {key: hooks["sessioncompress"][key] for key in ("files", "exclude", "language", "require_serial")} == {
         key: hooks["sessioncompress-check"][key] for key in ("files", "exclude", "language", "require_serial")
     }
@@ -325,7 +327,7 @@ def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[..., Hooked]
     assert not passed
     assert f"{NAME}: 338 KB would become " in said
     assert snapshot(repository.folder / NAME) == before
-    assert invoke("compress", "--commit-originals", NAME).exit_code == 0
+    assert invoke("compress", "--originals-in", "history", NAME).exit_code == 0
     assert used.commit("sessions")[0]
 
 

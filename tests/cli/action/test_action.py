@@ -306,7 +306,7 @@ def test_preset_and_policy_file_are_heeded(repository: Repository, job: Job) -> 
     plain = document(done)["totals"]
     assert isinstance(plain, dict)
     assert plain["thinkingBlocksRemoved"] == 0
-    assert plain["compressedSize"] < 250_000
+    assert plain["compressedSize"] < 260_000
 
 
 def test_paths_are_lines(repository: Repository, job: Job) -> None:
@@ -357,7 +357,7 @@ def test_one_that_is_damaged_fails_the_step_and_stops_no_other(repository: Repos
     assert "| failed: " in done.page
     files = document(done)["files"]
     assert isinstance(files, list)
-    assert [file["status"] for file in files] == ["failed", "skipped", "compressed"]
+    assert [file["status"] for file in files] == ["failed", "unchanged", "compressed"]
 
 
 def test_a_name_commands_nobody(repository: Repository, job: Job) -> None:
