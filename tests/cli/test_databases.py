@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -382,6 +384,34 @@ def test_killed_at_any_call(path: Path, step: str, command: str, monkeypatch: py
         assert run("compress", path).exit_code == 0, number
         result = run("restore", path)
         assert result.exit_code == 0, (number, result.output)
+        assert rows_in(path) == original, number
+    assert number > 1
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "link"])
+@pytest.mark.slow
+def test_a_full_disk(path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any call: an error, the old rows or the new ones with their originals, and the next run goes on."""
+    original, real = rows_in(path), getattr(disk.system, step)
+    left: Iterator[int] = iter(())
+
+    def full(*given: Any, **how: Any) -> Any:
+        if next(left, None) == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*given, **how)
+
+    for number in range(1, 1_000):
+        left = iter(range(number - 1, -1, -1))
+        with monkeypatch.context() as patch:
+            patch.setattr(disk.system, step, full, raising=False)
+            result = run("compress", path)
+        if next(left, None) is not None:
+            break
+        # What hides our folder from git is not needed for anything else.
+        assert result.exit_code in (0, 3), (number, result.output)
+        assert list(folder(path).glob("*.jsonl")) == []
+        assert run("compress", path).exit_code == 0, number
+        assert run("restore", path).exit_code == 0, number
         assert rows_in(path) == original, number
     assert number > 1
 
