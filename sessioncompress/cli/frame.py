@@ -12,12 +12,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 import click
+from msgspec.structs import replace
 
 from sessioncompress.cli import choosing, options, output
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
-from sessioncompress.core.text import counted, printable, reasons_lines, utf8
-from sessioncompress.errors import InUse, SessionCompressError
+from sessioncompress.core.text import counted, listed, printable, reasons_lines, utf8
+from sessioncompress.errors import InUse, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found, compressed, names_rows
 from sessioncompress.store.layout import holds, rows_of, store_at
@@ -81,7 +82,7 @@ class SessionCommand(Generic[S]):
     """
 
     changes: ClassVar = False
-    """Whether it writes. Then a wrong policy ends it before the first session."""
+    """Whether it writes."""
     compresses: ClassVar = False
     stores: ClassVar = False
     """Whether it reads stores: of sessions that are gone, too, and under any name. `gone_too`: that is no error."""
@@ -117,15 +118,33 @@ class SessionCommand(Generic[S]):
     def found(self) -> Iterable[Found]:
         """Find the sessions."""
         if not self.stores:
-            found = self.chosen.sessions()
-            return options.all_governed(found, self.policies) if self.changes else found
+            return self.chosen.sessions()
         chosen, policies, context = self.chosen, self.policies, click.get_current_context()
         for path in () if self.gone_too else chosen.paths:
             if not (os.path.exists(path) or names_rows(path) or holds(store_at(path, policies.of(path)))):  # noqa: PTH110 - raises nothing
                 kind = options.PathKind(takes_packed=self.packed, exists=True)
                 kind.convert(path, next(each for each in context.command.params if each.name == "paths"), context)
-        found = chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=self.gone_too))
-        return options.all_governed(found, policies)
+        return chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=self.gone_too))
+
+    def governed(self, found: Iterable[Found]) -> list[Found]:
+        """List the sessions; a wrong policy near some becomes their error, printed once for all of them."""
+        governed: list[Found] = []
+        wrong: dict[str, list[str]] = {}
+        for each in found:
+            try:
+                policy = options.policy_of(each, self.policies) if each.error is None else None
+            except UsageError as error:
+                error.state = "No session that it governs was changed."
+                wrong.setdefault(str(error), []).append(each.shown)
+                governed.append(replace(each, error=error))
+                continue
+            governed.append(each)
+            if policy is not None and each.remote is None:
+                options.tell_of_two_stores(each.path, policy)
+        for text, paths in wrong.items():
+            echo_wrapped(printable(f"failed: {text} It governs {listed(paths, 3)}."), err=True)
+            self.told.add(f"failed: {text}")
+        return governed
 
     def agreed(self, found: Sequence[Found]) -> bool:
         """Ask before all sessions are changed."""
@@ -213,7 +232,9 @@ class SessionCommand(Generic[S]):
     def run(self) -> None:
         """Do all that the command does."""
         self.refuse()
-        found: Any = self.found()
+        # What is wrong with an option or the user's own policy is so for every session.
+        _ = self.policies.apart
+        found = self.governed(self.found())
         if not self.agreed(found):
             return
         done = self.over(found)
@@ -245,8 +266,6 @@ class SessionCommand(Generic[S]):
             policy = options.policy_of(one, self.policies)
             if one.remote is not None and one.remote.is_row:
                 self.rows_in.setdefault(one.path.parent, []).append(one)
-            if one.remote is None and not (self.changes or self.stores):
-                options.tell_of_two_stores(one.path, policy)
             if self.compresses and writes and policy.commit_originals:
                 options.show_originals(one.path, policy)
             if (settled := self.settled(one, policy)) is not None:
@@ -296,8 +315,6 @@ class SessionCommand(Generic[S]):
 
     def on_packed(self, work: Callable[[Each], T], *, stores: bool = False) -> Iterator[batch.Outcome[T]]:
         """Do some work on copies of the packed sessions that are chosen, or of those that have `stores`."""
-        from msgspec.structs import replace
-
         from sessioncompress.operations.packed import each_packed
 
         chosen = self.chosen
@@ -314,8 +331,6 @@ class SessionCommand(Generic[S]):
 
     def collected(self, outcomes: Iterable[batch.Outcome[S]]) -> Done[S]:
         """Collect what became of sessions, by the paths as the user typed them, and print each as it comes."""
-        from msgspec.structs import replace
-
         done: Done[S] = Done([], [], dict.fromkeys(("failed", "refused", batch.PASSED_OVER), 0), 0)
         codes = set()
         for outcome in outcomes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -348,20 +348,6 @@ def policies_of(
 def warn(said: str) -> None:
     """Print a warning on stderr."""
     echo_wrapped(printable(f"warning: {said}"), err=True)
-
-
-def all_governed(found: Iterable[Found], policies: Policies) -> list[Found]:
-    """List the files after reading the policy of each, so that a wrong one ends the command with nothing done.
-
-    Raises UsageError.
-    """
-    listed = list(found)
-    for each in listed:
-        if each.error is None:
-            policy = policy_of(each, policies)
-            if each.remote is None:
-                tell_of_two_stores(each.path, policy)
-    return listed
 
 
 def policy_of(found: Found, policies: Policies) -> Policy:

@@ -42,11 +42,11 @@ class Pack(SessionCommand[PackStats]):
         if self.chosen.by_options and self.chosen.older_than is None:
             raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
 
-    def found(self) -> list[Found]:
+    def found(self) -> Iterable[Found]:
         from sessioncompress.pipeline.rollouts import with_packed
 
         # In an object store with those of which only a store is left: a killed run may have packed them.
-        return options.all_governed(self.chosen.sessions(with_packed), self.policies)
+        return self.chosen.sessions(with_packed)
 
     def over(self, found: Iterable[Found]) -> Done[PackStats]:
         from sessioncompress.formats import table

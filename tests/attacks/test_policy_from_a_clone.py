@@ -161,8 +161,11 @@ def test_what_only_the_user_may_say_is_an_error(victim: Victim, name: str, where
     done = victim.sessioncompress("compress", victim.session)
     assert (done.returncode, done.stdout) == (2, "")
     assert victim.tree() == before
-    assert done.stderr.startswith(f'{file}: the policy\'s "session.{key}" ')
-    assert "which a file found near a session may not do. No session was changed. Remove this key there" in done.stderr
+    assert done.stderr.startswith(f'failed: {file}: the policy\'s "session.{key}" ')
+    assert (
+        "which a file found near a session may not do. No session that it governs was changed. Remove this key there"
+        in done.stderr
+    )
     assert "name a file with --config, or set it in " + str(victim.home / ".config") in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -271,6 +274,7 @@ def test_all_keys_in_one_error_and_once(victim: Victim) -> None:
     assert done.stderr.count("which a file found near a session may not") == 1
     assert done.stderr.count("\n") == 1
     assert "Remove these keys there." in done.stderr
+    assert "It governs sessions/s.jsonl, sessions/t.jsonl and sessions/more/u.jsonl." in done.stderr
 
 
 ITS_OWN: Mapping[str, Mapping[str, Any]] = {
@@ -528,17 +532,49 @@ NO_POLICY = {
 
 
 @pytest.mark.parametrize("name", NO_POLICY)
-def test_a_file_that_says_nothing_clear_stops_everything(victim: Victim, name: str) -> None:
-    """One error, and nothing is touched: whoever wrote it relied on it."""
+def test_a_file_that_says_nothing_clear_stops_what_it_governs_alone(victim: Victim, name: str) -> None:
+    """One error that names its sessions, and none is touched: whoever wrote it relied on it. Others are no matter."""
     text, said = NO_POLICY[name]
     file = victim.commits(text)
     victim.session.with_name("t.jsonl").write_bytes(fixture("claude-code.jsonl"))
+    other = victim.home / "other.jsonl"
+    other.write_bytes(fixture("pi-anthropic.jsonl"))
+    before = {path: data for path, data in victim.tree().items() if path != other}
+    done = victim.sessioncompress("compress", ".", other)
+    assert done.returncode == 2
+    told, *_ = done.stderr.splitlines()
+    assert told.startswith((f"failed: {file}: ", f"failed: {file}:1: "))
+    assert said in told
+    assert told.endswith(" It governs sessions/s.jsonl and sessions/t.jsonl.")
+    assert done.stderr.count("failed") == 1
+    assert "3 files (1 compressed, 2 failed)" in done.stdout
+    assert other.stat().st_size < len(fixture("pi-anthropic.jsonl"))
+    after = victim.tree()
+    assert {path: after[path] for path in before} == before
+
+
+@pytest.mark.parametrize("command", ["pack", "compact"])
+def test_no_command_that_writes_touches_what_it_governs(victim: Victim, command: str) -> None:
+    """They read it on ways of their own."""
+    victim.commits("{")
+    before = victim.session.read_bytes()
+    other = victim.home / "other.jsonl"
+    other.write_bytes(fixture("pi-anthropic.jsonl"))
+    done = victim.sessioncompress(command, victim.session, other)
+    assert done.returncode == 2
+    assert f"It governs {victim.session}." in done.stderr
+    assert victim.session.read_bytes() == before
+    assert not other.exists() or other.read_bytes() != fixture("pi-anthropic.jsonl")
+
+
+@pytest.mark.parametrize("command", ["compress", "stats"])
+def test_the_users_own_file_stops_everything(victim: Victim, command: str) -> None:
+    """It is for every session."""
+    (victim.home / "p.json").write_text("{")
     before = victim.tree()
-    done = victim.sessioncompress("compress", ".")
+    done = victim.sessioncompress(command, "--config", victim.home / "p.json", ".")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith((f"{file}: ", f"{file}:1: "))
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert "p.json:1: the policy is not JSON: " in done.stderr
     assert victim.tree() == before
 
 

@@ -1055,7 +1055,9 @@ def test_an_unknown_key(session: Path) -> None:
     assert result.exit_code == 2
     file = session.parent / "compression.json"
     assert f'{file}: the policy has an unknown key "session.toolResultMaxByte"' in result.stderr
-    assert 'did you mean "toolResultMaxBytes"? No session was changed. Correct the file.' in result.stderr
+    assert (
+        'did you mean "toolResultMaxBytes"? No session that it governs was changed. Correct the file.' in result.stderr
+    )
     assert snapshot(session) == before
 
 
