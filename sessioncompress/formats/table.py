@@ -78,8 +78,8 @@ class _Row(Struct, frozen=True):
     sweep: tuple[str, ...] = ()
     """Of an agent that deletes what has not changed for some days: its settings in its folder, and the key for them."""
 
-    frees: float = 0.45
-    """The share that runs freed of what sessions have over 225 KB, stores counted; the mean where few were seen."""
+    frees: tuple[bytes, float] = (b"", 0.45)
+    """What lines with a tool's output hold, and the share of these that runs freed, stores counted; see estimate()."""
 
     def shows(self, head: Head) -> bool:
         """Tell whether a file may be a session of this agent, so that its format is asked."""
@@ -106,7 +106,7 @@ TABLE = (
         others=(b'"createdAt"', b'"seq"'),
         compactions=(b'"type":"compaction"', b'"type":"reset_boundary"'),
         folders=(("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"), ("PI_CODING_AGENT_SESSION_DIR", "", "")),
-        frees=0.58,
+        frees=(b"", 0.59),
     ),
     _Row(
         "oh-my-pi",
@@ -123,7 +123,7 @@ TABLE = (
             ("XDG_DATA_HOME", "", "omp/profiles/*/sessions/*"),
         ),
         is_relative=True,
-        frees=0.56,
+        frees=(b'"toolResult"', 0.65),
     ),
     _Row(
         "openclaw",
@@ -138,7 +138,7 @@ TABLE = (
             ("", "~/.moltbot", "agents/*/sessions"),
         ),
         is_relative=True,
-        frees=0.2,
+        frees=(b"", 0.26),
     ),
     _Row(
         "claude-code",
@@ -154,7 +154,7 @@ TABLE = (
             ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/*/subagents"),
         ),
         sweep=("settings.json", "cleanupPeriodDays"),
-        frees=0.43,
+        frees=(b'"tool_result"', 0.8),
     ),
     _Row(
         "codex",
@@ -166,7 +166,7 @@ TABLE = (
         compactions=(b'"type":"compacted"',),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
         is_indexed=True,
-        frees=0.51,
+        frees=(b'_output"', 0.88),
     ),
     _Row(
         "gemini",

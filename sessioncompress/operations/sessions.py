@@ -241,7 +241,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
         else:
             path, reason = lines_of(path), triage.too_small(session.size, policy, force=False)
         saves = 0 if reason else triage.estimate(path, session.agent, session.size, policy)
-        reason = reason or ("" if saves else "not estimated: --savings counts")
+        reason = reason or ("" if saves else "little to save, or not estimated: --savings counts")
     journal = journals.load(store_at(path.parent.resolve() / path.name, policy).journal)
     return ListedSession(
         path=str(session.path),

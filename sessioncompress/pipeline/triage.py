@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sessioncompress.core import VERSION
 from sessioncompress.core.marker import PREFIX_BYTES
-from sessioncompress.core.text import KB, counted, kb
+from sessioncompress.core.text import CHARACTERS_PER_TOKEN, KB, counted, kb
 from sessioncompress.errors import failing
 from sessioncompress.formats import table
 from sessioncompress.policy.model import Policy, Rule, differences
@@ -20,8 +20,8 @@ from sessioncompress.store.layout import has_leftovers, last_line, size_of, stor
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
 
-_SMALL = 225 * KB
-"""Of 238 real sessions over 100 KB a run freed nothing of 66; 50 of these are under this."""
+_SAMPLE = 1 << 19
+"""Bytes that an estimate reads of a session."""
 
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
@@ -69,20 +69,32 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
 
 
 def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
-    """Estimate the bytes that a run frees in all of a session that is due: a share of what came since the last run."""
+    """Estimate the bytes that a run frees in all of a session that is due; 0 if that is little, or not known.
+
+    It is a share of the tool output that came since the last run, of which the beginning is read and stands for all.
+    """
     # Imported here: a run needs no estimate.
     import orjson
 
     # Nothing is known of other settings, nor where only markers tell of a run: its store was forgotten.
     if differences(policy).keys() - {"backupDir", "commitOriginals", "idleSeconds", "compact"}:
         return 0
-    done = _SMALL
+    has_run, done, sample = False, 0, b""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        with path.open("rb") as file:
-            done = size if PREFIX_BYTES in file.read(1 << 19) else _SMALL
         run = orjson.loads(last_line(store_at(path, policy).journal))
-        done = int(run["compressedSize"]) if run["command"] == "compress" else _SMALL
-    return round(table.FREES[agent] * max(size - done, 0))
+        has_run, done = True, int(run["compressedSize"]) if run["command"] == "compress" else 0
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(done)
+        sample = file.read(_SAMPLE)
+    if PREFIX_BYTES in sample and not has_run:
+        return 0
+    mark, share = table.FREES[agent]
+    most = policy.tool_result_max_bytes
+    over = sum(len(line) - most for line in sample.split(b"\n") if len(line) > most and mark in line)
+    # What is protected then was old before, if there was a run.
+    stays = 0 if done else int(CHARACTERS_PER_TOKEN * (policy.protect_tokens or 0))
+    freed = round(share * (over * max(size - done, 0) / max(len(sample), 1) - stays))
+    return freed if freed >= policy.min_saved_kb * KB else 0
 
 
 def promised(estimate: int, size: int) -> int:

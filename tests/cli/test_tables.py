@@ -98,7 +98,14 @@ def test_what_is_done_is_told(monkeypatch: pytest.MonkeyPatch, more: dict[str, A
     monkeypatch.setattr(sys.modules[__name__], "LISTED", [replace(LISTED[0], could_save=0, estimate=0, **more)])
     shown = click.unstyle(printed(monkeypatch, 80).output)
     assert re.search(rf"219.0 MB +{says}  Add", shown)
+    assert "little to save" not in shown
     assert "only" not in shown
+
+
+def test_a_dash_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is an estimate."""
+    monkeypatch.setattr(sys.modules[__name__], "LISTED", [replace(LISTED[1], could_save=None)])
+    assert "\n-: nothing is due, or little to save; " in printed(monkeypatch, 80).output
 
 
 def test_the_heading_comes_again_where_it_left_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,6 +245,21 @@ def test_turns_are_counted_where_the_policy_counts_them(life: Life) -> None:
     assert "new since" not in compress_session(life.path, policy).reason
 
 
+@pytest.mark.parametrize(
+    ("line", "kb"),
+    [
+        (b'{"type":"user","message":{"role":"user","content":"%s"}}', 0),
+        (b'{"message":{"content":[{"type":"tool_result","content":"%s"}]}}', 0.8 * (900 * 0.95 - 78)),
+    ],
+)
+def test_only_long_output_is_promised(tmp_path: Path, line: bytes, kb: float) -> None:
+    """Not what a user pasted, which stays; nor what is protected."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"".join(line % (b"x" * 20 * KB) + b"\n" for _ in range(45)))
+    found = triage.estimate(path, "claude-code", path.stat().st_size, BALANCED)
+    assert found == pytest.approx(kb * KB, rel=0.02)
+
+
 def _by_dry_run(life: Life) -> str:
     return compress_session(life.path, POLICY, dry_run=True).reason
 
