@@ -11,7 +11,7 @@ from msgspec import Struct
 from sessioncompress.compressors.names import Index
 from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
 from sessioncompress.core import model
-from sessioncompress.core.lines import Asked, Lines, Survey, asked, turns_on
+from sessioncompress.core.lines import Asked, Lines, Survey, asked, gap, turns_on
 from sessioncompress.core.model import Block, Call, Change, JsonPath, Kind, Purpose, Role, Shape, Standing, Treatment
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import values
@@ -54,11 +54,14 @@ class Ours:
 def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...]:
     """Decide where each line stands. Lines off the live path are old: the user can go back to them.
 
-    If an entry could stand anywhere, no one knows what is recent: all is protected.
+    If an entry could stand anywhere, no one knows what is recent: all is protected. What stands before a gap in the
+    live path is as recent as if it were on it.
     """
     if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
         return (Standing.PROTECTED,) * len(lines)
     live, wanted = shape.live, policy.turn_threshold_before_compress
+    if (first := gap(lines, live)) is not None:
+        live = [*sorted(set(range(first)).difference(live)), *live]
     turns = turns_on(lines, live)
     start = len(live) if wanted == 0 else turns[-wanted] if wanted < len(turns) else 0
     if policy.protect_tokens is not None:

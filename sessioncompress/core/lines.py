@@ -159,6 +159,17 @@ SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
 """What the lines of messages are."""
 
 
+def gap(lines: Lines, path: Sequence[int]) -> int | None:
+    """Find where a path begins though messages stand before it, since the parent that its first line names is missing.
+
+    An agent goes on from there; its user knows of no gap. None if the path is whole.
+    """
+    if not path or lines.roles[path[0]] is Role.CHECKPOINT or not (parent := lines.parents[path[0]]):
+        return None
+    is_gap = parent not in lines.ids and any(role in SPOKEN for role in lines.roles[: path[0]])
+    return path[0] if is_gap else None
+
+
 def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN, among: Container[int] = EVERY) -> int:
     """Estimate what the model reads of the live path, or of some lines on it, in tokens of so many characters."""
     numbers = (number for number in read.shape.live if number not in read.shape.dead and number in among)

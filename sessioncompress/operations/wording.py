@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from sessioncompress.operations.sessions import SessionStats
     from sessioncompress.operations.verify import VerifyStats
 
-_NOT_IN_JSON = frozenset({"othersReplaced", "messagesChanged", "imitatedInCalls", "turns", "exitCode", "budget"})
+_NOT_IN_JSON = frozenset(
+    {"othersReplaced", "messagesChanged", "imitatedInCalls", "turns", "gapAt", "exitCode", "budget"}
+)
 _NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokensRecorded")
 
 
@@ -138,6 +140,9 @@ def warnings(stats: CompressionStats) -> list[str]:
             f"{name}: {counted(number, 'marker', 'markers')}, but its store is missing; 'sessioncompress verify' says "
             f"whether {'its original' if number == 1 else 'their originals'} can be found"
         )
+    if stats.gap_at:
+        goes_on = f"the parent of line {stats.gap_at:,} is missing, so {stats.format} goes on from that line"
+        found.append(f"{name}: {goes_on}; the lines before it are protected as if they belonged to it")
     if stats.format == "opencode" and stats.run and stats.path.endswith(".json"):
         how = "'opencode session delete ID' first: an import does not change an existing session"
         found.append(f"{name}: to continue it in OpenCode, run {how}")

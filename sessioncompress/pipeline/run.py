@@ -13,7 +13,7 @@ from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.compressors.names import Index
 from sessioncompress.core import VERSION, jsonl, text
-from sessioncompress.core.lines import Survey, messages_of, tokens_of, turns_of
+from sessioncompress.core.lines import Survey, gap, messages_of, tokens_of, turns_of
 from sessioncompress.core.model import JsonPath, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
@@ -337,6 +337,7 @@ class Run:
             imitated_in_calls=max(in_calls - older, 0),
             markers_without_journal=self._strangers,
             turns=turns_of(found),
+            gap_at=(gap(found.lines, found.shape.live) or -1) + 1,
             tokens_before=tokens,
             tokens_after=tokens,
             tokens_recorded=summary.recorded_now(self._known.newest, journal),

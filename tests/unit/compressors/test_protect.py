@@ -151,6 +151,21 @@ def test_lines_off_the_live_path_are_old_never_dead() -> None:
     assert found == (Standing.DEAD, Standing.OLD, Standing.PROTECTED, Standing.PROTECTED, Standing.OLD, Standing.OLD)
 
 
+@pytest.mark.parametrize(("parent", "protected"), [("gone", [3, 4, 5, 6, 7]), ("", [7]), ("b", [1, 2, 7])])
+def test_before_a_missing_parent_is_recent(parent: str, protected: list[int]) -> None:
+    """The agent goes on from the line that names it, and protected alone that would be next to nothing.
+
+    A root of its own is a new beginning, and of a branch that was left the user knows.
+    """
+    lines = path("H U A U C1 R1 A U")
+    lines[1], lines[2], lines[7] = (
+        lines[at]._replace(id=name, parent=of) for at, name, of in ((1, "a", ""), (2, "b", "a"), (7, "c", parent))
+    )
+    live = [1, 2, 7] if parent == "b" else [7]
+    found = standings(Lines(lines), Shape(live, frozenset()), replace(one_turn(), turn_threshold_before_compress=2))
+    assert [number for number, each in enumerate(found) if each is Standing.PROTECTED] == protected
+
+
 def test_an_entry_of_which_nothing_is_known_leaves_nothing_old() -> None:
     """It may be a turn, a branch or a checkpoint; a line that is no entry may not."""
     lines = [*path("U A U A"), line(Role.OPAQUE, sealed=True)]

@@ -20,6 +20,7 @@ from sessioncompress.compressors import View, results
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core import marker
 from sessioncompress.core.model import Change, Kind, Treatment
+from sessioncompress.operations import wording
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
@@ -210,6 +211,17 @@ def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
     assert stats.imitated_markers == 0
     again = compress_again(path, replace(EAGER, keep_backup=False))
     assert again.imitated_markers == 0
+
+
+def test_a_parent_that_is_missing_is_told(tmp_path: Path) -> None:
+    """With the line: the agent reads nothing before it any more."""
+    lines = split(work(PiSession(), 2).bytes())
+    assert not wording.warnings(compress_session(write(tmp_path, b"".join(lines)), EAGER, dry_run=True))
+    at = max(number for number, raw in enumerate(lines) if b'"role":"user"' in raw)
+    lines[at] = re.sub(rb'"parentId":"[^"]*"', b'"parentId":"gone"', lines[at])
+    path = write(tmp_path, b"".join(lines))
+    (told,) = wording.warnings(compress_session(path, EAGER, dry_run=True))
+    assert told.startswith(f"{path}: the parent of line {at + 1} is missing, so pi goes on from that line; ")
 
 
 def without_journal(folder: Path, policy: Policy) -> tuple[Path, PiSession]:
