@@ -212,9 +212,13 @@ def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterat
         turn = f"turn {message.turn:,}" if message.turn else "on an abandoned branch"
         time = f", {written_time(message.time / 1000)}" if message.time else ""
         yield f"{turn}, line {message.line:,}, {message.role}{time}"
+        calls = set[str]()
         for loss in message.losses:
             row = rows.setdefault((loss.block.kind.shown, printable(loss.block.tool)), [0, 0, 0])
-            row[:] = map(add, row, (1, loss.block.bytes, _size(loss)))
+            # As a run counts them: of a call all arguments are one.
+            is_counted = loss.block.kind is Kind.ARGUMENT and loss.block.call in calls
+            calls |= {loss.block.call} if loss.block.kind is Kind.ARGUMENT else set()
+            row[:] = map(add, row, (not is_counted, loss.block.bytes, _size(loss)))
             yield f"  {_heading(loss, named)}"
             yield from _beside(loss, width) if is_wide() else _above(loss, width)
         yield ""
@@ -235,6 +239,7 @@ def _heading(loss: Loss, named: str) -> str:
     tool = f" of {block.tool}" if block.tool else ""
     now = "removed" if loss.now is None else amount(_size(loss))
     way = f"sessioncompress show {block.ref}{named}" if loss.original is not None else "no original was kept"
+    way = way if block.ref else "which restore brings back"
     return printable(f"{block.kind.shown}{tool}: {amount(block.bytes)} -> {now}, {way}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.lines import turns_on
-from sessioncompress.core.model import JsonPath, Kind
+from sessioncompress.core.model import JsonPath, Kind, Line
 from sessioncompress.core.references import content_of, digest_of
 from sessioncompress.core.splice import CannotSplice, literal
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
@@ -19,6 +20,7 @@ from sessioncompress.formats.values import fields, part_text
 from sessioncompress.operations.checkpoints import refuse_if_compacted
 from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading, relatives
+from sessioncompress.pipeline.plan import record_of
 from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
@@ -30,12 +32,16 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, CheckpointRecord
 
+_THINKING = Kind.THINKING
 _LOOKS_BACK = 16
 """So many parts of a line may have gone without a record of their own, between two that have one."""
 
 
 class Loss(NamedTuple):
-    """A replaced value: its record, its text (None: no original was kept), and what stands there (None: nothing)."""
+    """A replaced value: its record, its text (None: no original was kept), and what stands there (None: nothing).
+
+    What is too small for a record has one without a reference.
+    """
 
     block: BlockRecord
     original: str | None
@@ -119,20 +125,36 @@ def _messages(
     starts = turns_on(lines, live)
     again: dict[str, list[list[BlockRecord]]] = {}
     """The records of originals that have several, so that as many equal lines do not look for them each."""
+    reader = known.form.reader()
     turns = {number: bisect_right(starts, position) for position, number in enumerate(live)}
     for number, raw, whole in pieces_of(session.reader, session.size) if known.rewritten else ():
         if not whole or number not in known.rewritten:
             continue
         record, entry = known.rewritten[number], parse_any(raw) or {}
-        original = parse_any(original_of(raw, record, originals, journal, where)) if record.place is not None else None
+        was = original_of(raw, record, originals, journal, where) if record.place is not None else b""
+        original = parse_any(was) if was else None
         if (blocks := again.get(record.sha256)) is None:
             rows = journal.originals(bytes.fromhex(record.sha256))
             blocks = _by_place(block for row in rows for block in journal.blocks_of(row))
             if len(rows) > 1:
                 again[record.sha256] = blocks
-        if losses := list(_losses(entry, original, blocks, where)):
+        small = _small(number, reader.line(was, original), original, reader.line(raw, entry), entry) if original else ()
+        if losses := [*_losses(entry, original, blocks, where), *small]:
             time = known.form.written_at(entry)
             yield Lessened(number + 1, turns.get(number, 0), lines[number].role.value, time, losses)
+
+
+def _small(number: int, before: Line, original: Entry, after: Line, new: Entry) -> Iterator[Loss]:
+    """Find the thinking that went from a line and is too small for a record of its own."""
+    stays = Counter(content_of(value_at(new, each.path), each.kind) for each in after.blocks if each.kind is _THINKING)
+    for each in before.blocks:
+        if each.kind is _THINKING and not record_of(each):
+            value = value_at(original, each.path)
+            content = content_of(value, each.kind)
+            if not stays[content]:
+                block = BlockRecord("", number, each.path, each.kind, each.tool, each.call, len(content), 1, "")
+                yield Loss(block, _text(value, each.kind), None)
+            stays[content] -= 1
 
 
 def _by_place(blocks: Iterable[BlockRecord]) -> list[list[BlockRecord]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def test_every_record_of_a_run_is_one_loss(name: str, tmp_path: Path) -> None:
     path = compressed(tmp_path, name, GREEDY)
     journal = journals.load(store_in(path).journal)
     found, messages, losses = lost(path)
+    losses = [loss for loss in losses if loss.block.ref]
     assert len(losses) == journal.counts[1]
     assert found.has_store is bool(journal.runs)
     text = path.read_bytes()
@@ -65,13 +67,28 @@ def test_every_record_of_a_run_is_one_loss(name: str, tmp_path: Path) -> None:
     assert [each.line for each in messages] == sorted({each.line for each in messages})
 
 
+@pytest.mark.parametrize("name", SMALLER)
+def test_it_counts_as_the_run_did(name: str, tmp_path: Path) -> None:
+    """Also thinking without a record; of a call all arguments are one."""
+    path = tmp_path / name
+    shutil.copy(FIXTURES / name, path)
+    stats = compress_session(path, GREEDY)
+    _, messages, _ = lost(path)
+    losses = [(each.line, loss.block) for each in messages for loss in each.losses]
+    calls = {(line, block.call) for line, block in losses if block.kind is Kind.ARGUMENT}
+    kinds = Counter(block.kind for _, block in losses)
+    said = (stats.tool_calls_compressed, stats.tool_results_compressed, stats.thinking_blocks_removed)
+    assert said == (len(calls), kinds[Kind.RESULT], kinds[Kind.THINKING])
+    assert (stats.images_replaced, stats.mirrors_replaced) == (kinds[Kind.IMAGE], kinds[Kind.MIRROR])
+
+
 @pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "codex.jsonl"])
 def test_what_a_later_run_replaced_again_is_one_loss(name: str, tmp_path: Path) -> None:
     """As it stands there now."""
     path = compressed(tmp_path, name, replace(EAGER, preview_share=0.5, preview_max_bytes=8_000), ARCHIVE)
     journal = journals.load(store_in(path).journal)
     assert len(journal.runs) == 2
-    _, _, losses = lost(path)
+    losses = [loss for loss in lost(path)[2] if loss.block.ref]
     places = {(line.sha256, block.path) for line, block in journal.blocks}
     assert len(losses) == len(places) < journal.counts[1]
     results = [loss.now for loss in losses if loss.block.kind is Kind.RESULT]
