@@ -21,11 +21,13 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompres
 from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs, together
 from sessioncompress.operations.history import history as histories
 from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.reading import refuse_unless_session
 from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git
 from sessioncompress.store.layout import backups_of
+from sessioncompress.store.lock import open_session
 
 if TYPE_CHECKING:
     from sessioncompress.operations.database import DatabaseStats
@@ -323,7 +325,11 @@ class History(SessionCommand[_Runs]):
     all_with = None
 
     def settled(self, found: Found, policy: Policy) -> _Runs:
-        return _Runs("", runs_of(found, policy))
+        runs = runs_of(found, policy)
+        if found.named and not runs and found.remote is None:
+            with open_session(found.path, writing=False) as session:
+                refuse_unless_session(session)
+        return _Runs("", runs)
 
     def over(self, found: Iterable[Found]) -> Done[_Runs]:
         return self.each(found) + self.collected(self.on_packed(_packed_runs, stores=True))

@@ -18,6 +18,7 @@ from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.operations.sessions import given_title
 from sessioncompress.pipeline import reading
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
@@ -61,7 +62,10 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
     plain = folded.encode() if folded.isascii() and folded.isprintable() and not set(folded) & set(_ESCAPED) else b""
     hits: list[Hit] = []
     with open_session(path, writing=False) as session:
-        reader = reading.format_of(session).reader()
+        form = reading.format_of(session, head=(head := reading.head_in(session)))
+        reader = form.reader()
+        if folded in (title := given_title(session, form, head)).casefold():
+            hits.append(Hit(None, "title", title))
         turn, shortened = 0, False
         for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
             shortened = shortened or PREFIX_BYTES in raw

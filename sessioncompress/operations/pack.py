@@ -21,7 +21,7 @@ from sessioncompress.errors import NOT_CHANGED, InUse, Refused, SessionCompressE
 from sessioncompress.formats.base import Format, Name
 from sessioncompress.operations import cloud, packed
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, part_of, pieces
+from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, given_title, part_of, pieces
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
@@ -109,24 +109,23 @@ def pack_sessions(
     # Where nothing is left to pack, what a killed run left is put right all the same.
     for root in sorted(root for root in real if Disk(root).folders()):
         projects_in.setdefault(root, {})
-    if dry_run:
-        for root, projects in projects_in.items():
+    # What goes on from another session began later, and leaves before that one.
+    for root, projects in sorted(projects_in.items(), reverse=True):
+        latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
+        if dry_run:
             yield from packed.failures(packing.packs_in(Disk(root)))
             names: list[str] = []
-            for heads in map(by_family, projects.values()):
+            for heads in map(by_family, latest_first):
                 names.append(Disk(root).free_name(_name_of(heads[0]), names))
                 archive = str(packs_of(root) / f"{names[-1]}{ARCHIVE}")
                 for head in heads:
                     yield outcome_of(head.found, lambda: stats_of(head, archive, "would-pack"))  # noqa: B023 - called at once
-        return
-    # What goes on from another session began later, and leaves before that one.
-    for root, projects in sorted(projects_in.items(), reverse=True):
+            continue
         try:
             with moves.alone(at := Disk(root)) as found_here:
                 yield from packed.failures(found_here)
                 # Only what no checkout takes away may go from its place.
                 packs = [each for each in found_here if isinstance(each, Pack) and each.is_certain]
-                latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
                 for heads in latest_first:
                     yield from pack_project(at, root, by_family(heads), packs, _take_out)
         except SessionCompressError as error:
@@ -143,8 +142,6 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
     if not may_name(place):
         what, remedy = "no session can be unpacked into a folder with that name", "Name its own folder alone."
         raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
-    remedy = "Rename it, or name its own folder alone."
-    packed.refuse_strange(root, place, str(path), NOT_CHANGED, remedy)
     with open_session(path, writing=False) as session:
         if rollouts.is_packed(session):
             form, head = rollouts.read(session)
@@ -155,11 +152,16 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
                 reading.refuse_nameless(session, form)
             reading.refuse_in_merge(session)
             if part := part_of(session, form):
-                what = f"a part of it lies elsewhere ({part}), which no pack carries yet, and {form.name} would delete"
-                remedy = "Leave it where it is, and run 'sessioncompress compress' on it."
+                what = (
+                    f"a part of it is outside its file ({part}): a pack would lack it, and {form.name} would delete it"
+                )
+                remedy = "Leave the session where it is; 'sessioncompress compress' makes it smaller there."
                 raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
-        title, written = first_prompt(session, form, head)
-        family, modified, counts = f"{written} {title}", session.stat.st_mtime, store_in(path)
+        remedy = "Rename it, or name its own folder alone."
+        packed.refuse_strange(root, place, str(path), NOT_CHANGED, remedy)
+        prompt, written = first_prompt(session, form, head)
+        title = given_title(session, form, head) or prompt
+        family, modified, counts = f"{written} {prompt}", session.stat.st_mtime, store_in(path)
         others = tuple(each.journal for each in all_stores(path) if each != counts)
         return Head(found, path, root, policy, form, form.named(head), title, family, session.size, modified, others)
 

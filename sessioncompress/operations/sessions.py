@@ -267,14 +267,19 @@ def title_of(path: Path) -> str:
 
 
 def title_in(session: OpenSession, form: Format, head: Head) -> str:
-    """Read the newest title that its agent gave a session, else its first prompt, in one line."""
+    """Read the title that its agent gave a session, else its first prompt, in one line."""
+    return given_title(session, form, head) or first_prompt(session, form, head)[0]
+
+
+def given_title(session: OpenSession, form: Format, head: Head) -> str:
+    """Read the newest title that its agent gave a session, in one line; empty without one."""
     keys = [f'"{path[-1]}"'.encode() for path in form.titles]
     entries: list[Any] = [*head.entries, head.document]
     if keys and head.document is None:
         tail = os.pread(session.fd, _TAIL, max(session.size - _TAIL, 0)).split(b"\n")
         entries += [jsonl.parse(raw) for raw in tail if any(key in raw for key in keys)]
     titles = (values.text(values.at(entry, path)) for path in form.titles for entry in reversed(entries))
-    return next(filter(None, map(one_line, filter(None, titles))), "") or first_prompt(session, form, head)[0]
+    return next(filter(None, map(one_line, filter(None, titles))), "")
 
 
 def one_line(text: str) -> str:
@@ -326,12 +331,17 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
             keys.append(f"{key}: 365")
             going += [(agent, kept, is_packable(path, agent)) for path in old]
     if not (some := [each for each in going if each[2]]):
-        how = "'pack' refuses them, since parts of them lie elsewhere. To keep them, set:"
+        how = "'pack' refuses them, since parts of them lie outside their files. To keep them, set:"
         return Swept(len(going), f"{', '.join(will)}. {how}", ", ".join(keys))
     is_of_one = len({agent for agent, _, _ in some}) == 1
     which = f" --agent {some[0][0]}" if is_of_one else "" if project else " --all"
     which += f" --project {quote(str(project))}" if project else ""
-    keep = f"To keep {'' if some == going else f'{len(some):,} of '}them in an archive:"
+    keep = "To keep them in an archive:"
+    if left := len(going) - len(some):
+        refused = (
+            "'pack' refuses 1, a part of which lies" if left == 1 else f"'pack' refuses {left:,}, parts of which lie"
+        )
+        keep = f"{refused} outside the file. To keep the others in an archive:"
     pack = f"sessioncompress pack{which} --older-than {min(kept for _, kept, _ in some)}d"
     return Swept(len(going), f"{', '.join(will)}. {keep}", pack)
 

@@ -199,6 +199,37 @@ def test_one_session_by_its_name(work: Path, name: str) -> None:
     assert sorted(packs.state(work)) == ["claude.jsonl"]
 
 
+def test_the_agents_title_finds_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here and in a pack: it is what the list of sessions shows."""
+    title = b'{"type":"ai-title","aiTitle":"Mend the harbour lamp","sessionId":"x"}\n'
+    write(here, claude("A first prompt.") + title, "s.jsonl")
+    monkeypatch.chdir(here)
+    assert run("pack", here).exit_code == 0
+    assert "s.jsonl (packed): title: Mend the harbour lamp\n" in run("search", "harbour lamp", here).stdout
+    assert run("unpack", "harbour").exit_code == 0
+    assert "s.jsonl: title: Mend the harbour lamp\n" in run("search", "harbour lamp", here).stdout
+
+
+def test_a_dry_run_names_the_archives_as_the_run_does(here: Path) -> None:
+    """Also where projects have the same name, so that the archives are numbered."""
+    for number in range(4):
+        made = ClaudeSession(cwd=f"/work/{number}/app")
+        made.user("A prompt.")
+        write(here, made.bytes(), f"{(2, 0, 3, 1)[number]}.jsonl")
+    would, did = (document("pack", *options, here)["files"] for options in (["--dry-run"], []))
+    names = [{each["path"]: each["archive"] for each in files} for files in (would, did)]
+    assert names[0] == names[1]
+    assert len(set(names[0].values())) == 4
+
+
+def test_what_is_no_session_is_told_so(here: Path) -> None:
+    """By its name alone nobody knows what to do."""
+    (here / "notes.txt").write_text("milk, eggs")
+    for command in ("pack", "history"):
+        result = run(command, here / "notes.txt")
+        assert (result.exit_code, "this is not a session of any agent we know" in result.stderr) == (4, True)
+
+
 @pytest.mark.parametrize(
     ("named", "code", "said"),
     [
