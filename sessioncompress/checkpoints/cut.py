@@ -55,7 +55,7 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
         return NoCut("nothing was said before what stays")
     if (dead := estimate(sum(said))) < policy.min_dead_tokens:
         least = f"the minimum is {policy.min_dead_tokens:,} (minDeadTokens)"
-        return NoCut(f"only {dead:,} tokens of 4 characters are old enough to summarize; {least}")
+        return NoCut(f"only {dead:,} tokens (4 characters each) are old enough to summarize; {least}")
     return Cut(old, kept, splits_turn)
 
 

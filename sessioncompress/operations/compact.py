@@ -241,7 +241,7 @@ class _Compaction:
             # journal tells checkpoints by their lines, and it may equal the one that is there.
             least = max(self._rules.min_saved_tokens, 1)
             if (saved := before - tokens) < least:
-                few = f"it would save only {saved:,} tokens of 4 characters"
+                few = f"it would save only {saved:,} tokens (4 characters each)"
                 return self._left(f"{few}, less than minSavedTokens {least:,}")
             if dry_run:
                 return stats
@@ -320,7 +320,9 @@ class _Compaction:
         read, rules = self._session.read, self._rules
         said = "nothing was"
         if latest.since:
-            said = f"{latest.since:,} tokens of 4 characters, fewer than minDeadTokens {rules.min_dead_tokens:,}, were"
+            said = (
+                f"{latest.since:,} tokens (4 characters each), fewer than minDeadTokens {rules.min_dead_tokens:,}, were"
+            )
         found = NoCut("") if is_same_share else find_cut(read, rules, splits=self._session.form.splits_turns)
         less = f"--keep {rules.keep} leaves less, or " if isinstance(found, Cut) else ""
         return f"{said} said since it was compacted; {less}restore it first to compact it differently"

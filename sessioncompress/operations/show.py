@@ -220,7 +220,7 @@ class Shown(NamedTuple):
 
 
 def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
-    """Return the originals that a reference names: one, or all candidates if it is ambiguous.
+    """Return the originals that a reference or a marker names: one, or all candidates if it is ambiguous.
 
     Where no session is named, stores that this user made on this machine answer before all others.
 
@@ -229,6 +229,8 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
     if a file that may hold it cannot be read; Damaged if the original does not read back.
     """
     path = None if path is None else Path(path)
+    # Whoever copies from a session may take all of the marker.
+    ref = next(iter(references(ref)), ref)
     if len(ref) < FEWEST_DIGITS or not set(ref) <= set("0123456789abcdef"):
         remedy = "A reference is the 12 or more digits (0-9, a-f) in a marker."
         raise errors.UsageError(f"{ref!r} is not a reference", remedy=_of_packed(ref) or remedy)

@@ -252,7 +252,7 @@ def too_few_tokens(view: View, applied: Applied) -> str:
     least = view.policy.prune.prune_minimum
     # A picture that was not counted may become a text that is.
     saved = max(tokens_of(view.survey) - tokens_of(view.survey._replace(lines=applied.lines)), 0)
-    what = f"it would save the model only {saved:,} tokens of 4 characters, less than pruneMinimum {least:,}"
+    what = f"it would save the model only {saved:,} tokens (4 characters each), less than pruneMinimum {least:,}"
     return "" if saved >= least else f"{what} (a run without pruning may be worth it)"
 
 

@@ -1349,11 +1349,16 @@ def test_show(compressed: Path) -> None:
 
 
 def test_every_marker_can_be_shown(compressed: Path) -> None:
-    """The command in a marker works as it stands there."""
-    found = re.findall(rb"sessioncompress (show [0-9a-f]+)", compressed.read_bytes())
+    """The command in a marker works as it stands there, and so does the marker as a whole."""
+    found = re.findall(
+        rb"\[\[sessioncompress: [^\]]*sessioncompress (show [0-9a-f]+)[^\]]*\]\]", compressed.read_bytes()
+    )
     assert found
     for command in found:
         assert run(*command.decode().split()).exit_code == 0
+    whole = re.search(rb"\[\[sessioncompress: [^\]]*\]\]", compressed.read_bytes())
+    assert whole
+    assert run("show", whole[0].decode()).stdout == run(*found[0].decode().split()).stdout != ""
 
 
 def test_show_caps_what_it_prints(compressed: Path) -> None:

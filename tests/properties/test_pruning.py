@@ -311,7 +311,7 @@ def test_what_opencode_pruned_itself_does_not_count_as_read(tmp_path: Path) -> N
 
 def saving(path: Path) -> int:
     reason = compress_session(path, least(10**9), dry_run=True).reason
-    return int(reason.partition(" tokens of 4 characters")[0].rpartition(" ")[2].replace(",", ""))
+    return int(reason.partition(" tokens (4 characters each)")[0].rpartition(" ")[2].replace(",", ""))
 
 
 def least(tokens: int) -> Policy:
@@ -325,7 +325,7 @@ def test_a_run_that_saves_the_model_too_little_writes_nothing(tmp_path: Path) ->
     for options in ({}, {"force": True}, {"dry_run": True}):
         stats = compress_session(path, least(tokens + 1), **options)  # type: ignore[arg-type]
         assert stats.status is Status.UNCHANGED
-        said = f"it would save the model only {tokens:,} tokens of 4 characters, less than pruneMinimum {tokens + 1:,} (a run without pruning may be worth it)"
+        said = f"it would save the model only {tokens:,} tokens (4 characters each), less than pruneMinimum {tokens + 1:,} (a run without pruning may be worth it)"
         assert stats.reason.partition(";")[0] == said
         assert snapshot(path) == left
     assert compress(path, least(tokens)).tokens_after == compress_session(path, EAGER).tokens_after

@@ -157,7 +157,7 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, drop: bool
         (Compact(), "nothing is old enough to summarize"),
         (
             Compact(keep_tokens=3_000),
-            "tokens of 4 characters are old enough to summarize; the minimum is 10,000 (minDeadTokens)",
+            "tokens (4 characters each) are old enough to summarize; the minimum is 10,000 (minDeadTokens)",
         ),
         (
             Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),
@@ -621,7 +621,7 @@ def test_the_policys_numbers_count_four_characters_a_token_whatever_the_model(tm
         found.append((enough.reason, compact_session(path, FEW)))
     (reason, one), (other_reason, other) = found
     assert reason == other_reason
-    assert "tokens of 4 characters, less than minSavedTokens 100,000" in reason
+    assert "tokens (4 characters each), less than minSavedTokens 100,000" in reason
     assert one.messages_kept == other.messages_kept
     assert other.tokens_before > 1.2 * one.tokens_before
 
