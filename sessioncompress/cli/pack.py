@@ -10,8 +10,8 @@ import click
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, SessionCommand
-from sessioncompress.cli.tables import echo_wrapped, shown
-from sessioncompress.core.text import OBJECT_STORES, counted, kb, smaller
+from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, with_tilde
+from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, smaller
 from sessioncompress.errors import InUse
 from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
 from sessioncompress.pipeline.discover import Found, is_folder
@@ -77,10 +77,20 @@ class Pack(SessionCommand[PackStats]):
 
     def end(self, done: Done[PackStats]) -> None:
         archives, dry_run = self.archives, self.chosen.dry_run
-        for archive, each in archives.items():
+        if archives and is_seen():
+            into = (
+                (_range([each]) if dry_run else kb(_size_of(archive), each.size)) for archive, each in archives.items()
+            )
+            cells = [
+                [with_tilde(printable(archive)), f"{each.sessions:,}", kb(each.size), size]
+                for (archive, each), size in zip(archives.items(), into, strict=True)
+            ]
+            numbers = ("sessions", "size", "about, packed" if dry_run else "packed")
+            echo_table([Column("archive", may_be_cut=True), *(Column(name, is_number=True) for name in numbers)], cells)
+        for archive, each in () if is_seen() else archives.items():
             leaving = f"{kb(each.size)} would be packed into an estimated"
             sizes = f"{leaving} {_range([each])}" if dry_run else _sizes(each.size, _size_of(archive))
-            echo_wrapped(f"{shown(archive)}: {counted(each.sessions, 'session', 'sessions')}, {sizes}")
+            echo_wrapped(f"{printable(archive)}: {counted(each.sessions, 'session', 'sessions')}, {sizes}")
         size = sum(each.size for each in done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"

@@ -227,9 +227,11 @@ def pre_commit(
 
         done = compress_session(path, policy, dry_run=check, named=found.named, run_id=run_id)
         runs[path] = done.run
+        smaller.extend([path] * done.is_smaller)
         return replace(done, path=str(path))
 
     runs: dict[Path, str] = {}
+    smaller: list[Path] = []
     run_id = text.run_id(time.time())
     codes = {_code(outcome) for outcome in batch.each(policies, work)}
     stores = {found.path: store_at(found.path, policy) for found, policy in policies.items()}
@@ -264,7 +266,9 @@ def pre_commit(
         in_history = any(policy.commit_originals == "history" for policy in policies.values())
         command += ["--originals-in", "history"] if in_history else ["--commit-originals"] if committed else []
         these = "the sessions and their stores" if committed else "the sessions"
-        click.echo(printable(f"Run '{' '.join(command)} PATH ...', then 'git add' {these}, and commit again.{where}"))
+        # Their folders may hold sessions that are not in this commit.
+        command += [quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in (*smaller, *hidden)]
+        click.echo(printable(f"Run '{' '.join(command)}', then 'git add' {these}, and commit again.{where}"))
     elif due:
         click.echo(f"They are smaller now: 'git add' them, and commit again.{where}")
     elif check and staged:

@@ -141,6 +141,8 @@ def _headline(found: Overview, prices: tuple[Price, ...]) -> str:
     sessions = counted(len(found.sessions), "session", "sessions")
     size = found.total("size")
     with_stores = f" and {kb(stores, size)} of stores" if stores else ""
+    if unused := found.total("unused"):
+        with_stores += " that nothing needs" if unused == stores else f", of which nothing needs {kb(unused, size)}"
     parts = [f"{sessions} of {counted(len(found.agents), 'agent', 'agents')}, {kb(size)}{with_stores}"]
     if saved > 0:
         parts.append(f"{kb(saved, size)} ({share(saved, disk.without)}) saved so far")

@@ -20,6 +20,7 @@ from sessioncompress.core.text import age, counted, kb, printable, quote, restor
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, UsageError
 from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs, together
 from sessioncompress.operations.history import history as histories
+from sessioncompress.operations.sessions import title_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.reading import refuse_unless_session
 from sessioncompress.pipeline.summary import Status, to_json
@@ -191,7 +192,9 @@ class Restore(SessionCommand["RestoreStats"]):
         if not stats.exact:
             return Words(whole)
         went = _went(stats.lines_restored, stats.checkpoints_removed)
-        return Words(whole, file_line(stats.path, kb(stats.size_before, stats.size_after), kb(stats.size_after), went))
+        title = printable(title_of(Path(stats.path))) if is_seen() else ""
+        sizes = kb(stats.size_before, stats.size_after), kb(stats.size_after)
+        return Words(whole, file_line(stats.path, *sizes, went, title=title))
 
     def total(self, done: Done[RestoreStats]) -> list[str]:
         restored = [each for each in done.results if each.is_restored]
@@ -367,8 +370,6 @@ def _row(run: RunStats) -> list[str]:
     ended = said_time(run.at)
     # Programs read what is piped: they get the time.
     ago = f"{age(ended)} ago" if ended is not None and is_seen() else run.at
-    from sessioncompress.operations.sessions import title_of
-
     paths = [each.path for each in run.sessions]
     # Of many, some may be packed.
     said = next(filter(None, map(title_of, map(Path, paths[:5]))), paths[0].rpartition("/")[2])

@@ -185,7 +185,7 @@ class Sessions(SessionCommand[ListedSession]):
     def document(self, done: Done[ListedSession]) -> dict[str, Any]:
         listed = done.results
         totals = {
-            "sessions": len(listed),
+            "sessions": sum(not each.packed for each in listed),
             "size": sum(each.size for each in listed if not each.packed),
             "compressed": sum(each.compressed for each in listed if not each.packed),
             "couldSave": sum(each.could_save or 0 for each in listed) if self.given.savings else None,

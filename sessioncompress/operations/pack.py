@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -152,10 +152,12 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
                 reading.refuse_nameless(session, form)
             reading.refuse_in_merge(session)
             if part := part_of(session, form):
-                what = (
-                    f"a part of it is outside its file ({part}): a pack would lack it, and {form.name} would delete it"
+                part = part if "://" in part else PureWindowsPath(part).name
+                what = f"a part of it is in another file ({part})"
+                remedy = (
+                    f"A pack would lack that, and {form.name} would delete it: leave the session where it is. "
+                    "'sessioncompress compress' makes it smaller there."
                 )
-                remedy = "Leave the session where it is; 'sessioncompress compress' makes it smaller there."
                 raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
         remedy = "Rename it, or name its own folder alone."
         packed.refuse_strange(root, place, str(path), NOT_CHANGED, remedy)

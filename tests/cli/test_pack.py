@@ -373,7 +373,7 @@ def test_a_packed_session_with_a_store_counts_as_packed_alone(here: Path) -> Non
     run("restore", path)
     run("pack", path)
     totals = document("sessions")["totals"]
-    assert (totals["compressed"], totals["packed"]) == (0, 1)
+    assert (totals["sessions"], totals["compressed"], totals["packed"]) == (0, 0, 1)
     assert "; 0 compressed already; " in run("sessions").stdout
 
 

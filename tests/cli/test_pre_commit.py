@@ -194,8 +194,8 @@ def test_originals_that_an_earlier_run_hid_are_staged(repository: Repository) ->
     assert checked.exit_code == 1
     assert checked.stdout == (
         f"{NAME}: its originals are hidden from git in sessions/.sessioncompress/{folder_name()}\n"
-        "Run 'sessioncompress compress --commit-originals PATH ...', then 'git add' the sessions and their stores, and "
-        "commit again.\n"
+        f"Run 'sessioncompress compress --commit-originals {NAME}', then 'git add' the sessions and their stores, and commit "
+        "again.\n"
     )
     assert run(COMMITTED, NAME).exit_code == 0
     assert repository.staged() >= STORE
@@ -210,8 +210,8 @@ def test_what_a_check_advises_leads_to_the_commit(repository: Repository, hidden
     options = ["--config", "my policy.json", "--preset", "low-cost", COMMITTED]
     checked = run("--check", *options, NAME)
     assert checked.exit_code == 1
-    command = checked.stdout.split("Run '", 1)[1].rsplit(" PATH ...'", 1)[0]
-    assert invoke(*shlex.split(command)[1:], NAME).exit_code == 0
+    command = checked.stdout.split("Run '", 1)[1].rsplit("', then 'git add'", 1)[0]
+    assert invoke(*shlex.split(command)[1:]).exit_code == 0
     repository.git("add", NAME)
     lacking = run("--check", *options, NAME)
     assert lacking.exit_code == 1

@@ -121,8 +121,9 @@ def test_stores_of_restored_sessions_are_told(here: Path) -> None:
     assert "every run was undone" not in page(here)
     assert "sessioncompress forget" not in page(here)
     run("restore", *names[:1])
-    run("report", *names)
+    said = run("report", *names).stdout
     size_of = document("stats", names[0])["files"][0]["storeSize"]
+    assert f" of stores, of which nothing needs {kb(size_of)}; " in said.replace("\n  ", " ")
     text = words(here)
     assert f"1 session no longer needs its store ({kb(size_of)}), since every run was undone" in text
     assert "To delete it: sessioncompress forget --unneeded . ." in text

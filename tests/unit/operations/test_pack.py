@@ -290,8 +290,8 @@ def test_a_session_of_which_a_part_lies_elsewhere_stays(
     assert {each.found.path: type(each.error) for each in outcomes} == {path: Refused, other: type(None)}
     assert path.exists()
     (error,) = [str(each.error) for each in outcomes if each.error]
-    name = re.split(r"[/\\]", named.partition("\n")[0])[-1] or beside
-    assert f"{name})" in error
+    name = re.split(r"[/\\]", named.partition("\n")[0])[-1] or Path(beside).name
+    assert re.search(rf"is in another file \((artifact://)?{re.escape(name)}\)", error)
     assert in_packs(tmp_path) == ([] if dry_run else ["two.jsonl"])
 
 
