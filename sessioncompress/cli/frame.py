@@ -131,16 +131,14 @@ class SessionCommand(Generic[S]):
         governed: list[Found] = []
         wrong: dict[str, list[str]] = {}
         for each in found:
+            governed.append(each)
             try:
-                policy = options.policy_of(each, self.policies) if each.error is None else None
+                if each.error is None and (policy := options.policy_of(each, self.policies)) and not each.remote:
+                    options.tell_of_two_stores(each.path, policy)
             except UsageError as error:
                 error.state = "No session that it governs was changed."
                 wrong.setdefault(str(error), []).append(each.shown)
-                governed.append(replace(each, error=error))
-                continue
-            governed.append(each)
-            if policy is not None and each.remote is None:
-                options.tell_of_two_stores(each.path, policy)
+                governed[-1] = replace(each, error=error)
         for text, paths in wrong.items():
             echo_wrapped(printable(f"failed: {text} It governs {listed(paths, 3)}."), err=True)
             self.told.add(f"failed: {text}")

@@ -77,20 +77,14 @@ class Pack(SessionCommand[PackStats]):
 
     def end(self, done: Done[PackStats]) -> None:
         archives, dry_run = self.archives, self.chosen.dry_run
-        if archives and is_seen():
-            into = (
-                (_range([each]) if dry_run else kb(_size_of(archive), each.size)) for archive, each in archives.items()
-            )
-            cells = [
-                [with_tilde(printable(archive)), f"{each.sessions:,}", kb(each.size), size]
-                for (archive, each), size in zip(archives.items(), into, strict=True)
-            ]
-            numbers = ("sessions", "size", "about, packed" if dry_run else "packed")
-            echo_table([Column("archive", may_be_cut=True), *(Column(name, is_number=True) for name in numbers)], cells)
-        for archive, each in () if is_seen() else archives.items():
-            leaving = f"{kb(each.size)} would be packed into an estimated"
-            sizes = f"{leaving} {_range([each])}" if dry_run else _sizes(each.size, _size_of(archive))
-            echo_wrapped(f"{printable(archive)}: {counted(each.sessions, 'session', 'sessions')}, {sizes}")
+        name = with_tilde if is_seen() else str
+        cells = [
+            (name(printable(at)), f"{to.sessions:,}", kb(to.size), _range([to]) if dry_run else kb(_size_of(at)))
+            for at, to in archives.items()
+        ]
+        numbers = (Column(name, is_number=True) for name in ("sessions", "size", "packed"))
+        if cells:
+            echo_table([Column("archive", may_be_cut=True), *numbers], cells)
         size = sum(each.size for each in done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"

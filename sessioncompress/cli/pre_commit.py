@@ -266,7 +266,6 @@ def pre_commit(
         in_history = any(policy.commit_originals == "history" for policy in policies.values())
         command += ["--originals-in", "history"] if in_history else ["--commit-originals"] if committed else []
         these = "the sessions and their stores" if committed else "the sessions"
-        # Their folders may hold sessions that are not in this commit.
         command += [quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in (*smaller, *hidden)]
         click.echo(printable(f"Run '{' '.join(command)}', then 'git add' {these}, and commit again.{where}"))
     elif due:

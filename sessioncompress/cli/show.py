@@ -216,9 +216,9 @@ def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterat
         for loss in message.losses:
             row = rows.setdefault((loss.block.kind.shown, printable(loss.block.tool)), [0, 0, 0])
             # As a run counts them: of a call all arguments are one.
-            is_counted = loss.block.kind is Kind.ARGUMENT and loss.block.call in calls
-            calls |= {loss.block.call} if loss.block.kind is Kind.ARGUMENT else set()
-            row[:] = map(add, row, (not is_counted, loss.block.bytes, _size(loss)))
+            counts = loss.block.kind is not Kind.ARGUMENT or loss.block.call not in calls
+            calls.update([loss.block.call] * (loss.block.kind is Kind.ARGUMENT))
+            row[:] = map(add, row, (counts, loss.block.bytes, _size(loss)))
             yield f"  {_heading(loss, named)}"
             yield from _beside(loss, width) if is_wide() else _above(loss, width)
         yield ""

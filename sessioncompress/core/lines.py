@@ -164,10 +164,10 @@ def gap(lines: Lines, path: Sequence[int]) -> int | None:
 
     An agent goes on from there; its user knows of no gap. None if the path is whole.
     """
-    if not path or lines.roles[path[0]] is Role.CHECKPOINT or not (parent := lines.parents[path[0]]):
+    first = lines[path[0]] if path else None
+    if first is None or first.role is Role.CHECKPOINT or not first.parent or first.parent in lines.ids:
         return None
-    is_gap = parent not in lines.ids and any(role in SPOKEN for role in lines.roles[: path[0]])
-    return path[0] if is_gap else None
+    return path[0] if any(role in SPOKEN for role in lines.roles[: path[0]]) else None
 
 
 def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN, among: Container[int] = EVERY) -> int:

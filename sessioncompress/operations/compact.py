@@ -320,9 +320,7 @@ class _Compaction:
         read, rules = self._session.read, self._rules
         said = "nothing was"
         if latest.since:
-            said = (
-                f"{latest.since:,} tokens (4 characters each), fewer than minDeadTokens {rules.min_dead_tokens:,}, were"
-            )
+            said = f"{latest.since:,} tokens (4 characters each), under minDeadTokens {rules.min_dead_tokens:,}, were"
         found = NoCut("") if is_same_share else find_cut(read, rules, splits=self._session.form.splits_turns)
         less = f"--keep {rules.keep} leaves less, or " if isinstance(found, Cut) else ""
         return f"{said} said since it was compacted; {less}restore it first to compact it differently"

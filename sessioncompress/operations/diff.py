@@ -32,16 +32,12 @@ from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, CheckpointRecord
 
-_THINKING = Kind.THINKING
 _LOOKS_BACK = 16
 """So many parts of a line may have gone without a record of their own, between two that have one."""
 
 
 class Loss(NamedTuple):
-    """A replaced value: its record, its text (None: no original was kept), and what stands there (None: nothing).
-
-    What is too small for a record has one without a reference.
-    """
+    """A replaced value: its record, its text (None: no original was kept), and what stands there (None: nothing)."""
 
     block: BlockRecord
     original: str | None
@@ -145,10 +141,12 @@ def _messages(
 
 
 def _small(number: int, before: Line, original: Entry, after: Line, new: Entry) -> Iterator[Loss]:
-    """Find the thinking that went from a line and is too small for a record of its own."""
-    stays = Counter(content_of(value_at(new, each.path), each.kind) for each in after.blocks if each.kind is _THINKING)
+    """Find the thinking that went from a line and is too small for a record: each has one without a reference."""
+    stays = Counter(
+        content_of(value_at(new, each.path), each.kind) for each in after.blocks if each.kind is Kind.THINKING
+    )
     for each in before.blocks:
-        if each.kind is _THINKING and not record_of(each):
+        if each.kind is Kind.THINKING and not record_of(each):
             value = value_at(original, each.path)
             content = content_of(value, each.kind)
             if not stays[content]:

@@ -152,12 +152,8 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
                 reading.refuse_nameless(session, form)
             reading.refuse_in_merge(session)
             if part := part_of(session, form):
-                part = part if "://" in part else PureWindowsPath(part).name
-                what = f"a part of it is in another file ({part})"
-                remedy = (
-                    f"A pack would lack that, and {form.name} would delete it: leave the session where it is. "
-                    "'sessioncompress compress' makes it smaller there."
-                )
+                what = f"a part of it is in another file ({part if '://' in part else PureWindowsPath(part).name})"
+                remedy = f"A pack would lack it, and {form.name} delete it. Run 'sessioncompress compress' instead."
                 raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
         remedy = "Rename it, or name its own folder alone."
         packed.refuse_strange(root, place, str(path), NOT_CHANGED, remedy)

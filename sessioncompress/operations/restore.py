@@ -232,15 +232,11 @@ class _Exactly(Restoring):
                 swaps, _ = whole_lines(before.pieces, known_form, swaps, reader, journal, self.store.journal)
             parted = number - len(swaps)
         has = counted(lost, "line has", "lines have")
-        stay = counted(
-            parted,
-            "more line stays compressed: it shares a call with those",
-            "more lines stay compressed: they share calls with those",
-        )
+        stay = counted(parted, "more line stays", "more lines stay")
         inexact = joined(
             since.told,
             "'restore --from-markers' puts back what markers in it stand for" if since.changed else "",
-            stay if parted else "",
+            f"{stay} compressed, since calls tie them to those" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
             before.told if before.altered else "",
         )

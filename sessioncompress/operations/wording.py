@@ -141,8 +141,8 @@ def warnings(stats: CompressionStats) -> list[str]:
             f"whether {'its original' if number == 1 else 'their originals'} can be found"
         )
     if stats.gap_at:
-        goes_on = f"the parent of line {stats.gap_at:,} is missing, so {stats.format} goes on from that line"
-        found.append(f"{name}: {goes_on}; the lines before it are protected as if they belonged to it")
+        gap = f"the parent of line {stats.gap_at:,} is missing, so {stats.format} goes on from that line"
+        found.append(f"{name}: {gap}; the lines before it are protected too")
     if stats.format == "opencode" and stats.run and stats.path.endswith(".json"):
         how = "'opencode session delete ID' first: an import does not change an existing session"
         found.append(f"{name}: to continue it in OpenCode, run {how}")

@@ -26,7 +26,6 @@ from sessioncompress.errors import (
     Refused,
     SessionCompressError,
     SessionGone,
-    UsageError,
     failing,
 )
 from sessioncompress.formats.table import FIRST_BYTES, holds_opencode, may_be_session
@@ -273,14 +272,7 @@ def compressed(
         # A folder may have taken the place of a session.
         own = [Found(folder, named=True)] if folder.name and _has_store(folder, policy_of) else []
         for each in chain(own, _sessions_of(folder, policy_of, globs)):
-            if gone_too:
-                concerns = True
-            elif each.error is not None:
-                # A wrong policy may lie in a folder without sessions.
-                concerns = not isinstance(each.error, UsageError) or os.path.lexists(each.path / FOLDER)
-            else:
-                concerns = _has_store(each.path, policy_of)
-            if concerns:
+            if gone_too or each.error is not None or _has_store(each.path, policy_of):
                 lying[real(each.path.parent), each.path.name] = _named(each, gone_too=gone_too)
     for found in discover(paths, globs):
         yield lying.pop((real(found.path.parent), found.path.name), found)

@@ -118,8 +118,8 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     without the provider's prompt cache. `tokens_recorded` is what the agent recorded of the newest request and its
     answer, None where it recorded nothing since the last run or compaction. `removable_bytes` are those of all blocks
     over their kind's threshold that are not protected, `removed_bytes` how many of them are gone, `protected_bytes`
-    those of all that are. `gap_at` is the line, counted from 1, at which the live path begins though messages stand
-    before it, 0 if it is whole. `run` is the id of a run that wrote, by which a restore takes it back.
+    those of all that are. `run` is the id of a run that wrote, by which a restore takes it back. `gap_at` is the line,
+    counted from 1, whose parent is missing; else 0.
     """
 
     path: str

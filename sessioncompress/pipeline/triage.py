@@ -20,9 +20,6 @@ from sessioncompress.store.layout import has_leftovers, last_line, size_of, stor
 if TYPE_CHECKING:
     from sessioncompress.pipeline.summary import CompressionStats
 
-_SAMPLE = 1 << 19
-"""Bytes that an estimate reads of a session."""
-
 SKIPPED = "skipped"
 UNCHANGED = "unchanged"
 SWITCHED_OFF = "switched off by the policy (enabled: false)"
@@ -71,7 +68,7 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
 def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
     """Estimate the bytes that a run frees in all of a session that is due; 0 if that is little, or not known.
 
-    It is a share of the tool output that came since the last run, of which the beginning is read and stands for all.
+    It is a share of the tool output since the last run; the first 512 KB of that stand for all.
     """
     # Imported here: a run needs no estimate.
     import orjson
@@ -85,11 +82,10 @@ def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
         has_run, done = True, int(run["compressedSize"]) if run["command"] == "compress" else 0
     with suppress(OSError), path.open("rb") as file:
         file.seek(done)
-        sample = file.read(_SAMPLE)
+        sample = file.read(1 << 19)
     if PREFIX_BYTES in sample and not has_run:
         return 0
-    mark, share = table.FREES[agent]
-    most = policy.tool_result_max_bytes
+    (mark, share), most = table.FREES[agent], policy.tool_result_max_bytes
     over = sum(len(line) - most for line in sample.split(b"\n") if len(line) > most and mark in line)
     # What is protected then was old before, if there was a run.
     stays = 0 if done else int(CHARACTERS_PER_TOKEN * (policy.protect_tokens or 0))

@@ -65,13 +65,13 @@ def test_there_and_back(work: Path) -> None:
     """The whole way, in the words of the commands."""
     was = packs.state(work)
     rehearsed = run("pack", "--dry-run", work)
-    assert "/packs/tmp-1.tar.zst: 3 sessions, " in rehearsed.stdout
+    assert "/packs/tmp-1.tar.zst\t3\t" in rehearsed.stdout
     assert "total: would pack 3 sessions" in rehearsed.stdout
     assert "undo with" not in rehearsed.stderr
     assert packs.state(work) == was
     result = run("pack", work)
     assert result.exit_code == 0
-    assert "/packs/tmp-1.tar.zst: 3 sessions, " in result.stdout
+    assert "/packs/tmp-1.tar.zst\t3\t" in result.stdout
     *_, last = result.stderr.splitlines(keepends=True)
     assert last == f"undo with: sessioncompress unpack {packs_of(work)}/tmp-1.tar.zst\n"
     assert "total: packed 3 sessions" in result.stdout
@@ -93,7 +93,7 @@ def test_what_a_dry_run_promises(here: Path, *, compressed: bool) -> None:
         run("compress", path)
     result = run("pack", "--dry-run", "s")
     assert ("1 session has a store: stores do not compress well" in result.stderr) == compressed
-    least, most = map(int, re.findall(r"packed into an estimated ([\d,]+) KB to ([\d,]+) KB", result.stdout)[0])
+    least, most = map(int, re.findall(r" into an estimated ([\d,]+) KB to ([\d,]+) KB", result.stdout)[0])
     assert f" into an estimated {least} KB to {most} KB" in result.stdout
     (made,) = document("pack", "s")["archives"]
     assert least < made["archiveSize"] / 1024 < most < 250

@@ -198,7 +198,7 @@ def test_what_was_said_since_counts_behind_compress_too(
     much = policy(keeps_little / "much.json", compact={**LITTLE, "minDeadTokens": 90_000})
     said = compact(path, "--config", str(much), *options)
     assert said["status"] == "unchanged"
-    number = r"[1-9][\d,]+ tokens \(4 characters each\), fewer than minDeadTokens 90,000, were "
+    number = r"[1-9][\d,]+ tokens \(4 characters each\), under minDeadTokens 90,000, were "
     assert re.match(number + STAYS, str(said["reason"]))
     assert compacts_once(path, options)
 

@@ -705,7 +705,7 @@ def test_a_call_and_its_result_come_back_with_one_id(tmp_path: Path) -> None:
     path.write_bytes(data.replace(b'"toolName":"bash"', b'"toolName":"bash" ', 1))
     done = restore_session(path)
     assert not done.exact
-    assert "; 1 more line stays compressed: it shares a call with those" in done.reason
+    assert "; 1 more line stays compressed, since calls tie them to those" in done.reason
     calls, answered = ids(path.read_bytes())
     assert calls == answered
     restore_session(path, from_markers=True)
