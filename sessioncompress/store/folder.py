@@ -234,13 +234,18 @@ def _bring(folder: Path, name: str, due: Callable[[], bytes | None]) -> None:
 
 
 def _attributes_due(folder: Path) -> bytes | None:
-    """Tell git to change no byte of the stores that it sees, and to merge none; what stands there already stays.
+    """Tell git to change no byte of the stores that it sees, and to merge none: the last lines count for it.
 
+    Those before them stay. A clone may have brought them, and by them git would change originals in each other clone.
     Two branches that both went on from one store are a conflict then, in which each file is as one side had it.
     """
-    # An empty one is left of a crash.
-    is_due = not _read(folder, _ATTRIBUTES) and in_work_tree(folder) and _is_for_us(folder)
-    return _AS_THEY_ARE if is_due else None
+    present = _read(folder, _ATTRIBUTES) or b""
+    if present.endswith(_AS_THEY_ARE) or not in_work_tree(folder) or not _is_for_us(folder):
+        return None
+    if present == _NOT_OURS:
+        what = "this must be a file of its own, by which git changes no byte of a store"
+        raise IsALink(what, where=folder / _ATTRIBUTES, state=NOT_CHANGED, remedy="Move it away.")
+    return b"%b\n%b" % (present.removesuffix(b"\n"), _AS_THEY_ARE) if present else _AS_THEY_ARE
 
 
 def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:

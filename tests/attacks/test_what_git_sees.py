@@ -171,23 +171,22 @@ def test_git_takes_nothing_that_a_rule_of_the_clone_changes(repository: Reposito
 
 
 CHANGED = {
-    "carriage returns are put in": (".gitattributes", "*.jsonl text eol=crlf", b"", b""),
-    "carriage returns are taken out": (".gitattributes", "*.jsonl text", b"\n", b"\r\n"),
-    "carriage returns where git decides": (".gitattributes", "* text=auto", b"\n", b"\r\n"),
-    "a word is cut": (".gitattributes", "*.jsonl ident", b"# tidewatch", b"# $Id: of another program$"),
-    "a filter": (".gitattributes", "*.jsonl filter=up", b"", b""),
-    "all at once": (".gitattributes", "* text eol=crlf ident", b"", b""),
-    "a rule deep down": ("sessions/.sessioncompress/.gitattributes", "*.zst ident\n*.jsonl eol=crlf", b"", b""),
+    "carriage returns are put in": ("*.jsonl text eol=crlf", b"", b""),
+    "carriage returns are taken out": ("*.jsonl text", b"\n", b"\r\n"),
+    "carriage returns where git decides": ("* text=auto", b"\n", b"\r\n"),
+    "a word is cut": ("*.jsonl ident", b"# tidewatch", b"# $Id: of another program$"),
+    "a filter": ("*.jsonl filter=up", b"", b""),
+    "all at once": ("* text eol=crlf ident", b"", b""),
 }
-"""Where a rule stands, the rule, and what a session has instead of what."""
+"""A rule, and what a session has instead of what."""
 
 
-@pytest.mark.parametrize(("place", "rule", "old", "new"), CHANGED.values(), ids=CHANGED)
+@pytest.mark.parametrize(("rule", "old", "new"), CHANGED.values(), ids=CHANGED)
 def test_with_the_rules_that_are_told_a_clone_can_be_restored(
-    repository: Repository, place: str, rule: str, old: bytes, new: bytes
+    repository: Repository, rule: str, old: bytes, new: bytes
 ) -> None:
     """All are told at once, and what git had of the session before is staged anew."""
-    session, attributes = repository.folder / "sessions/s.jsonl", repository.folder / place
+    session, attributes = repository.folder / "sessions/s.jsonl", repository.folder / ".gitattributes"
     original = session.read_bytes().replace(old, new) if old else session.read_bytes()
     session.write_bytes(original)
     repository.git("config", "filter.up.clean", "tr a-z A-Z")
@@ -209,6 +208,19 @@ def test_with_the_rules_that_are_told_a_clone_can_be_restored(
     assert command(clone, "verify", "s.jsonl").exit_code == 0
     assert command(clone, "restore", "s.jsonl").exit_code == 0
     assert (clone.folder / "sessions/s.jsonl").read_bytes() == original
+
+
+def test_no_rule_that_a_clone_has_in_our_folder_counts(repository: Repository) -> None:
+    """Ours stands behind it: git changes no byte of what is committed there."""
+    attributes = repository.folder / "sessions/.sessioncompress/.gitattributes"
+    attributes.parent.mkdir()
+    attributes.write_text("*.zst text eol=lf ident\n*.jsonl eol=crlf")
+    repository.git("add", "--force", attributes)
+    assert command(repository, "compress", "--commit-originals", "s.jsonl").exit_code == 0
+    repository.commit()
+    clone = repository.clone(repository.folder.parent / "clone")
+    assert command(clone, "restore", "s.jsonl").exit_code == 0
+    assert (clone.folder / "sessions/s.jsonl").read_bytes() == fixture("pi-anthropic.jsonl")
 
 
 def test_two_branches_meet_without_a_conflict(repository: Repository) -> None:

@@ -341,6 +341,7 @@ MUTANTS = (
         ("a small session with a late line is skipped", "None if said and has_leftovers(path) else said", "said"),
     ),
     *_in("store/folder.py", "tests/unit/store/test_folder.py")(
+        ("a clone's .gitattributes counts", "present.endswith(_AS_THEY_ARE) or", "present or"),
         ("a clone's .gitignore shows originals", "    if shown or not is_ours(folder):\n", "    if True:\n"),
     ),
     *_in("store/layout.py", "tests/attacks/test_store_in_two_places.py")(

@@ -206,7 +206,7 @@ def test_tidy_meets_a_new_file(folder: Path, tmp_path: Path) -> None:
 
 
 def test_what_git_is_told_of_stores_that_it_sees(folder: Path, tmp_path: Path) -> None:
-    """Only of these; what a user put there stays, what a crash left does not; it goes with the folder."""
+    """Only of these; ours counts behind what a clone put there, which stays; it goes with the folder."""
     (tmp_path / ".git").mkdir()
     attributes = folder / ".gitattributes"
     create(folder / "a.zst")
@@ -217,12 +217,17 @@ def test_what_git_is_told_of_stores_that_it_sees(folder: Path, tmp_path: Path) -
     attributes.write_bytes(b"")
     create(folder / "a.zst", "a.zst", "a.refs.jsonl")
     assert attributes.read_bytes() == ours
-    attributes.write_bytes(b"* mine\n")
-    create(folder / "a.zst", "a.zst", "a.refs.jsonl")
-    assert attributes.read_bytes() == b"* mine\n"
+    for there in (b"* text eol=lf", b"* text eol=lf\n" + ours):
+        attributes.write_bytes(there)
+        create(folder / "a.zst", "a.zst", "a.refs.jsonl")
+        assert attributes.read_bytes() == b"* text eol=lf\n" + ours
     (folder / "a.zst").unlink()
     tidy(folder)
     assert attributes.exists()
-    attributes.write_bytes(ours)
+    attributes.unlink()
+    attributes.symlink_to("nowhere")
+    with pytest.raises(IsALink, match="by which git changes no byte"):
+        create(folder / "a.zst", "a.zst", "a.refs.jsonl")
+    attributes.unlink()
     tidy(folder)
     assert not folder.exists()
