@@ -19,7 +19,7 @@ from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused
 from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of
-from sessioncompress.operations.wording import at_stake, links_kept
+from sessioncompress.operations.wording import at_stake, links_kept, packs_kept
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER
@@ -161,10 +161,12 @@ class Forget(SessionCommand[ForgetStats]):
         if kept := sum(stats.links_kept for stats in done.results):
             text = f"kept {links_kept(kept)}: files with '.late-' in their names, in {FOLDER} folders"
             echo_wrapped(text, err=True)
+        if packs := list(dict.fromkeys(pack for stats in done.results for pack in stats.packs_kept)):
+            echo_wrapped(packs_kept(packs), err=True)
         output.tell_of_packed(self.chosen)
 
     def codes(self, done: Done[ForgetStats]) -> list[int]:
-        left = (each.links_kept or (each.markers and not each.kept) for each in done.results)
+        left = (each.links_kept or each.packs_kept or (each.markers and not each.kept) for each in done.results)
         return [Refused.exit_code if any(left) or any(each.reason for each in self.databases) else 0]
 
 

@@ -63,8 +63,9 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
     to every journal here: another store is elsewhere, or was deleted. `referring` names other sessions in the folder
     with markers that only these originals can expand, packed ones too. `packs` archives had what the session and its
-    store were when they were packed, though they are back since; they are written anew without it. `kept` tells why
-    nothing of it is deleted.
+    store were when they were packed, though they are back since; they are written anew without it. `packs_kept` stay
+    as they are, and may still have it: others may have made them, they cannot be read, or hold what did not come back.
+    `kept` tells why nothing of it is deleted.
     """
 
     path: str
@@ -78,6 +79,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     markers: int = 0
     referring: tuple[str, ...] = ()
     packs: int = 0
+    packs_kept: tuple[str, ...] = ()
     kept: str = ""
 
 
@@ -209,27 +211,33 @@ def forget_session(
     session and has no store.
     """
     path = Path(path)
-    # What is chosen by options may need what a pack still has of it.
-    copies = _copies_in_packs(path.parent.resolve() / path.name) if only == ANY else []
+    if only != ANY:
+        # What is chosen by options may need what a pack still has of it.
+        return _forget_store(path, policy, dry_run=dry_run, only=only)
+    place = path.parent.resolve() / path.name
+    packs = _packs_above(place.parent)
+    there = packs.by_place.get(place, ())
+    # Written anew it would be this user's own, with all that others put there.
+    copies = [each for each in there if each.pack.is_certain and (not each.is_packed or moves.is_as_packed(each))]
+    kept = *(each.pack.shown for each in there if each not in copies), *packs.unreadable
     try:
         done = _forget_store(path, policy, dry_run=dry_run, only=only)
     except UsageError:
-        if not copies or os.path.lexists(path):
+        if all(each.is_waiting for each in there) or os.path.lexists(path):
             raise
         done = ForgetStats(str(path), gone=True)
     if done.kept:
         return done
-    for each in copies if not dry_run else ():
-        with moves.alone(each.pack.at):
-            packing.write_anew(each)
+    contents = {each.entry.content for each in copies}
+    for root in {each.pack.root for each in copies} if not dry_run else ():
+        # Another run may have been at work since they were read.
+        with moves.alone(Disk(root)) as found:
+            for pack in found:
+                for each in pack.sessions() if isinstance(pack, Pack) and pack.is_certain else ():
+                    if each.entry.content in contents and not each.is_waiting:
+                        packing.write_anew(each)
     size = sum(map(packing.share_of, copies))
-    return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies))
-
-
-def _copies_in_packs(path: Path) -> list[Packed]:
-    """Find the packs whose archives have a session that is not packed there any more."""
-    there = _packs_above(path.parent).by_place.get(path, ())
-    return [each for each in there if not each.is_packed or moves.is_as_packed(each)]
+    return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies), packs_kept=kept)
 
 
 class _Packs:
@@ -237,6 +245,7 @@ class _Packs:
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._packs = [pack for root in roots for pack in packing.packs_in(Disk(root))]
+        self.unreadable = [str(each.where) for each in self._packs if isinstance(each, SessionCompressError)]
 
     @cached_property
     def by_place(self) -> Mapping[Path, Sequence[Packed]]:
@@ -257,10 +266,8 @@ class _Packs:
             with open_session(copy, writing=False) as session:
                 return f"{place.name} (packed)", left_to_others(session, store_in(copy))
 
-        unreadable = [each for each in self._packs if isinstance(each, SessionCompressError)]
-        found: list[tuple[str, list[Stranger] | None]] = [
-            (f"{each.where}, which cannot be read,", None) for each in unreadable
-        ]
+        found: list[tuple[str, list[Stranger] | None]]
+        found = [(f"{where}, which cannot be read,", None) for where in self.unreadable]
         among = chain.from_iterable(pack.waiting() for pack in self._packs if isinstance(pack, Pack))
         for outcome in each_packed(among, left):
             if outcome.result is not None:

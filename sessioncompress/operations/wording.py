@@ -325,6 +325,13 @@ def taken(packed: Sequence[tuple[str, str]]) -> str:
     return f"{what} {where}: {names}. The pack may have the originals: move the file away, and unpack it."
 
 
+def packs_kept(packs: Sequence[str]) -> str:
+    """Format the packs that `forget` leaves as they are."""
+    why = "others may have made it, it cannot be read, or what is in it is not back"
+    what = counted(len(packs), "pack may still hold", "packs may still hold")
+    return f"{what} what was to go: {listed(list(map(printable, packs)))} ({why}). Unpack what you need, and delete it."
+
+
 def _kept(*all_stats: VerifyStats) -> str:
     names = ("lines_rewritten", "originals", "lines_without_original")
     rewritten, originals, lost = (sum(getattr(stats, name) for stats in all_stats) for name in names)

@@ -29,7 +29,7 @@ from sessioncompress.errors import (
     failed,
 )
 from sessioncompress.store import disk, objects
-from sessioncompress.store.folder import make_ours, tidy
+from sessioncompress.store.folder import make_ours, refuse_linked_folder, tidy
 from sessioncompress.store.git import known
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, store_in
 from sessioncompress.store.lock import lock
@@ -76,9 +76,9 @@ class Disk:
         return [each for each in dict.fromkeys(folder / PACKS for folder in above) if os.path.lexists(each)]
 
     def names(self, folder: Path) -> list[str]:
-        """List what is in a folder of packs; through a link it would be another one. Raises FileFailed."""
-        if any(map(Path.is_symlink, (folder, folder.parent, self.root / FOLDER))):
-            return []
+        """List what is in a folder of packs. Raises IsALink, as through a link it would be another one; FileFailed."""
+        for each in (self.root / FOLDER, folder.parent, folder):
+            refuse_linked_folder(each)
         try:
             return sorted(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):

@@ -7,16 +7,24 @@ import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessioncompress.errors import FileFailed, Unreadable
-from sessioncompress.operations.forget import forget_session
+from sessioncompress.operations import forget
+from sessioncompress.operations.forget import ForgetStats, forget_session
 from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
+from sessioncompress.operations.restore import restore_session
+from sessioncompress.store import packing
+from sessioncompress.store.layout import FOLDER, PACKS
+from sessioncompress.store.packing import Pack
+from sessioncompress.store.places import Disk
 from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
+from tests.support.runs import invoke, run
 from tests.unit.store.tools import disk, in_a_child
 
 
@@ -85,6 +93,70 @@ def test_forget_leaves_nothing_in_a_pack(tmp_path: Path, is_gone: bool) -> None:
     assert state(tmp_path) == {
         name: file for name, file in was.items() if "one" not in name or (name == "one.jsonl" and not is_gone)
     }
+
+
+def of_others(made: Pack) -> None:
+    """Put it where a clone may bring one."""
+    made.folder.rename(made.root / FOLDER / PACKS)
+
+
+def with_a_cut_index(made: Pack) -> None:
+    """Lose the end of what says what is in it."""
+    index = made.archive.with_name(f"{made.name}.index")
+    index.write_bytes(index.read_bytes()[:-20])
+
+
+def without_an_index(made: Pack) -> None:
+    """Lose what says that the session came back."""
+    made.archive.with_name(f"{made.name}.index").unlink()
+
+
+def behind_a_link(made: Pack) -> None:
+    """Move it to another disk."""
+    made.folder.rename(made.root.parent / "packs")
+    made.folder.symlink_to(made.root.parent / "packs")
+
+
+@pytest.mark.parametrize("does", [of_others, with_a_cut_index, without_an_index, behind_a_link])
+def test_a_pack_that_may_still_have_it_is_told(tmp_path: Path, does: Callable[[Pack], None]) -> None:
+    """It stays: what others packed does not become this user's own, nor is what cannot be read taken for empty."""
+    sessions_in(tmp_path / "s")
+    pack(tmp_path / "s")
+    (made,) = packs_in(tmp_path / "s")
+    path = tmp_path / "s/one.jsonl"
+    list(unpack_sessions(meant_by([str(path)])))
+    restore_session(path)
+    run("compress", "--force", "--keep-turns", "0", path)
+    does(made)
+    before = {each: each.read_bytes() for each in tmp_path.rglob("*-1.*")}
+    assert invoke("forget", "--unneeded", "--yes", path).exit_code == 0
+    said = invoke("forget", "--yes", path)
+    assert said.exit_code == 4
+    assert "1 pack may still hold what was to go: " in said.stderr
+    assert {each: each.read_bytes() for each in tmp_path.rglob("*-1.*")} == before
+    assert list(tmp_path.rglob("*-2.*")) == []
+    # The same again: it is no change that is told.
+    assert invoke("forget", "--yes", path).stderr == said.stderr
+
+
+def test_two_forget_at_once_what_a_pack_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second works on the pack that the first one wrote: else an index would stay without an archive."""
+    sessions_in(tmp_path)
+    pack(tmp_path)
+    names = [str(tmp_path / name) for name in ("one.jsonl", "two.jsonl")]
+    list(unpack_sessions(meant_by(names)))
+    was = forget._forget_store
+
+    def meanwhile(*given: Any, **more: Any) -> ForgetStats:
+        monkeypatch.setattr(forget, "_forget_store", was)
+        assert forget_session(names[1]).packs == 1
+        return was(*given, **more)
+
+    monkeypatch.setattr(forget, "_forget_store", meanwhile)
+    assert forget_session(names[0]).packs == 1
+    (left,) = packing.packs_in(Disk(tmp_path))
+    assert isinstance(left, Pack)
+    assert [each.entry.path for each in left.sessions()] == ["below/three.jsonl"]
 
 
 def test_forget_of_a_pack_that_cannot_be_read(tmp_path: Path) -> None:

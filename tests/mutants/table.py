@@ -808,10 +808,12 @@ MUTANTS = (
         ),
     ),
     *_in("operations/forget.py", _SECRETS)(
+        ("forget makes a stranger's pack one's own", "each.pack.is_certain and (not", "True and (not"),
+        ("forget works on packs as they were", "for pack in found:", "for pack in [each.pack for each in copies]:"),
         (
             "a pack keeps what is forgotten",
-            "    for each in copies if not dry_run else ():",
-            "    for each in ():",
+            "    for root in {each.pack.root for each in copies} if not dry_run else ():",
+            "    for root in ():",
         ),
     ),
     *_in("core/process.py", _SECRETS)(
@@ -829,6 +831,13 @@ MUTANTS = (
     ),
     *_in("store/moves.py", _STRANGERS)(
         ("a pack brings a program", "member.mode & 0o644", "member.mode"),
+    ),
+    *_in("store/places.py", _SECRETS)(
+        (
+            "packs behind a link are none",
+            "            refuse_linked_folder(each)\n        try:",
+            "            if each.is_symlink():\n                return []\n        try:",
+        ),
     ),
     *_in("operations/packed.py", _STRANGERS)(
         ("a pack brings code", 'if not path.endswith((".jsonl"', 'if False and ((".jsonl"'),
