@@ -317,10 +317,13 @@ class SessionCommand(Generic[S]):
 
         chosen = self.chosen
 
-        def on_copy(place: Path, copy: Path) -> T:
+        def on_copy(each: Packed, copy: Path) -> T:
             # Beside a copy lies its store, whatever the policy says.
-            policy = replace(self.policies.apart if chosen.urls else self.policies.of(place), backup_dir=None)
-            return work(Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True))
+            policy = replace(self.policies.apart if chosen.urls else self.policies.of(each.place), backup_dir=None)
+            result: Any = work(Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True))
+            if getattr(result, "made_elsewhere", True) or each.pack.is_certain:
+                return cast("T", result)
+            return cast("T", replace(result, made_elsewhere=True))
 
         among = chosen.packed(self.taken.append)
         if stores:

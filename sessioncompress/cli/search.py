@@ -136,6 +136,9 @@ class Search(SessionCommand[SearchStats]):
             done._replace(files=[each for each in done.files if isinstance(each, dict) or each.hits])
         )
 
+    def hints(self, done: Done[SearchStats]) -> None:
+        super().hints(done._replace(results=[each for each in done.results if each.hits]))
+
     def end(self, done: Done[SearchStats]) -> None:
         found = [each for each in done.results if each.hits]
         hits = sum(len(each.hits) for each in found)

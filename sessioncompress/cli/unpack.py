@@ -101,11 +101,12 @@ unpack = Unpack.command("unpack ~/.pi/agent/sessions")
 def _end_with_names(error: Ambiguous) -> NoReturn:
     """Print what a name may mean, the newest first, each by what means it alone."""
     echo_wrapped(str(error), err=True)
-    ids = Counter(each.entry.id for each in error.found)
+    ids, places = (Counter(map(key, error.found)) for key in (lambda each: each.entry.id, lambda each: each.place))
 
     def row(each: Packed) -> tuple[str, ...]:
         # A fork of some agents has the id of its parent.
-        name = each.entry.id if ids[each.entry.id] == 1 and each.entry.id else with_tilde(str(each.place))
+        path = each.place if places[each.place] == 1 else each.pack.archive
+        name = each.entry.id if ids[each.entry.id] == 1 and each.entry.id else with_tilde(str(path))
         return tuple(map(printable, (name, each.entry.agent, each.entry.modified[:10], each.entry.title)))
 
     newest = sorted(error.found, key=lambda each: each.entry.members[0].mtime_ns, reverse=True)

@@ -262,9 +262,9 @@ class _Packs:
         # Imported here: the list of sessions is no matter of most of this command.
         from sessioncompress.operations.packed import each_packed
 
-        def left(place: Path, copy: Path) -> tuple[str, list[Stranger]]:
+        def left(each: Packed, copy: Path) -> tuple[str, list[Stranger]]:
             with open_session(copy, writing=False) as session:
-                return f"{place.name} (packed)", left_to_others(session, store_in(copy))
+                return f"{each.place.name} (packed)", left_to_others(session, store_in(copy))
 
         found: list[tuple[str, list[Stranger] | None]]
         found = [(f"{where}, which cannot be read,", None) for where in self.unreadable]
@@ -390,7 +390,7 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     back = way_back(path)
     if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path, remedy=back)
-    if back:
+    if way_back(path, own=True):
         # A pack has one store, which was next to the session.
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -25,7 +25,7 @@ from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_archive
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.pack import INDEX, Entry, PackReader, State
 from sessioncompress.store.packing import Pack, Packed, by_tar, in_order
-from sessioncompress.store.places import IN_PACK, Bucket, Disk, Place, private_folder
+from sessioncompress.store.places import IN_PACK, Bucket, Disk, Place, another, private_folder
 
 if TYPE_CHECKING:
     from sessioncompress.operations.cloud import Places
@@ -130,19 +130,25 @@ def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Pack
 
 def packed_at(path: Path) -> Packed | None:
     """Find a packed session that was at a path, or below it."""
+    return next(_waiting_at(path), None)
+
+
+def _waiting_at(path: Path) -> Iterator[Packed]:
     # A name that no file can have is none of a session's.
     with suppress(ValueError):
-        for each in packed_in([path]):
-            if isinstance(each, Packed) and each.is_waiting:
-                return each
-    return None
+        yield from (each for each in packed_in([path]) if isinstance(each, Packed) and each.is_waiting)
 
 
-def way_back(path: Path) -> str:
-    """Say where the session is packed that was at a path, and what brings it back; nothing where none is."""
-    packed = packed_at(path)
-    back = f"'sessioncompress unpack {quote(str(path))}' brings it back."
-    return f"It is packed, in {packed.pack.archive}: {back}" if packed else ""
+def way_back(path: Path, *, own: bool = False) -> str:
+    """Say where the session is packed that was at a path, and what brings it back; nothing where none is.
+
+    Only in a pack that is surely this user's `own`, or in any, which is told.
+    """
+    packed = max(_waiting_at(path), key=lambda each: each.pack.is_certain, default=None)
+    if packed is None or (own and not packed.pack.is_certain):
+        return ""
+    where = f"{packed.pack.archive}{'' if packed.pack.is_certain else ', which others may have made'}"
+    return f"It is packed, in {where}: 'sessioncompress unpack {quote(str(path))}' brings it back."
 
 
 def packed_anywhere(globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompressError]:
@@ -177,7 +183,7 @@ def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompres
         if here and not any(isinstance(one, Packed) for one in here):
             raise next(one for one in here if isinstance(one, SessionCompressError))
         if not here:
-            anywhere = list(newest(packed_anywhere())) if anywhere is None else anywhere
+            anywhere = each_once(packed_anywhere()) if anywhere is None else anywhere
             here = [*_called(each, anywhere)]
         if not here:
             if not (at_place := list(_at_place(each))):
@@ -193,18 +199,25 @@ def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompres
                 raise UsageError(what, state="Nothing was done.", remedy=remedy)
             there += at_place
         found += here
-    return [*there, *newest(found), *_wrong(found)]
+    return [*there, *each_once(found), *_wrong(found)]
 
 
-def newest(among: Iterable[Packed | SessionCompressError]) -> Collection[Packed]:
-    """Choose by their places: of two packed sessions of one place the newer one is meant, and one's own first."""
-    newest: dict[Path, Packed] = {}
+def each_once(among: Iterable[Packed | SessionCompressError]) -> list[Packed]:
+    """List packed sessions, equal ones once, and of one place none that others may have packed beside one's own.
+
+    Two of one place can be two sessions, as of two branches: none of them stands for the other.
+    """
+    by_place: dict[Path, dict[tuple[str, ...], Packed]] = {}
     for each in among:
         if isinstance(each, Packed):
-            there = newest.setdefault(each.place, each)
-            if there is not each and (each.pack.is_certain, each.entry.age) > (there.pack.is_certain, there.entry.age):
-                newest[each.place] = each
-    return newest.values()
+            content = tuple(member.sha256 for member in each.entry.members)
+            by_place.setdefault(each.place, {}).setdefault(content, each)
+    found: list[Packed] = []
+    for there in by_place.values():
+        # Git is asked whose they are.
+        own = [each for each in there.values() if each.pack.is_certain] if len(there) > 1 else []
+        found += own or there.values()
+    return found
 
 
 def _wrong(among: Iterable[Packed | SessionCompressError]) -> list[SessionCompressError]:
@@ -213,7 +226,7 @@ def _wrong(among: Iterable[Packed | SessionCompressError]) -> list[SessionCompre
 
 def called(named: str) -> list[Packed]:
     """Find the packed session that an id or a part of a title means, if it means one. Raises Ambiguous."""
-    return _called(named, newest(packed_anywhere()))
+    return _called(named, each_once(packed_anywhere()))
 
 
 def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
@@ -255,15 +268,22 @@ def unpack_sessions(
     chosen: Iterable[Packed | UnpackStats | SessionCompressError], *, dry_run: bool = False
 ) -> Iterator[Outcome[UnpackStats]]:
     """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
-    by_root: dict[Path, list[Packed]] = {}
+    chosen = list(chosen)
+    packed = [each for each in chosen if isinstance(each, Packed)]
+    # Of two of one place only one can come back; then the other is refused, as its place is taken.
+    newest = {each.place: each for each in sorted(packed, key=lambda each: each.entry.age)}
+    by_root: dict[tuple[bool, Path], list[Packed]] = {}
     for each in chosen:
         if isinstance(each, Packed):
-            by_root.setdefault(each.pack.root, []).append(each)
+            by_root.setdefault((newest[each.place] is not each, each.pack.root), []).append(each)
         elif isinstance(each, UnpackStats):
             yield Outcome(Found(Path(each.path), named=True), each)
         else:
             yield from failures([each])
-    for root, group in by_root.items():
+    for (is_taken, root), group in sorted(by_root.items(), key=lambda item: item[0]):
+        if dry_run and is_taken:
+            yield from (Outcome(_found(each), error=another(each.shown)) for each in group)
+            continue
         if dry_run:
             yield from (outcome_of(_found(each), lambda: _bring(each, None)) for each in group)  # noqa: B023 - called at once
             continue
@@ -338,9 +358,9 @@ def _refuse_unless_session(path: Path) -> None:
 
 
 def each_packed(
-    among: Iterable[Packed | SessionCompressError], work: Callable[[Path, Path], T]
+    among: Iterable[Packed | SessionCompressError], work: Callable[[Packed, Path], T]
 ) -> Iterator[Outcome[T]]:
-    """Do some work on packed sessions: on the place of each, and a copy with its store that goes again."""
+    """Do some work on packed sessions: on each, and a copy with its store that goes again."""
     by_pack: dict[Path, list[Packed]] = {}
     for each in among:
         if isinstance(each, SessionCompressError):
@@ -359,11 +379,11 @@ def each_packed(
             yield Outcome(found_at(pack.at, archive), error=error)
 
 
-def _on_copy(each: Packed, reader: PackReader, work: Callable[[Path, Path], T]) -> T:
+def _on_copy(each: Packed, reader: PackReader, work: Callable[[Packed, Path], T]) -> T:
     with private_folder() as folder:
         try:
             with failing(folder, ""):
-                return work(each.place, moves.copy_out(each.entry, reader, folder))
+                return work(each, moves.copy_out(each.entry, reader, folder))
         except SessionCompressError as error:
             if str(error.where).startswith(str(folder)):
                 # The copy is gone when this is read; where it was, there may be no room.
@@ -389,7 +409,7 @@ def selected(
         found = list(packed_in(paths, globs) if paths else packed_anywhere(globs))
     yield from _wrong(found)
     before = None if selection.older_than is None else time.time_ns() - selection.older_than * 10**9
-    for each in newest(found):
+    for each in each_once(found):
         entry = each.entry
         is_meant = selection.agent in (None, entry.agent) and (before is None or entry.members[0].mtime_ns <= before)
         if is_meant and (project is None or project.has(entry.project)):
@@ -410,7 +430,7 @@ def packed_below(
     for url in places.urls:
         buckets = _buckets(places, url, is_read=is_read)
         found += _packed_of(buckets, Path(objects.without_slash(url)), globs)
-    return [*newest(found), *_wrong(found)]
+    return [*each_once(found), *_wrong(found)]
 
 
 def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
@@ -453,6 +473,7 @@ def _listed(each: Packed) -> ListedSession:
         packed=True,
         packed_size=round(each.share),
         title=entry.title,
+        made_elsewhere=not each.pack.is_certain,
     )
 
 

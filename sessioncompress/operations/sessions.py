@@ -210,7 +210,8 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     """One session in the list. `estimate` are the bytes that a run would free in all; if 0, `reason` says why.
 
     `could_save` are the same if a dry run counted them, else None. `compressed`: a run over it is in place. `packed`:
-    it is in a pack, and takes `packed_size` bytes of that with its store. `modified` is in seconds since 1970.
+    it is in a pack, and takes `packed_size` bytes of that with its store; `made_elsewhere`: others may have packed it.
+    `modified` is in seconds since 1970.
     """
 
     path: str
@@ -225,6 +226,7 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     packed: bool = False
     packed_size: int = 0
     title: str = ""
+    made_elsewhere: bool = False
     estimate: int = field(default=0, name="couldSaveEstimate")
 
 

@@ -295,19 +295,16 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
             among += packed_kin(session)
     with_stores = [each for each in among if isinstance(each, Packed) and len(each.entry.members) > 1]
 
-    def search(place: Path, copy: Path) -> list[Shown]:
+    def search(one: Packed, copy: Path) -> list[Shown]:
         found = _in_journal(ref, store_at(copy, BALANCED).journal, copy)
-        return [each._replace(journal=place.parent / each.journal.relative_to(copy.parent)) for each in found]
+        there, pack = one.place.parent, one.pack
+        found = [each._replace(pack=pack, is_ours=each.is_ours and pack.is_certain) for each in found]
+        return [each._replace(journal=there / each.journal.relative_to(copy.parent)) for each in found]
 
     # As of stores, one's own answer first.
     with_stores.sort(key=lambda each: not each.pack.is_certain)
-    for pack, of_it in groupby(with_stores, key=lambda each: each.pack):
-        for outcome in packed.each_packed(of_it, search):
-            if outcome.result:
-                ours = pack.is_certain
-                found = [each._replace(pack=pack, is_ours=each.is_ours and ours) for each in outcome.result]
-                return tuple({each.content: each for each in found}.values())
-    return ()
+    found = next((each.result for each in packed.each_packed(with_stores, search) if each.result), [])
+    return tuple({each.content: each for each in found}.values())
 
 
 def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:

@@ -317,12 +317,14 @@ def gone(sessions: Sequence[str], chosen: str) -> str:
     )
 
 
-def taken(packed: Sequence[tuple[str, str]]) -> str:
-    """Format in whose places there are files, of packed sessions by their places and archives."""
+def taken(packed: Sequence[tuple[str, str, bool]]) -> str:
+    """Format in whose places there are files, of packed sessions: by place, archive, and whether that is one's own."""
     what = counted(len(packed), "session is packed, but a file is", "sessions are packed, but files are")
-    names = listed([f"{printable(place)} (in {printable(archive)})" for place, archive in packed])
+    others = {True: "", False: ", which others may have made"}
+    names = listed([f"{printable(place)} (in {printable(archive)}{others[own]})" for place, archive, own in packed])
     where = "in its place" if len(packed) == 1 else "in their places"
-    return f"{what} {where}: {names}. The pack may have the originals: move the file away, and unpack it."
+    back = " The pack may have the originals: move the file away, and unpack it."
+    return f"{what} {where}: {names}.{back if any(own for _, _, own in packed) else ''}"
 
 
 def packs_kept(packs: Sequence[str]) -> str:

@@ -148,7 +148,7 @@ class Disk:
     def refuse_another(self, path: Path, member: Member, *, begun: bool = False) -> None:
         """Raise Refused unless what is at a path is as it was packed, or, where it may have `begun` so, goes on."""
         if not is_same(path, member, begun=begun):
-            raise _another(path, "file")
+            raise another(path)
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
@@ -286,7 +286,7 @@ class Bucket:
         for piece in objects.ranged(self.shown(path), 0, member.size):
             digest.update(piece)
         if digest.hexdigest() != member.sha256 or (self.size(path) != member.size and not begun):
-            raise _another(self.shown(path), "object")
+            raise another(self.shown(path), "object")
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
@@ -302,7 +302,7 @@ class Bucket:
         del member
         there = objects.met(self.shown(path), draft)
         if there.size:
-            raise _another(there.url, "object")
+            raise another(there.url, "object")
         there.put(state=IN_PACK)
         if objects.holds(there.url, draft, IN_PACK):
             return
@@ -334,7 +334,8 @@ def _refuse_of_others(file: Path) -> None:
         raise Refused(what, where=file, state=state, remedy="If you trust it, make it your own with 'chown'.")
 
 
-def _another(where: Path | str, what: str) -> Refused:
+def another(where: Path | str, what: str = "file") -> Refused:
+    """Make the error of a session that cannot come back to its place."""
     what, state = f"there is another {what} in its place", "It was not changed; the packed one is in the pack."
     return Refused(what, where=where, state=state, remedy="Move it away, and run again.")
 

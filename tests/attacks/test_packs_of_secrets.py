@@ -20,7 +20,7 @@ from sessioncompress.operations.packed import each_packed, meant_by, packed_in, 
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.store import packing
 from sessioncompress.store.layout import FOLDER, PACKS
-from sessioncompress.store.packing import Pack
+from sessioncompress.store.packing import Pack, Packed
 from sessioncompress.store.places import Disk
 from tests.faults.tools import need
 from tests.support.packs import in_packs, pack, packs_in, sessions_in, state, unpack
@@ -54,7 +54,7 @@ def test_a_signal_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
-    def end(place: Path, copy: Path) -> None:
+    def end(each: Packed, copy: Path) -> None:
         assert copy.read_bytes()
         (tmp_path / "seen").touch()
         os.kill(os.getpid(), number)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sessioncompress.core.marker import references
 from sessioncompress.errors import Refused
 from sessioncompress.operations.pack import pack_sessions
-from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions
+from sessioncompress.operations.packed import each_packed, meant_by, packed_in, unpack_sessions, way_back
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import disk
@@ -245,3 +245,25 @@ def test_what_others_may_have_packed_is_told(
     for command in (["unpack", "--dry-run"], ["unpack"]):
         said = invoke(*command, repository.folder).stderr
         assert ("made elsewhere or by an earlier version" in said) is (does is not own)
+
+
+def test_what_is_read_of_a_stranger_s_pack_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text and titles, how to bring it back, and that it is in whose place another file is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PI_CODING_AGENT_DIR", raising=False)
+    folder = tmp_path / ".pi/agent/sessions"
+    folder.mkdir(parents=True)
+    write(folder, session("Find the gull."), "s.jsonl")
+    for is_own in (True, False):
+        if is_own:
+            pack(folder)
+        else:
+            packs_of(folder).rename(folder / FOLDER / PACKS)
+        told = [
+            invoke(*command).stderr for command in (["search", "gull", folder], ["sessions"], ["search", "cow", folder])
+        ]
+        assert ["1 store was made elsewhere" in each for each in told] == [not is_own, not is_own, False]
+        assert (", which others may have made: 'sess" in way_back(folder / "s.jsonl")) is not is_own
+        (folder / "s.jsonl").touch()
+        assert ("unpack it" in invoke("verify", folder).stderr) is is_own
+        (folder / "s.jsonl").unlink()

@@ -1107,6 +1107,26 @@ def test_of_two_packs_with_a_session_of_one_place_the_user_s_own_counts(tmp_path
     assert path.read_bytes() == PACKED
 
 
+def test_two_packed_sessions_of_one_place(tmp_path: Path) -> None:
+    """None hides the other, as one of a branch that a nightly `pack` took along: both are read, and one comes back."""
+    path, words = tmp_path / "a.jsonl", (b"Nightjar", b"Sandpiper")
+    for number, word in enumerate(words):
+        path.write_bytes(PACKED.replace(b"Add a tide", word, 1))
+        assert word in path.read_bytes()
+        os.utime(path, (number, number))
+        run("pack", path)
+    for each in words:
+        assert "in 1 of 2 sessions" in run("search", each.decode(), tmp_path).stdout
+    first = next(tmp_path.rglob("*-1.tar.zst"))
+    done = [invoke("unpack", *more, tmp_path) for more in (["--dry-run"], [])]
+    assert [each.exit_code for each in done] == [4, 4]
+    assert all("unpack 1 session" in each.stdout.replace("unpacked", "unpack") for each in done)
+    assert words[1] in path.read_bytes()
+    path.unlink()
+    first.write_bytes(first.read_bytes()[:50] + b"xxx" + first.read_bytes()[53:])
+    assert invoke("verify", tmp_path).exit_code == 5
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_what_comes_out_of_a_strangers_pack_is_told(tmp_path: Path, place: str) -> None:
     """In a rehearsal too; of the user's own packs nothing is."""
@@ -1169,7 +1189,7 @@ def test_a_packed_session_that_is_gone_on_with_in_another_store_stays_packed(tmp
     path.unlink(missing_ok=True)
     for file in hidden_in(path, folder_name())[1:3]:
         file.unlink(missing_ok=True)
-    run("unpack", mine.folder)
+    invoke("unpack", mine.folder)
     assert path.read_bytes().startswith(packed)
     if path.read_bytes() == packed:
         run("restore", path)
@@ -1210,12 +1230,12 @@ def test_a_packed_store_stays_where_a_branch_brought_its_session(tmp_path: Path)
     run("pack", mine.folder)
     mine.git("checkout", "--quiet", "--force", "main")
     path.unlink()
-    run("unpack", mine.folder)
+    invoke("unpack", mine.folder)
     for _ in range(2):
         if store_in(path).journal.exists():
             break
         path.unlink()
-        run("unpack", mine.folder)
+        invoke("unpack", mine.folder)
     run("restore", path)
     assert path.read_bytes() == HEAD
 

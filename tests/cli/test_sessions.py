@@ -254,6 +254,7 @@ def test_the_document(agents: Path) -> None:
     assert set(codex) == {
         *("path", "agent", "project", "id", "size"),
         *("modified", "compressed", "couldSave", "couldSaveEstimate", "reason", "packed", "packedSize", "title"),
+        "madeElsewhere",
     }
     assert codex["title"]
     assert {each["title"] for each in whole["sessions"]} - {""} <= {

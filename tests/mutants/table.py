@@ -832,6 +832,12 @@ MUTANTS = (
     *_in("store/moves.py", _STRANGERS)(
         ("a pack brings a program", "member.mode & 0o644", "member.mode"),
     ),
+    *_in("operations/packed.py", "tests/unit/operations/test_pack.py")(
+        ("a packed session hides another", ".setdefault(content, each)", ".setdefault((), each)"),
+    ),
+    *_in("cli/frame.py", _STRANGERS)(
+        ("a stranger's packed text has no word", "or each.pack.is_certain:", "or True:"),
+    ),
     *_in("store/places.py", _SECRETS)(
         (
             "packs behind a link are none",
