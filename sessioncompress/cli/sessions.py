@@ -425,8 +425,7 @@ class Verify(SessionCommand["VerifyStats"]):
         return [output.total(len(done.results), wording.verified_total(done.results), done.others)]
 
     def document(self, done: Done[VerifyStats]) -> dict[str, Any]:
-        names = ("path", "archive", "madeElsewhere")
-        taken = [dict(zip(names, (utf8(at), utf8(archive), not own), strict=True)) for at, archive, own in self._taken]
+        taken = [{"path": utf8(str(each.place)), "archive": utf8(each.pack.shown)} for each in self.taken]
         return super().document(done) | {"gone": self.gone, "taken": taken}
 
     def hints(self, done: Done[VerifyStats]) -> None:
@@ -437,11 +436,8 @@ class Verify(SessionCommand["VerifyStats"]):
             chosen = self.chosen._replace(older_than=None).typed(*self.where[1:])
             echo_wrapped(wording.gone(self.gone, chosen), err=True)
         if self.taken:
-            echo_wrapped(wording.taken(self._taken), err=True)
-
-    @property
-    def _taken(self) -> list[tuple[str, str, bool]]:
-        return [(str(each.place), each.pack.shown, each.pack.is_certain) for each in self.taken]
+            among = [(str(each.place), each.pack.shown, each.pack.is_certain) for each in self.taken]
+            echo_wrapped(wording.taken(among), err=True)
 
 
 verify = Verify.command("verify session.jsonl")

@@ -30,7 +30,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import OtherStores, Store, backups_of, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.originals import InBlob, OriginalsReader
 from sessioncompress.store.records import LineRecord
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
@@ -242,9 +242,17 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         own = relatives.Relative(session.path, store, journal)
         strangers = relatives.unknown_to(relatives.strangers_of(session, relatives.believed(journal), form), own)
         family = relatives.relatives_of(session, policy, form) if strangers else []
+        left, wrong = strangers, list[SessionCompressError]()
         for relative in family:
-            _read_originals(relative, strangers)
+            try:
+                _read_originals(relative, left)
+                left = relatives.unknown_to(left, relative)
+            except SessionCompressError as error:
+                # What one lacks, as where others wrote its store, another may have.
+                wrong.append(error)
         unknown = relatives.unknown_to(strangers, *family)
+        if wrong and len(unknown) < len(left):
+            raise wrong[0]
         if unknown and not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
         others = OtherStores(session.path, store, backups_of(session.path, policy))
@@ -257,9 +265,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         damage.refuse_if_changed(store, journal)
         with suppress(Refused, OSError):
             # Where the index may not be read, it is not known to be wrong.
-            if wrong := reading.pointers_of(session.path).wrong():
+            if pointer := reading.pointers_of(session.path).wrong():
                 remedy = "Close the agent, and run 'sessioncompress compress' on it: that mends it first."
-                raise Damaged(wrong, where=session.path, state=NOT_CHANGED, remedy=remedy)
+                raise Damaged(pointer, where=session.path, state=NOT_CHANGED, remedy=remedy)
         if opaque:
             # Git's markers are among the lines that are not understood: without any the session need not be read again.
             reading.refuse_in_merge(session)
@@ -362,6 +370,9 @@ def _read_originals(relative: relatives.Relative, strangers: Iterable[relatives.
     kept = [(line, block) for line, block in map(journal.block, rows) if line.place]
     if not kept:
         return
+    if any(isinstance(line.place, InBlob) for line, _ in kept):
+        # Git may still have what it deletes before long.
+        damage.refuse_if_changed(relative.store, journal)
     with closing(OriginalsReader(relative.store.originals)) as originals:
         for line, block in kept:
             assert line.place is not None

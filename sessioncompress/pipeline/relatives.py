@@ -21,11 +21,12 @@ from sessioncompress.core.text import counted, quote, restoring
 from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Name
-from sessioncompress.pipeline import reading
+from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import handed
 from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
+from sessioncompress.store import layout
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, backups_of, hidden_in, last_line, size_of, store_at, stores_in
@@ -66,6 +67,8 @@ def _once(most: int) -> Callable[[Callable[..., _Read]], Callable[..., _Read]]:
 def name_of(path: Path) -> Name:
     """Read what the header of a file says, if it may be a session."""
     with suppress(SessionCompressError):
+        if path.name.endswith(rollouts.ENDING):
+            return rollouts.whose(path)[1]
         return reading.whose(path)[1] if any(handed([path])) else Name()
     return Name()
 
@@ -106,9 +109,11 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
 
 
 def _stores_of(path: Path, policy: Policy) -> Iterable[Store]:
-    """Find the store that counts for a session, and this user's: for what a fork holds no branch's counts alone."""
-    ours = [hidden_in(path, name, backups_of(path, policy)) for name in [folder_name()] if name]
-    return dict.fromkeys((store_at(path, policy), *ours))
+    """Find the store that counts for a session, and this user's, else all: no branch's alone has what a fork needs."""
+    backups = backups_of(path, policy)
+    # Who lost the key has lost the name of the folder, too.
+    ours = [each for name in [folder_name()] if name and layout.holds(each := hidden_in(path, name, backups))]
+    return dict.fromkeys((store_at(path, policy), *(ours or layout.all_stores(path, backups))))
 
 
 def _named_in(session: OpenSession, form: str | None) -> Name:
@@ -150,7 +155,8 @@ def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
 
 def _near(session: Path) -> list[Path]:
     """List a session's folder, and if it is one of an agent's, all folders in which that one keeps sessions."""
-    roots = [root for root in map(_real, table.named_roots()) if session.is_relative_to(root)]
+    of_agents = (list(map(_real, table.named_roots(agent))) for agent in table.NAMES)
+    roots = [root for each in of_agents if any(map(session.is_relative_to, each)) for root in each]
     folders = (each for each in map(_real, table.agent_folders()) if any(map(each.is_relative_to, roots)))
     return [*dict.fromkeys([session.parent, *(folders if roots else ())])]
 
@@ -233,8 +239,10 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
     """
     found = []
     try:
-        reader = reading.format_of(session, form).reader()
-        for _, raw, whole in pieces_of(session.reader, session.size):
+        is_packed = rollouts.is_packed(session)
+        reader = (rollouts.read(session)[0] if is_packed else reading.format_of(session, form)).reader()
+        pieces = rollouts.pieces(session) if is_packed else pieces_of(session.reader, session.size)
+        for _, raw, whole in pieces:
             digest = sha256(raw).digest() if whole and PREFIX_BYTES in raw else b""
             is_known = not digest or journal.rewriting(digest) is not None or journal.original(digest) is not None
             entry = {} if is_known else parse(raw) or {}

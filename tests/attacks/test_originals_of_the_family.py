@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from hashlib import sha256
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.store.layout import store_in
+from sessioncompress.store.layout import plain_in, store_in
+from sessioncompress.store.originals import zstd
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.claude import ClaudeSession
@@ -149,6 +151,7 @@ def id_of_codex() -> str:
 
 
 CHATS, PI, CLAUDE, CODEX = ".gemini/tmp/p/chats", ".pi/agent/sessions", ".claude/projects", ".codex/sessions/2026/03"
+ARCHIVED = ".codex/archived_sessions"
 
 FAMILY: list[tuple[str, Callable[[], bytes], str, Callable[[Path], bytes], str]] = [
     ("Gemini CLI goes on", of_gemini, f"{CHATS}/s.json", gemini, f"{CHATS}/s.jsonl"),
@@ -157,6 +160,7 @@ FAMILY: list[tuple[str, Callable[[], bytes], str, Callable[[Path], bytes], str]]
     ("pi forks into another project", of_pi, f"{PI}/--p--/s.jsonl", pi, f"{PI}/--q--/fork.jsonl"),
     ("oh-my-pi forks", of_pi, "a/s.jsonl", omp, "a/fork.jsonl"),
     ("Claude Code forks", of_claude, f"{CLAUDE}/-p/s.jsonl", claude, f"{CLAUDE}/-p/fork.jsonl"),
+    ("Codex archives the fork", of_codex, f"{CODEX}/01/at-{id_of_codex()}.jsonl", codex, f"{ARCHIVED}/rollout-2.jsonl"),
     ("Codex forks, a day later", of_codex, f"{CODEX}/01/at-{id_of_codex()}.jsonl", codex, f"{CODEX}/02/fork.jsonl"),
 ]
 
@@ -306,6 +310,38 @@ def test_a_relative_whose_originals_are_damaged_is_told(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 0x10
     originals.write_bytes(data)
     assert run(tmp_path, "verify", child).returncode == 5
+
+
+def test_another_relative_s_damage_costs_nothing(tmp_path: Path) -> None:
+    """As a stranger's store that says it knows the markers: the one that has the originals counts."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    # The header names a copy of it, which is looked at first.
+    copied = parent.with_name("t.jsonl")
+    for file, copy in zip((parent, *store_in(parent)[1:3]), (copied, *store_in(copied)[1:3]), strict=True):
+        shutil.copy(file, copy)
+    damaged(copied, 0.6)
+    child.write_bytes(pi(copied))
+    done = run(tmp_path, "verify", child)
+    assert (done.returncode, "checked, all good" in done.stdout) == (0, True), done.stderr
+    damaged(parent, 0.6)
+    assert run(tmp_path, "verify", child).returncode == 5
+
+
+def test_the_store_of_a_relative_whose_key_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there though it does not count, as where a branch brought another: then it is read, and that is told."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    theirs, more = tmp_path / "theirs/s.jsonl", PiSession(seed="more")
+    theirs.parent.mkdir()
+    more.user("More.")
+    more.step("bash", {"command": "more"}, log("more"))
+    theirs.write_bytes(parent.read_bytes() + b"".join(turn(more, 2).lines()[1:]))
+    assert run(tmp_path, "compress", *HASTE, "--commit-originals", theirs).returncode == 0
+    for file, place in ((theirs, parent), *zip(plain_in(theirs)[1:3], plain_in(parent)[1:3], strict=True)):
+        shutil.copy(file, place)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of another"))
+    done = run(tmp_path, "verify", child)
+    assert (done.returncode, "in a relative's store, checked, all good" in done.stdout) == (0, True), done.stderr
+    assert "made elsewhere" in done.stderr
 
 
 def twins(home: Path) -> tuple[Path, Path, bytes]:
@@ -503,6 +539,19 @@ def test_forget_says_so_where_the_session_is_gone_or_its_journal_damaged(tmp_pat
     journal = store_in(parent).journal
     journal.write_bytes(b"{" + journal.read_bytes())
     assert REFERS in run(tmp_path, "forget", parent).stdout
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["archived", "packed by Codex"])
+def test_forget_names_what_codex_itself_put_away(tmp_path: Path, packed: bool) -> None:
+    """In its other folder, or packed there, where nothing of ours rewrites it."""
+    _, make, at, fork, to = next(each for each in FAMILY if "archives" in each[0])
+    parent, child = family(tmp_path, make(), at, fork, to)
+    run(tmp_path, "restore", parent)
+    if packed:
+        child.with_name(f"{child.name}.zst").write_bytes(zstd.compress(child.read_bytes()))
+        child.unlink()
+    assert "others need it" in run(tmp_path, "forget", "--unneeded", "--yes", parent).stdout
+    assert REFERS.replace("fork.jsonl", "rollout-2.jsonl") in run(tmp_path, "forget", "--yes", parent).stdout
 
 
 def test_forget_names_a_fork_of_a_fork(tmp_path: Path) -> None:

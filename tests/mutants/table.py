@@ -129,6 +129,19 @@ MUTANTS = (
             "True",
         ),
     ),
+    *_in(
+        "operations/verify.py",
+        "tests/attacks/test_originals_of_the_family.py::test_another_relative_s_damage_costs_nothing",
+    )(
+        ("what one relative lacks fails the others", "wrong.append(error)", "raise error"),
+    ),
+    *_in("operations/verify.py", "tests/unit/store/test_committed.py")(
+        (
+            "a relative's commits are taken for there",
+            "if any(isinstance(line.place, InBlob) for line, _ in kept):",
+            "if False:",
+        ),
+    ),
     *_in("operations/verify.py", "tests/faults/test_store_attacks.py")(
         ("verify looks at no seal", "        damage.refuse_if_changed(store, journal)\n", ""),
     ),
@@ -582,6 +595,17 @@ MUTANTS = (
         ("a restore that left changed lines says that all is back", "self.command = Command.RESTORE_MARKERS", "pass"),
     ),
     *_in("pipeline/relatives.py", "tests/attacks/test_originals_of_the_family.py")(
+        (
+            "an agent has one folder",
+            "for each in of_agents",
+            "for each in ([root] for roots in of_agents for root in roots)",
+        ),
+        (
+            "who lost the key has lost the stores",
+            "*(ours or layout.all_stores(path, backups))",
+            "*ours",
+        ),
+        ("what Codex packed needs nothing", "if path.name.endswith(rollouts.ENDING)", "if False"),
         ("a header chooses where originals are read", "path if path.parent in near else", "path if near else"),
     ),
     # What a preview keeps.

@@ -230,8 +230,11 @@ def test_verify_names_what_git_will_delete(tmp_path: Path) -> None:
     repository = turned(tmp_path / "work")
     session = repository.folder / NAME
     _squashed(repository, tmp_path / "other")
-    with pytest.raises(Damaged, match="1 git blob of no commit that HEAD comes from"):
-        verify_session(session)
+    fork = session.with_name("fork.jsonl")
+    fork.write_bytes(session.read_bytes())
+    for each in (session, fork):
+        with pytest.raises(Damaged, match="1 git blob of no commit that HEAD comes from"):
+            verify_session(each)
     assert restore_session(session).exact
     assert session.read_bytes() == FIRST
 
