@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from sessioncompress.errors import Damaged, NotASession, Refused, Unreadable, failing
 from sessioncompress.store import disk
-from sessioncompress.store.layout import ARCHIVE, FOLDER, may_be_store
+from sessioncompress.store.layout import FOLDER, may_be_store
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import zstd
 
@@ -188,8 +188,7 @@ def index_of(path: Path | str, data: bytes) -> Index:
 
 
 def _bad_index(path: Path | str, what: str, line: int | None = None) -> Damaged:
-    archive = Path(path).name.removesuffix(INDEX) + ARCHIVE
-    remedy = f"Put it back from a backup. Without it 'tar --zstd -xf {archive}' still unpacks the sessions."
+    remedy = "Put it back from a backup, or move it away: the archive ends with one as it was when it was packed."
     return Damaged(what, where=path, line=line, state="The pack was not changed.", remedy=remedy)
 
 

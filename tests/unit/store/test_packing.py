@@ -355,6 +355,25 @@ def test_an_archive_stays_that_its_index_does_not_tell_of(
     assert "four.jsonl" in in_packs(folder)
 
 
+def test_what_the_remedy_for_a_cut_index_does(folder: Path) -> None:
+    """It brings back what is not there, and nothing in the place of what is."""
+    was = state(folder)
+    pack(folder)
+    (one,) = packs_in(folder)
+    index = one.archive.with_name(f"{one.name}{INDEX}")
+    index.write_bytes(index.read_bytes()[:-20])
+    (told,) = packing.packs_in(Disk(folder))
+    assert isinstance(told, Damaged)
+    assert "move it away" in told.remedy
+    assert "tar " not in told.remedy
+    index.rename(folder.parent / "away")
+    (folder / "two.jsonl").write_bytes(b"gone on with")
+    assert [type(each.error) for each in unpack(folder) if each.error] == [Refused]
+    now = state(folder)
+    assert now.pop("two.jsonl").content == b"gone on with"
+    assert now == {name: each for name, each in was.items() if name != "two.jsonl"}
+
+
 def test_what_the_remedy_for_an_archive_without_its_index_does(folder: Path) -> None:
     """It brings back what is not there, as it was, and nothing in the place of what is."""
     need("zstd")
