@@ -213,7 +213,7 @@ class Restore(SessionCommand["RestoreStats"]):
         if chosen.as_json:
             return
         restored = [each for each in done.results if each.is_restored]
-        super().hints(done._replace(results=restored))
+        super().hints(done)
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
             _tell_of_stores(chosen, restored, self.policies, self.where[1:])
         one_run = self.given.last or self.given.run

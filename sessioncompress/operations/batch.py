@@ -62,7 +62,9 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
         if error.where == os.path.join(os.path.realpath(path.parent), path.name):  # noqa: PTH118 - must not resolve the name
             # As the user typed it, like all other lines about the file.
             error.where = str(path)
-        return Outcome(found, error=error, passed_over=not found.named and isinstance(error, NotASession | IsALink))
+        # What is wrong beside a session is told.
+        is_none = isinstance(error, NotASession) or (isinstance(error, IsALink) and str(error.where) == str(path))
+        return Outcome(found, error=error, passed_over=is_none and not found.named)
     except OSError as error:
         return Outcome(found, error=failed(error, found.shown, STATE))
     except Exception as error:  # noqa: BLE001 - a bug that one file triggers must not cost the others their turn

@@ -230,6 +230,19 @@ def test_a_packed_session_whose_other_store_stayed_is_not_gone(tmp_path: Path) -
     assert "is gone" not in invoke("verify", path.parent).output
 
 
+def test_a_stranger_s_word_that_nothing_is_rewritten_is_told_as_that(tmp_path: Path) -> None:
+    """Of a folder, too, where a session that stays as it is gets no line of its own."""
+    path = tmp_path / "s/s.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(ORIGINAL)
+    with user_of(tmp_path / "state of a stranger"):
+        run(*COMPRESS, path)
+        run("restore", path)
+        assert "1 store was made elsewhere" not in invoke("restore", path.parent).stderr
+    done = invoke("restore", path.parent)
+    assert (done.exit_code, "1 store was made elsewhere" in done.stderr) == (0, True)
+
+
 _QUOTES = LINES[3].replace(b'"text":"', b'"text":"It began with [Extracted by sessioncompress from 4 entries. ', 1)
 
 

@@ -28,7 +28,7 @@ from sessioncompress.errors import Damaged, FileFailed, NotASession
 from sessioncompress.formats.table import AGENTS
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import journals_in, store_in
+from sessioncompress.store.layout import FOLDER, journals_in, store_in
 from tests.support.runs import HOMES, but_undo, fixture, snapshot, split, survey_of, turn, write
 from tests.support.session import PiSession
 from tests.support.texts import ONE, OTHER
@@ -721,6 +721,9 @@ def test_links_in_a_folder_are_passed_over(session: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout == "total: 0 files (1 passed over (not sessions, or links))\n"
     assert snapshot(session) == before
+    (session.parent / FOLDER).symlink_to(folder)
+    told = run("compress", "--force", ".")
+    assert (told.exit_code, f"{FOLDER}: this must be a folder of its own" in told.stderr) == (4, True)
 
 
 def test_a_folder_that_is_named_by_a_link_is_walked(session: Path) -> None:

@@ -862,6 +862,16 @@ MUTANTS = (
     *_in("cli/frame.py", _STRANGERS)(
         ("a stranger's packed text has no word", "or each.pack.is_certain:", "or True:"),
     ),
+    *_in("operations/batch.py", "tests/cli/test_cli.py::test_links_in_a_folder_are_passed_over")(
+        ("a link beside a session hides it", " and str(error.where) == str(path)", ""),
+    ),
+    *_in("cli/restore.py", "tests/attacks/test_whose_store.py")(
+        (
+            "a stranger's word that all is there is believed",
+            "super().hints(done)",
+            "super().hints(done._replace(results=restored))",
+        ),
+    ),
     *_in("store/places.py", _SECRETS)(
         (
             "packs behind a link are none",
