@@ -211,11 +211,9 @@ def forget_session(
     session and has no store.
     """
     path = Path(path)
-    if only != ANY:
-        # What is chosen by options may need what a pack still has of it.
-        return _forget_store(path, policy, dry_run=dry_run, only=only)
     place = path.parent.resolve() / path.name
-    packs = _packs_above(place.parent)
+    # What is chosen by options may need what a pack still has of it.
+    packs = _packs_above(place.parent) if only == ANY else _Packs(())
     there = packs.by_place.get(place, ())
     # Written anew it would be this user's own, with all that others put there.
     copies = [each for each in there if each.pack.is_certain and (not each.is_packed or moves.is_as_packed(each))]

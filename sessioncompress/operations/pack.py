@@ -21,7 +21,7 @@ from sessioncompress.errors import NOT_CHANGED, InUse, Refused, SessionCompressE
 from sessioncompress.formats.base import Format, Name
 from sessioncompress.operations import cloud, packed
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, given_title, part_of, pieces
+from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, given_title, part_of
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
@@ -373,7 +373,7 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
     """Count the prompts of a session, and find when its first entry was written."""
     reader = form.reader()
     turns, begun = 0, 0
-    for number, raw, whole in pieces(session):
+    for number, raw, whole in rollouts.pieces(session):
         dated = begun or number >= PROMPT_LINES
         if not whole or (dated and not reader.may_prompt(raw)):
             continue

@@ -129,22 +129,17 @@ def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Pack
 
 
 def packed_at(path: Path) -> Packed | None:
-    """Find a packed session that was at a path, or below it."""
-    return next(_waiting_at(path), None)
-
-
-def _waiting_at(path: Path) -> Iterator[Packed]:
+    """Find a packed session that was at a path, or below it: one that this user packed, if there is one."""
     # A name that no file can have is none of a session's.
     with suppress(ValueError):
-        yield from (each for each in packed_in([path]) if isinstance(each, Packed) and each.is_waiting)
+        found = (each for each in packed_in([path]) if isinstance(each, Packed) and each.is_waiting)
+        return max(found, key=lambda each: each.pack.is_certain, default=None)
+    return None
 
 
 def way_back(path: Path, *, own: bool = False) -> str:
-    """Say where the session is packed that was at a path, and what brings it back; nothing where none is.
-
-    Only in a pack that is surely this user's `own`, or in any, which is told.
-    """
-    packed = max(_waiting_at(path), key=lambda each: each.pack.is_certain, default=None)
+    """Say where what was at a path is packed, in this user's `own` packs or in any, and what brings it back."""
+    packed = packed_at(path)
     if packed is None or (own and not packed.pack.is_certain):
         return ""
     where = f"{packed.pack.archive}{'' if packed.pack.is_certain else ', which others may have made'}"

@@ -289,17 +289,10 @@ def one_line(text: str) -> str:
     return " ".join(utf8(text[: 2 * _TITLE]).split())[:_TITLE]
 
 
-def pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
-    """Yield the lines of a session, also of a rollout that Codex has packed."""
-    if rollouts.is_packed(session):
-        return rollouts.pieces(session)
-    return jsonl.pieces_of(session.reader, session.size)
-
-
 def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, int]:
     """Find the first prompt of a session, and when it was written: a fork begins with those of its parent."""
     reader = form.reader()
-    for number, raw, whole in pieces(session):
+    for number, raw, whole in rollouts.pieces(session):
         if number > PROMPT_LINES:
             break
         if whole and (entry := head.parsed.get(raw) or jsonl.parse(raw)) is not None:
@@ -362,7 +355,7 @@ def part_of(session: OpenSession, form: Format) -> str:
     beside = chain([session.path.with_suffix(".meta.json")], session.path.with_suffix("").rglob("*"))
     # Those of its subagents are sessions themselves.
     files = (each for each in beside if each.is_file() and each.suffix != ".jsonl" and FOLDER not in each.parts)
-    texts = (raw.decode(errors="replace") for _, raw, _ in pieces(session))
+    texts = (raw.decode(errors="replace") for _, raw, _ in rollouts.pieces(session))
     links = (values.unescaped(link.group()) for text in texts for link in form.links.finditer(text))
     return next(chain(map(utf8, map(str, files)), (each.partition("\n")[0].split()[-1] for each in links)), "")
 
@@ -447,7 +440,7 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
 
 def _pasted(session: OpenSession, view: View) -> Iterator[tuple[str, str, Standing, int]]:
     """Find the long base64 in prompts, which stays as all words of the user do."""
-    for number, raw, whole in pieces(session):
+    for number, raw, whole in rollouts.pieces(session):
         if whole and len(raw) > _PASTED and number >= 0 and view.lines.roles[number] is Role.USER:
             texts = (said.text for said in view.form.reader().said(jsonl.parse(raw) or {}) if said.say is Say.PROMPT)
             sizes = (len(run) for text in texts for run in _BASE64.findall(text))

@@ -297,9 +297,8 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
 
     def search(one: Packed, copy: Path) -> list[Shown]:
         found = _in_journal(ref, store_at(copy, BALANCED).journal, copy)
-        there, pack = one.place.parent, one.pack
-        found = [each._replace(pack=pack, is_ours=each.is_ours and pack.is_certain) for each in found]
-        return [each._replace(journal=there / each.journal.relative_to(copy.parent)) for each in found]
+        found = [each._replace(pack=one.pack, is_ours=each.is_ours and one.pack.is_certain) for each in found]
+        return [each._replace(journal=one.place.parent / each.journal.relative_to(copy.parent)) for each in found]
 
     # As of stores, one's own answer first.
     with_stores.sort(key=lambda each: not each.pack.is_certain)

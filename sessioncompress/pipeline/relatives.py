@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from sessioncompress.core.jsonl import parse, parse_any, pieces_of
+from sessioncompress.core.jsonl import parse, parse_any
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
@@ -239,10 +239,9 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
     """
     found = []
     try:
-        is_packed = rollouts.is_packed(session)
-        reader = (rollouts.read(session)[0] if is_packed else reading.format_of(session, form)).reader()
-        pieces = rollouts.pieces(session) if is_packed else pieces_of(session.reader, session.size)
-        for _, raw, whole in pieces:
+        known = rollouts.read(session)[0] if rollouts.is_packed(session) else reading.format_of(session, form)
+        reader = known.reader()
+        for _, raw, whole in rollouts.pieces(session):
             digest = sha256(raw).digest() if whole and PREFIX_BYTES in raw else b""
             is_known = not digest or journal.rewriting(digest) is not None or journal.original(digest) is not None
             entry = {} if is_known else parse(raw) or {}

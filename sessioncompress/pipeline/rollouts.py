@@ -63,6 +63,9 @@ def read(session: OpenSession) -> tuple[Format, Head]:
 
 
 def pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
-    """Yield the lines of a packed rollout, up to where it cannot be decompressed."""
+    """Yield the lines of a session; of a packed rollout those up to where it cannot be decompressed."""
+    if not is_packed(session):
+        yield from jsonl.pieces_of(session.reader, session.size)
+        return
     with suppress(zstd.ZstdError, EOFError), session.reader() as file, zstd.ZstdFile(file, options=_WINDOW) as content:
         yield from jsonl.pieces(content, _MOST)  # type: ignore[arg-type]  # it reads lines as a file does
