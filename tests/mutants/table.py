@@ -32,25 +32,34 @@ _DUE = "tests/unit/operations/test_compact_due.py"
 _COMPACT = "tests/unit/operations/test_compact.py"
 _UNDO = "tests/unit/operations/test_undo.py"
 _DEEP = "tests/attacks/test_deep_values.py"
+_ROWS = "tests/cli/test_databases.py"
 
 MUTANTS = (
     # Sessions in databases.
-    *_in("store/rows.py", "tests/cli/test_databases.py")(
+    *_in("store/rows.py", f"{_ROWS}::test_a_row_that_changes_meanwhile_stays")(
         (
             "a row that changed meanwhile is written over",
             'session_id = ? AND data = CAST(? AS TEXT)"',
             "session_id = ? AND CAST(? AS TEXT) <> ''\"",
         ),
+    ),
+    *_in("store/rows.py", f"{_ROWS}::test_a_database_that_is_not_known_is_refused")(
         ("a database with triggers is worked on", "or has_triggers", ""),
         ("any tables are taken for those of the agent", "self._columns_of(table) == columns", "True"),
-        ("events come back twice", "INSERT OR IGNORE INTO event", "INSERT INTO event"),
-        ("a database that is open is written anew", "if not _is_alone(path):", "if False:"),
-        ("forgotten bytes stay in the database", "if not (free or always):", "if not free:"),
     ),
-    *_in("operations/database.py", "tests/cli/test_databases.py")(
+    *_in("store/rows.py", f"{_ROWS}::test_bytes_stay_free_inside_while_an_agent_has_it_open")(
+        ("a database that is open is written anew", "if not _is_alone(path):", "if False:"),
+    ),
+    *_in("operations/database.py", f"{_ROWS}::test_forget_leaves_no_secret_in_the_database")(
+        ("forgotten bytes stay in the database", "shrink(path, always=True)", '""'),
+    ),
+    *_in("operations/database.py", f"{_ROWS}::test_a_database_is_compressed_and_every_row_comes_back")(
         ("events go before they are kept", "_keep(path, name, opened.event_rows(name))", "_keep(path, name, ())"),
+    ),
+    *_in("operations/database.py", f"{_ROWS}::test_a_dry_run_changes_no_byte")(
         ("a dry run takes events", "if events.rows and not dry_run:", "if events.rows:"),
-        ("what a killed run left stays", "disk.remove(left)", "pass"),
+    ),
+    *_in("operations/database.py", f"{_ROWS}::test_planted_events_are_not_put_back")(
         (
             "events are in a place that a clone can bring",
             'return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder',
