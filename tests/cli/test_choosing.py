@@ -192,7 +192,7 @@ def test_all_is_asked_for_at_a_terminal(agents: Path) -> None:
     for each in (ours, theirs):
         os.close(each)
     assert (done.returncode, done.stdout) == (0, b"")
-    assert "Compress up to 4 sessions and save ~75 KB? You can undo this. [y/N]: " in said
+    assert "Compress up to 4 sessions and save ~139 KB? You can undo this. [y/N]: " in said
     assert contents(agents) == before
 
 
@@ -289,7 +289,7 @@ def test_the_question_says_whether_it_can_be_undone() -> None:
     # Nothing is estimated with other settings than the default ones.
     assert "Compress up to 1 session? You cannot undo this. [y/N]" in result.stderr
     result = run("compress", "--agent", "pi", answer="n\n")
-    assert "Compress up to 1 session and save ~65 KB? You can undo this. [y/N]" in result.stderr
+    assert "Compress up to 1 session and save ~111 KB? You can undo this. [y/N]" in result.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links of another user need a system with users")
