@@ -396,7 +396,7 @@ def test_a_command_of_a_clone_is_not_run(victim: Victim, key: str, where: str) -
     before = victim.tree()
     done = victim.sessioncompress("compact", "--dry-run", victim.session)
     assert (done.returncode, done.stdout, victim.tree()) == (2, "", before)
-    assert done.stderr.startswith(f'{file}: the policy\'s "session.{key}" names a program to run, which a file')
+    assert done.stderr.startswith(f'failed: {file}: the policy\'s "session.{key}" names a program to run, which a file')
     option = f"--{key.removesuffix('Command')}-command"
     done = victim.sessioncompress("compact", option, f"touch {victim.home}/mine", victim.session)
     assert done.returncode == 0, done.stderr
