@@ -89,7 +89,9 @@ def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
     over = sum(len(line) - most for line in sample.split(b"\n") if len(line) > most and mark in line)
     # What is protected then was old before, if there was a run.
     stays = 0 if done else int(CHARACTERS_PER_TOKEN * (policy.protect_tokens or 0))
-    freed = round(share * (over * max(size - done, 0) / max(len(sample), 1) - stays))
+    # Of rows in a database nothing is read.
+    part = over / len(sample) if sample else 1.0
+    freed = round(share * (part * max(size - done, 0) - stays))
     return freed if freed >= policy.min_saved_kb * KB else 0
 
 

@@ -183,6 +183,7 @@ def test_the_list_and_the_options_find_them(path: Path) -> None:
     listed = json.loads(run("sessions", "--json").stdout)
     found = listed["sessions"]
     assert [each["eventBytes"] > each["sizeBefore"] // 2 for each in listed["databases"]] == [True]
+    assert [bool(each["couldSaveEstimate"]) for each in found] == [True, False]
     assert "of them no messages but events" in run("sessions").stderr.replace("\n", " ")
     assert [(each["path"], each["agent"], each["title"]) for each in found] == [
         (str(path / NAME), "opencode", "Silent gauges"),
