@@ -58,21 +58,25 @@ class Forget(SessionCommand[ForgetStats]):
     @staticmethod
     def work(each: Each, deletes: bool, only: Only) -> ForgetStats:
         stats = forget_session(each.path, each.policy, dry_run=True, only=only)
+        remote, size, number = each.found.remote, 0, 0
+        if remote is not None and not stats.kept:
+            from sessioncompress.operations.database import forget_events, will_forget
+
+            size, number = forget_events(remote, unneeded=only.unneeded, dry_run=True)
+            if deletes and (size or stats.bytes_deleted):
+                will_forget(remote)
+                forget_events(remote, unneeded=only.unneeded, dry_run=False)
         if stats.bytes_deleted and deletes:
             stats = forget_session(each.path, each.policy, only=only)
-        if each.found.remote is None or stats.kept:
-            return stats
-        from sessioncompress.operations.database import forget_events
-
-        size, number = forget_events(each.found.remote, dry_run=not deletes)
-        sums = {"bytes_deleted": size, "originals": number, "originals_lost": number}
+        lost = 0 if only.unneeded else number
+        sums = {"bytes_deleted": size, "originals": number, "originals_lost": lost}
         return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
-        from sessioncompress.operations.database import rewritten
+        from sessioncompress.operations.database import is_due, rewritten
 
         # What runs replaced may still be in free bytes of the database.
-        return rewritten(path) if any(each.shown in self.gone for each in rows) else None
+        return rewritten(path) if is_due(path) and not self.chosen.dry_run else None
 
     def refuse(self) -> None:
         if self.given.gone and (self.given.unneeded or self.chosen.older_than is not None):
@@ -101,8 +105,7 @@ class Forget(SessionCommand[ForgetStats]):
             self.kept = kept_of(paths, self.policies.of, only, given.max_size)
         asks = not (self.chosen.yes or self.chosen.dry_run)
         self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
-        self.gone = set[str]()
-        done = self._noted(self.each(found))
+        done = self.each(found)
         asked = [each for each in done.results if asks and _status(each) == DELETED]
         if not asked:
             return done
@@ -113,16 +116,11 @@ class Forget(SessionCommand[ForgetStats]):
         if done.exit_code != process.EXIT_CODE and _agreed(asked, one=self.chosen.is_one):
             self.handed["deletes"] = True
             paths = [Path(each.path) for each in asked]
-            return rest + self._noted(self.each([each for each in found if each.path in paths]))
+            return rest + self.each([each for each in found if each.path in paths])
         kept = [replace(each, kept="nobody agreed to delete it") for each in asked]
         if self.chosen.is_one:
             echo_wrapped(f"{_name(kept[0])}: {KEPT}")
         return rest + Done(kept, [*kept], {}, 0)
-
-    def _noted(self, done: Done[ForgetStats]) -> Done[ForgetStats]:
-        """Note the sessions whose stores are deleted."""
-        self.gone.update(each.path for each in done.results if self.handed["deletes"] and _status(each) == DELETED)
-        return done
 
     def words(self, stats: ForgetStats) -> Words | None:
         name, nothing = _name(stats), ("", "")

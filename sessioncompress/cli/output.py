@@ -96,7 +96,7 @@ def echo_database(stats: DatabaseStats, verb: str) -> None:
     before, after = kb(stats.size_before, stats.size_after), kb(stats.size_after)
     sizes = before if stats.size_before == stats.size_after else f"{before} -> {after}"
     parts = [f"{sizes} on disk", f"{counted(stats.events, 'event', 'events')} {verb}"]
-    parts += [f"free bytes stay inside: {stats.reason}"] if stats.reason else []
+    parts += [stats.reason] if stats.reason else []
     if stats.events or sizes != before or stats.reason:
         echo_wrapped(printable(f"{stats.path}: {', '.join(parts)}"))
 

@@ -67,10 +67,11 @@ class Restore(SessionCommand["RestoreStats"]):
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import put_events
 
-        # Events come back with what the oldest run changed.
-        policy = self.policies.of(path)
-        due = [each for each in rows if all(run.state is State.RESTORED for run in runs_of(each, policy))]
-        return put_events(path, due, dry_run=self.chosen.rehearses)
+        if self.given.last or self.given.run:
+            # Events come back with what the oldest run changed.
+            policy = self.policies.of(path)
+            rows = [each for each in rows if all(run.state is State.RESTORED for run in runs_of(each, policy))]
+        return put_events(path, rows, dry_run=self.chosen.rehearses)
 
     def refuse(self) -> None:
         given = self.given
@@ -220,7 +221,8 @@ class Restore(SessionCommand["RestoreStats"]):
         output.tell_of_packed(chosen, self.still_packed & {each.path for each in done.files} if one_run else None)
 
     def codes(self, done: Done[RestoreStats]) -> list[int]:
-        return [0 if each.exact else Damaged.exit_code for each in done.results]
+        are_exact = (*(each.exact for each in done.results), *(not each.reason for each in self.databases))
+        return [0 if each else Damaged.exit_code for each in are_exact]
 
 
 restore = Restore.command("restore --last")

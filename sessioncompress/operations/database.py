@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +28,7 @@ from sessioncompress.pipeline.discover import Found, Remote, is_database
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
 from sessioncompress.store.folder import make_ours, refuse_linked_folder
-from sessioncompress.store.layout import FOLDER, hidden_in, lines_of, rows_of, stores_in
+from sessioncompress.store.layout import FOLDER, hidden_in, lines_of, locals_in, rows_of, stores_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
@@ -35,6 +37,8 @@ from sessioncompress.store.rows import Database, Events, Listed, shrink
 T = TypeVar("T")
 
 _EVENTS = ".events-"
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+_DUE = "to-be-written-anew"
 _OPTIONS = {
     int(zstd.CompressionParameter.compression_level): 6,
     int(zstd.CompressionParameter.checksum_flag): 1,
@@ -47,7 +51,7 @@ _OPTIONS = {
 class DatabaseStats(Struct, frozen=True, rename="camel"):
     """What became of a database: its bytes on disk, and the events that went or came back.
 
-    `reason` says why bytes stay free inside it.
+    `reason` says what could not be done.
     """
 
     path: str
@@ -130,10 +134,15 @@ def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
                     for line in before:
                         disk.write_all(fd, line)
                     disk.set_time(fd, changed_ns)
+            lengths = {each: each.stat().st_size for each in _store_files(path)}
             result = work(path)
             if writes:
                 with failing(path), os.fdopen(open_file(path), "rb") as after:
-                    opened.change(session, before, after)
+                    try:
+                        opened.change(session, before, after)
+                    except SessionCompressError:
+                        _cut_back(_store_files(path), lengths)
+                        raise
         except SessionCompressError as error:
             if error.where == os.path.realpath(path):
                 error.where = remote.url
@@ -153,39 +162,58 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
         for name in (each.path.name for each in sessions):
             events = opened.events(name)
             if events.rows and not dry_run:
+                lines = opened.event_rows(name)
                 if policy.keep_backup:
-                    _keep(path, name, opened.event_rows(name))
-                    kept = _read(_newest(path, name))
-                else:
-                    kept = opened.event_rows(name)
-                events = events._replace(rows=opened.take_events(name, kept))
+                    file = _keep(path, name, lines)
+                    lines = _read(file) if file else iter(())
+                events = events._replace(rows=opened.take_events(name, lines))
             all_of = Events(all_of.rows + events.rows, all_of.size + events.size)
     # Also where nothing moved: an agent that has it open now may be closed at the next run.
-    reason = "" if dry_run else shrink(path)
+    reason = "" if dry_run else _inside(shrink(path))
     return DatabaseStats(str(path), before, _size(path), *all_of, reason)
 
 
 def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> DatabaseStats:
-    """Bring the events of sessions back into their database. Raises SessionCompressError."""
+    """Bring the events of sessions back into their database; `reason` says which stay out. Raises SessionCompressError.
+
+    One session whose events cannot be read keeps out no others.
+    """
     before, rows, size = _size(path), 0, 0
+    wrong: list[SessionCompressError] = []
+    left = list[str]()
     with _alone(path), Database(path, writes=not dry_run) as opened:
         for name in (each.path.name for each in sessions):
-            for kept in _event_files(path, name):
-                size += sum(map(len, _read(kept)))
-                if dry_run:
-                    rows += sum(1 for _ in _read(kept))
-                    continue
-                rows += opened.put_events(name, _read(kept))
-                if opened.holds_events(name, _read(kept)):
-                    disk.remove(kept)
-    return DatabaseStats(str(path), before, _size(path), rows, size)
+            # Of an event that was kept twice, the newest counts.
+            for kept in reversed(_event_files(path, name)):
+                try:
+                    sizes = [len(line) for line in _read(kept)]
+                    size += sum(sizes)
+                    rows += len(sizes) if dry_run else opened.put_events(name, _read(kept))
+                    if not dry_run and opened.holds_events(name, _read(kept)):
+                        disk.remove(kept)
+                    elif not dry_run:
+                        left.append(name)
+                except Damaged as error:
+                    wrong.append(error)
+    if wrong:
+        raise wrong[0]
+    reason = f"other events have the places of some of {', '.join(sorted(set(left))[:3])}" if left else ""
+    return DatabaseStats(str(path), before, _size(path), rows, size, reason or _elsewhere(path))
+
+
+def _elsewhere(database: Path) -> str:
+    """Say that events are kept in the folder of another user or machine, or of a key that was lost."""
+    folder = rows_of(database) / FOLDER
+    others = (folder / name for name in locals_in(folder) if name != folder_name())
+    found = [each for other in others if other.is_dir() for each in os.listdir(other) if _EVENTS in each]
+    return f"{len(found)} files with events were kept under another key, in {folder}" if found else ""
 
 
 def check_events(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
     """Read what is kept of the events of sessions. Raises Damaged."""
     files = (kept for each in sessions for kept in _event_files(path, each.path.name))
     sizes = [len(line) for kept in files for line in _read(kept)]
-    return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes))
+    return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), _elsewhere(path))
 
 
 def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
@@ -199,16 +227,42 @@ def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
 def rewritten(path: Path) -> DatabaseStats:
     """Write a database anew, so that nothing that was in its rows is left in it. Raises SessionCompressError."""
     before = _size(path)
-    reason = shrink(path, always=True)
-    reason = reason and f"{reason}; so what runs replaced may still be among them. Close it, and run again"
+    reason = _inside(shrink(path, always=True))
+    if reason:
+        reason += "; so what runs replaced may still be among them. Close it, and run again"
+    else:
+        disk.remove(rows_of(path) / _DUE)
     return DatabaseStats(str(path), before, _size(path), reason=reason)
 
 
-def forget_events(remote: Remote, *, dry_run: bool) -> tuple[int, int]:
-    """Delete what is kept of a session's events; return its bytes on disk, and their number."""
+def _inside(reason: str) -> str:
+    return reason and f"free bytes stay inside: {reason}"
+
+
+def is_due(path: Path) -> bool:
+    """Tell whether originals were deleted since a database was written anew."""
+    return os.path.lexists(rows_of(path) / _DUE)
+
+
+def will_forget(remote: Remote) -> None:
+    """Note that originals are about to be deleted, so that the database is written anew also after a kill."""
+    due = rows_of(Path(remote.url).parent) / _DUE
+    with failing(due):
+        disk.put(due, b"")
+
+
+def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int, int]:
+    """Delete what is kept of a session's events; return its bytes on disk, and their number.
+
+    With `unneeded` only what is in the database.
+    """
     row = Path(remote.url)
     size = number = 0
     for kept in _event_files(row.parent, row.name):
+        if unneeded:
+            with Database(row.parent, writes=False) as opened:
+                if not opened.holds_events(row.name, _read(kept)):
+                    continue
         size += kept.stat().st_size
         with suppress(Damaged):
             number += sum(1 for _ in _read(kept))
@@ -232,7 +286,8 @@ def _alone(database: Path) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_EX)
             for left in folder.glob("ses_*.jsonl"):
                 # A run was killed at work on it.
-                disk.remove(left)
+                if left.is_symlink() or not left.is_dir():
+                    disk.remove(left)
             yield
 
 
@@ -255,15 +310,14 @@ def _event_files(database: Path, session: str) -> list[Path]:
     folder, begins = _events_in(database), session + _EVENTS
     names = os.listdir(folder) if folder_name() and folder.is_dir() else []
     numbers = (each.removeprefix(begins).removesuffix(".zst") for each in names if each.startswith(begins))
-    return [folder / f"{begins}{each}.zst" for each in sorted(map(int, filter(str.isdecimal, numbers)))]
+    return [folder / f"{begins}{each}.zst" for each in sorted(int(each) for each in numbers if _NUMBER.fullmatch(each))]
 
 
-def _newest(database: Path, session: str) -> Path:
-    return _event_files(database, session)[-1]
-
-
-def _keep(database: Path, session: str, lines: Iterable[bytes]) -> None:
-    """Write lines to a new file, and flush it."""
+def _keep(database: Path, session: str, lines: Iterator[bytes]) -> Path | None:
+    """Write lines to a new file, and flush it; None where there is no line."""
+    if (first := next(lines, None)) is None:
+        return None
+    lines = chain([first], lines)
     packed = BytesIO()
     with zstd.ZstdFile(packed, "wb", options=_OPTIONS) as file:
         for line in lines:
@@ -274,6 +328,25 @@ def _keep(database: Path, session: str, lines: Iterable[bytes]) -> None:
     with failing(path):
         make_ours(path.parent)
         disk.put_new(path, packed.getvalue())
+    return path
+
+
+def _store_files(lines: Path) -> list[Path]:
+    """List the files of a session's store, the journal first: it stops naming originals before they go."""
+    stores = [store for session, store in stores_in(lines.parent) if session.name == lines.name]
+    return [each for store in stores for each in (store.journal, store.originals) if each.is_file()]
+
+
+def _cut_back(files: Iterable[Path], lengths: Mapping[Path, int]) -> None:
+    """Bring a store back to what it was before a run whose rows could not be written."""
+    for each in files:
+        with failing(each):
+            if each not in lengths:
+                disk.remove(each)
+                continue
+            with disk.closing(disk.open_existing(each)) as fd:
+                disk.cut(fd, lengths[each])
+                disk.system.fsync(fd)
 
 
 def _read(path: Path) -> Iterator[bytes]:

@@ -426,8 +426,8 @@ def owners(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def rows_of(database: Path) -> Path:
-    """Name the folder in which the sessions of a database have their stores."""
-    return database.parent / FOLDER / database.name
+    """Name the folder in which the sessions of a database have their stores, whatever links lead to it."""
+    return (database := Path(os.path.realpath(database))).parent / FOLDER / database.name
 
 
 def lines_of(row: Path) -> Path:

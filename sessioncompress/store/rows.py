@@ -28,8 +28,8 @@ _BITE_ROWS, _BITE_BYTES, _BITE_PAGES = 2_000, 8 << 20, 2_000
 """What one transaction deletes at most, and how many pages are given back at once: the agent waits under a second."""
 
 _INCREMENTAL = 2
-_LENGTH = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
-"""The one that reads no more of a row than its head where SQLite has it."""
+_LENGTH = "octet_length(data)" if sqlite3.sqlite_version_info >= (3, 43) else "length(CAST(data AS BLOB))"
+"""The first one reads no more of a row than its head."""
 
 _COLUMNS = {
     "message": {"id", "session_id", "time_created", "time_updated", "data"},
@@ -39,10 +39,15 @@ _COLUMNS = {
 _SESSION = {"id", "project_id", "parent_id", "workspace_id", "directory", "title", "time_updated"}
 _EVENT = {"id", "aggregate_id", "seq", "type", "data"}
 _NAME = re.compile(r"ses_[0-9A-Za-z]{1,64}")
-_REASONING = b'"type":"reasoning"'
 _INFO, _PARTS = b'{"info":', b',"parts":['
 _IN_COLUMNS = ("id", "sessionID", "messageID", "row")
 """The keys in front of a row's data, in this order."""
+
+_KEPT = (
+    f"typeof(id) = 'text' AND typeof(seq) = 'integer' AND seq >= 0 AND typeof(type) = 'text' "
+    f"AND typeof(data) = 'text' AND {_LENGTH} <= {LINE_CAP}"
+)
+"""The events that a line can hold, so that they can be put back."""
 
 Row = tuple[str, str]
 """A table and an id."""
@@ -78,7 +83,6 @@ class Database:
             with self._failing():
                 # Bytes that are no UTF-8 stay what they are.
                 self._sql.text_factory = bytes
-                self._sql.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LINE_CAP)
                 # A transaction that this program reports as done survives a power cut.
                 for each in ("synchronous = FULL", "secure_delete = OFF"):
                     self._sql.execute(f"PRAGMA {each}")
@@ -99,7 +103,7 @@ class Database:
         with self._failing():
             sizes: dict[bytes, int] = {}
             for table in _COLUMNS:
-                asked = f"SELECT session_id, sum({_LENGTH}(data)) FROM {table} GROUP BY 1"  # noqa: S608 - names of ours
+                asked = f"SELECT session_id, sum({_LENGTH}) FROM {table} GROUP BY 1"  # noqa: S608 - names of ours
                 for name, size in self._sql.execute(asked):
                     sizes[name] = sizes.get(name, 0) + size
             asked = "SELECT id, directory, parent_id, title, time_updated FROM session ORDER BY time_created, id"
@@ -113,6 +117,7 @@ class Database:
     def lines(self, session: str) -> tuple[list[bytes], int]:
         """Read the lines of a session as they are at one moment, and its time of change in ns. Raises Refused."""
         with self._transaction("BEGIN"):
+            self._refuse_odd_rows(session)
             asked = "SELECT project_id, directory, parent_id, time_updated FROM session WHERE id = ?"
             header = self._sql.execute(asked, (session,)).fetchone()
             if header is None:
@@ -125,33 +130,31 @@ class Database:
             )
             parts: dict[bytes, list[bytes]] = {}
             for message, name, created, updated, data in self._sql.execute(asked, (session,)):
-                ids: dict[str, object] = {"id": _text(name), "sessionID": session, "messageID": _text(message)}
-                if _REASONING in data:
-                    # It may be deleted, and comes back with all of its columns.
-                    ids["row"] = [created, updated]
-                parts.setdefault(message, []).append(self._line_part(ids, data, session))
+                ids = {"id": name, "sessionID": session, "messageID": message}
+                line = self._line_part(ids, data, session, (created, updated))
+                parts.setdefault(message, []).append(line)
         project, directory, parent, changed = header
         info = {"id": session, "projectID": _text(project), "directory": _text(directory)}
         if parent:
             info["parentID"] = _text(parent)
         lines = [orjson.dumps({"info": info}, option=orjson.OPT_APPEND_NEWLINE)]
         for name, data in messages:
-            message = self._line_part({"id": _text(name), "sessionID": session}, data, session)
+            message = self._line_part({"id": name, "sessionID": session}, data, session)
             lines.append(b'{"info":%b,"parts":[%b]}\n' % (message, b",".join(parts.get(name, ()))))
         return lines, _nanoseconds(changed)
 
-    def change(self, session: str, before: Iterable[bytes], after: Iterable[bytes]) -> int:
-        """Bring the rows of a session from one state of its lines to another; return how many rows the agent changed.
+    def change(self, session: str, before: Iterable[bytes], after: Iterable[bytes]) -> None:
+        """Bring the rows of a session from one state of its lines to another, in one transaction.
 
-        These stay as the agent left them. All others are written in one transaction. Raises InUse where the database is
-        locked for too long, Damaged where a line is no message with its parts.
+        Raises InUse where the agent changed one of them meanwhile, or keeps the database locked; Damaged where a line
+        is no message with its parts. Then no row is changed.
         """
         statements = list(self._changes(session, before, after))
-        raced = 0
         with self._transaction("BEGIN IMMEDIATE"):
             for statement, given in statements:
-                raced += self._sql.execute(statement, given).rowcount != 1
-        return raced
+                if self._sql.execute(statement, given).rowcount != 1:
+                    what = "its agent changed it meanwhile"
+                    raise InUse(what, where=self.path / session, state=NOT_CHANGED, remedy="Run again.")
 
     def _changes(
         self, session: str, before: Iterable[bytes], after: Iterable[bytes]
@@ -163,23 +166,25 @@ class Database:
         for row in sorted(old.keys() | new.keys()):
             (table, name), one, other = row, old.get(row), new.get(row)
             if other is not None and one is None:
-                parent = ", message_id" if table == "part" else ""
-                into = f"{table} (id, session_id, time_created, time_updated, data{parent})"
-                given = (name, session, *other.times, other.data, *([other.message] if parent else []))
-                yield f"INSERT INTO {into} VALUES (?, ?, ?, ?, CAST(? AS TEXT){', ?' if parent else ''})", given  # noqa: S608
+                above, key = ("message", ", message_id") if table == "part" else ("session", "")
+                into = f"{table} (id, session_id, time_created, time_updated, data{key})"
+                # Not below what the agent has deleted.
+                has = f"WHERE EXISTS (SELECT 1 FROM {above} WHERE id = ?6)"  # noqa: S608 - names of ours
+                given = (name, session, *other.times, other.data, other.message or session)
+                yield f"INSERT INTO {into} SELECT ?1, ?2, ?3, ?4, CAST(?5 AS TEXT){', ?6' if key else ''} {has}", given
             elif one is not None and one != other:
-                where, given = "id = ? AND session_id = ? AND data = CAST(? AS TEXT)", (name, session, one.data)
+                where, same = "id = ? AND session_id = ? AND data = CAST(? AS TEXT)", (name, session, one.data)
                 if other is None:
-                    yield f"DELETE FROM {table} WHERE {where}", given  # noqa: S608 - names of ours
+                    yield f"DELETE FROM {table} WHERE {where}", same  # noqa: S608 - names of ours
                 else:
-                    yield f"UPDATE {table} SET data = CAST(? AS TEXT) WHERE {where}", (other.data, *given)  # noqa: S608
+                    yield f"UPDATE {table} SET data = CAST(? AS TEXT) WHERE {where}", (other.data, *same)  # noqa: S608
 
     def events(self, session: str) -> Events:
         """Count the events of a session that may go; see take_events()."""
         if not self._may_take_events(session):
             return Events()
         with self._failing():
-            asked = f"SELECT count(*), sum({_LENGTH}(data)) FROM event WHERE aggregate_id = ?"  # noqa: S608 - as above
+            asked = f"SELECT count(*), sum({_LENGTH}) FROM event WHERE aggregate_id = ? AND {_KEPT}"  # noqa: S608 - as above
             rows, size = self._sql.execute(asked, (session,)).fetchone()
         return Events(rows, size or 0)
 
@@ -188,7 +193,8 @@ class Database:
 
         No transaction is open meanwhile: whoever deletes what is yielded compares it.
         """
-        asked = "SELECT id, seq, type, data FROM event WHERE aggregate_id = ? AND seq > ? ORDER BY seq LIMIT 32"
+        which = f"aggregate_id = ? AND seq > ? AND {_KEPT}"
+        asked = f"SELECT id, seq, type, data FROM event WHERE {which} ORDER BY seq LIMIT 32"  # noqa: S608 - as above
         last = -1 if self._may_take_events(session) else sys.maxsize
         while rows := self._sql.execute(asked, (session, last)).fetchall():
             last = rows[-1][1]
@@ -214,16 +220,16 @@ class Database:
         return self._in_bites(
             "INSERT OR IGNORE INTO event (id, seq, type, data, aggregate_id) SELECT ?1, ?2, ?3, ?4, ?5 "
             "WHERE NOT EXISTS (SELECT 1 FROM event WHERE aggregate_id = ?5 AND seq = ?2)"
-            " AND EXISTS (SELECT 1 FROM event_sequence WHERE aggregate_id = ?5)",
+            # Where the agent began to number anew, its next event would have the number of an old one.
+            " AND EXISTS (SELECT 1 FROM event_sequence WHERE aggregate_id = ?5 AND seq >= ?2)",
             ((*orjson.loads(line), session) for line in lines),
         )
 
     def holds_events(self, session: str, lines: Iterable[bytes]) -> bool:
         """Tell whether all of these events are there."""
-        asked = "SELECT 1 FROM event WHERE id = ? AND seq = ? AND aggregate_id = ?"
+        asked = "SELECT 1 FROM event WHERE id = ? AND seq = ? AND type = ? AND data = ? AND aggregate_id = ?"
         with self._failing():
-            rows = (orjson.loads(line) for line in lines)
-            return all(self._sql.execute(asked, (name, seq, session)).fetchone() for name, seq, *_ in rows)
+            return all(self._sql.execute(asked, (*orjson.loads(line), session)).fetchone() for line in lines)
 
     def pages(self) -> tuple[int, int, int]:
         """Read the bytes of all pages and of the free ones, and how free pages are given back."""
@@ -271,7 +277,7 @@ class Database:
     def _may_take_events(self, session: str) -> bool:
         """Tell whether nobody replays the events of a session: it is in no workspace of another server."""
         with self._failing():
-            if not self._columns_of("event") >= _EVENT:
+            if self._columns_of("event") != _EVENT:
                 return False
             asked = (
                 "SELECT 1 FROM session s JOIN event_sequence e ON e.aggregate_id = s.id "
@@ -280,7 +286,22 @@ class Database:
             return self._sql.execute(asked, (session,)).fetchone() is not None
 
     def _columns_of(self, table: str) -> set[str]:
-        return {_text(each[0]) for each in self._sql.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+        """List the columns of a table, but none where an id may stand in it twice."""
+        found = self._sql.execute("SELECT name, pk FROM pragma_table_info(?)", (table,)).fetchall()
+        return {_text(name) for name, _ in found} if table == "session_message" or (b"id", 1) in found else set()
+
+    def _refuse_odd_rows(self, session: str) -> None:
+        """Raise Refused where the agent writes no such rows: others would not come back as they were."""
+        for table in _COLUMNS:
+            types = "typeof(id) = 'text' AND typeof(data) = 'text'"
+            types += " AND typeof(time_created) = 'integer' AND typeof(time_updated) = 'integer'"
+            asked = f"SELECT 1 FROM {table} WHERE session_id = ? AND NOT ({types} AND {_LENGTH} <= {LINE_CAP})"  # noqa: S608
+            if self._sql.execute(asked, (session,)).fetchone() is not None:
+                raise self._odd("a row", session)
+
+    def _odd(self, what: str, session: str) -> Refused:
+        what = f"{what} is not as OpenCode writes it, or over {LINE_CAP >> 20} MB"
+        return Refused(what, where=self.path / session, state=NOT_CHANGED)
 
     def _refuse_unless_known(self) -> None:
         """Raise Refused where the tables are not those that we know."""
@@ -288,6 +309,7 @@ class Database:
         kinds = dict(self._sql.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"))
         is_known &= all(kinds.get(table.encode()) == b"table" for table in ("session", *_COLUMNS))
         is_known &= self._columns_of("session") >= _SESSION
+        is_known &= self._sql.execute("PRAGMA encoding").fetchone() == (b"UTF-8",)
         has_triggers = self._sql.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchone() is not None
         if not is_known or has_triggers:
             what = "this is no database of OpenCode or Kilo in a form that we know"
@@ -299,14 +321,21 @@ class Database:
                 what = "its agent keeps messages in a table that we do not know yet (session_message)"
                 raise Refused(what, where=self.path, state="The database was not changed.")
 
-    def _line_part(self, ids: Mapping[str, object], data: bytes, session: str) -> bytes:
+    def _line_part(
+        self, columns: Mapping[str, bytes | str], data: bytes, session: str, times: tuple[int, int] = (0, 0)
+    ) -> bytes:
+        ids: dict[str, object] = {}
         try:
             value = orjson.loads(data)
-        except orjson.JSONDecodeError:
+            ids = {key: each.decode() if isinstance(each, bytes) else each for key, each in columns.items()}
+        except ValueError:
             value = None
-        if not isinstance(value, dict) or not data.startswith(b"{") or b"\n" in data or ids.keys() & value.keys():
-            what = f"the row {ids['id']} is not as OpenCode writes it"
-            raise Refused(what, where=self.path / session, state=NOT_CHANGED)
+        is_whole = data.startswith(b"{") and data.endswith(b"}") and b"\n" not in data
+        if not isinstance(value, dict) or not is_whole or value.keys() & set(_IN_COLUMNS):
+            raise self._odd(f"the row {ids.get('id', '')}", session)
+        if value.get("type") == "reasoning":
+            # It may be deleted, and comes back with all of its columns.
+            ids["row"] = times
         head = orjson.dumps(ids)
         return head[:-1] + b"," + data[1:] if value else head
 

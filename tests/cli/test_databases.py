@@ -130,12 +130,15 @@ def test_a_row_that_changes_meanwhile_stays(path: Path, monkeypatch: pytest.Monk
     before = parts(path)
     change = rows.Database.change
 
-    def raced(self: rows.Database, *given: Any) -> int:
+    def raced(self: rows.Database, *given: Any) -> None:
         execute(path, "UPDATE part SET data = json_set(data, '$.raced', 1)")
-        return change(self, *given)
+        change(self, *given)
 
-    monkeypatch.setattr(rows.Database, "change", raced)
-    assert run("compress", path).exit_code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(rows.Database, "change", raced)
+        result = run("compress", path)
+    assert (result.exit_code, "its agent changed it meanwhile" in result.stderr) == (4, True)
+    assert run("history", path).stdout.endswith("total: 0 runs\n")
     assert {name: json.loads(data)["raced"] for name, data in parts(path).items()} == dict.fromkeys(before, 1)
     assert not any("sessioncompress show" in each for each in parts(path).values())
 
