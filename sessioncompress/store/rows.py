@@ -332,7 +332,7 @@ class Database:
             value = None
         is_whole = data.startswith(b"{") and data.endswith(b"}") and b"\n" not in data
         if not isinstance(value, dict) or not is_whole or value.keys() & set(_IN_COLUMNS):
-            raise self._odd(f"the row {ids.get('id', '')}", session)
+            raise self._odd(f"the row {ids['id']}" if ids else "a row", session)
         if value.get("type") == "reasoning":
             # It may be deleted, and comes back with all of its columns.
             ids["row"] = times

@@ -302,12 +302,14 @@ UNKNOWN = {
     "a trigger": "CREATE TRIGGER t AFTER UPDATE ON part BEGIN DELETE FROM message; END",
     "messages of the next generation": "INSERT INTO session_message VALUES ('x', 'ses', 'user', '{}')",
     "a view": "ALTER TABLE part RENAME TO p2",
+    "no key": "CREATE TABLE p2 AS SELECT * FROM part; DROP TABLE part; ALTER TABLE p2 RENAME TO part",
 }
 
 
 @pytest.mark.parametrize("statement", UNKNOWN.values(), ids=UNKNOWN)
 def test_a_database_that_is_not_known_is_refused(path: Path, statement: str) -> None:
-    execute(path, statement)
+    for each in statement.split("; ") if "BEGIN" not in statement else [statement]:
+        execute(path, each)
     before = path.read_bytes()
     result = run("compress", path)
     assert result.exit_code == 4
@@ -315,11 +317,19 @@ def test_a_database_that_is_not_known_is_refused(path: Path, statement: str) -> 
     assert path.read_bytes() == before
 
 
-ROWS = {"a list": "[]", "lines": '{"type":"text",\n"text":""}', "its id": '{"id":"x"}', "no JSON": "{"}
+ROWS = {
+    "a list": "[]",
+    "lines": '{"type":"text",\n"text":""}',
+    "its id": '{"id":"x"}',
+    "a key of ours": '{"row":[1,2]}',
+    "no JSON": "{",
+    "space behind it": '{"type":"text"} ',
+    "no text": b'{"type":"text"}',
+}
 
 
 @pytest.mark.parametrize("data", ROWS.values(), ids=ROWS)
-def test_a_row_that_opencode_does_not_write_is_refused(path: Path, data: str) -> None:
+def test_a_row_that_opencode_does_not_write_is_refused(path: Path, data: str | bytes) -> None:
     """Its session alone: the other one is worked on."""
     execute(path, "UPDATE part SET data = ? WHERE session_id = ? AND rowid = 2", data, NAME)
     result = run("compress", "--force", path)
@@ -341,6 +351,100 @@ def test_bytes_of_other_rows_are_kept(path: Path, data: bytes) -> None:
     with closing(sqlite3.connect(path)) as sql:
         sql.text_factory = bytes
         assert sorted(sql.execute("SELECT * FROM part")) == before
+
+
+@pytest.mark.parametrize("column", ["time_created = 'then'", "time_updated = 9e999", "id = CAST(X'ff' AS TEXT)"])
+def test_columns_that_opencode_does_not_write_are_refused(path: Path, column: str) -> None:
+    execute(path, f"UPDATE part SET {column} WHERE session_id = ? AND rowid = 2", NAME)
+    assert run("compress", "--force", path / NAME).exit_code == 4
+
+
+def test_other_letters_for_a_type_come_back_with_their_times(path: Path) -> None:
+    """Thinking is deleted, however its type is written."""
+    written = 'replace(data, \'"type":"reasoning"\', \'"type": "\\u0072easoning"\')'
+    execute(path, f"UPDATE part SET data = {written}")
+    before = rows_in(path)
+    assert run("compress", path).exit_code == 0
+    assert len(rows_in(path)["part"]) < len(before["part"])
+    assert run("restore", path).exit_code == 0
+    assert rows_in(path) == before
+
+
+def test_a_database_in_utf_16_is_refused(path: Path) -> None:
+    other = path.with_name("opencode-16.db")
+    with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(other)) as new:
+        new.execute("PRAGMA encoding = 'UTF-16'")
+        new.executescript("\n".join(old.iterdump()))
+    assert run("compress", other).exit_code == 4
+
+
+def test_events_with_more_columns_stay(path: Path) -> None:
+    execute(path, "ALTER TABLE event ADD COLUMN more text")
+    before = rows_in(path)["event"]
+    assert run("compress", path).exit_code == 0
+    assert rows_in(path)["event"] == before
+
+
+def test_events_are_not_put_where_the_agent_numbers_anew(path: Path) -> None:
+    """Its next event would have the number of an old one; that they stay out is said."""
+    run("compress", path)
+    execute(path, "UPDATE event_sequence SET seq = 0 WHERE aggregate_id = ?", NAME)
+    result = run("restore", path)
+    assert result.exit_code == 5
+    assert f"have the places of some of {NAME}" in result.stdout.replace("\n", " ")
+    assert [row for row in rows_in(path)["event"] if row[1] == NAME and row[2] > 0] == []
+    assert list(folder(path).rglob(f"{NAME}.events-*"))
+
+
+def test_unneeded_events_are_those_in_the_database(path: Path) -> None:
+    """A run that is undone gives no events to sessions that it skipped: these stay until all is restored."""
+    before = rows_in(path)
+    identifier = run("compress", path).stderr.split("--run ")[1].split()[0]
+    assert run("restore", "--run", identifier, path).exit_code == 0
+    run("forget", "--unneeded", "--yes", path)
+    assert run("restore", path).exit_code == 0
+    assert rows_in(path) == before
+
+
+def test_a_session_that_changes_while_it_is_restored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is restored, the history says so, and the next try restores all."""
+    before = rows_in(path)
+    run("compress", path)
+    change = rows.Database.change
+
+    def raced(self: rows.Database, *given: Any) -> None:
+        execute(path, "UPDATE part SET data = json_set(data, '$.raced', 1) WHERE id = ?", changed)
+        change(self, *given)
+
+    changed, data = next((name, data) for name, data in parts(path).items() if "sessioncompress show" in data)
+    with monkeypatch.context() as patch:
+        patch.setattr(rows.Database, "change", raced)
+        assert run("restore", path).exit_code == 4
+    assert "in place" in run("history", path).stdout
+    execute(path, "UPDATE part SET data = ? WHERE id = ?", data, changed)
+    assert run("restore", "--last", path).exit_code == 0
+    assert parts(path) == {row[0]: row[-1] for row in before["part"]}
+
+
+def test_forget_goes_on_when_the_agent_is_closed(path: Path) -> None:
+    """What was deleted while it was open may be in free bytes: the next forget writes the database anew."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+        agent.execute("SELECT count(*) FROM session").fetchone()
+        run("compress", path)
+        assert run("forget", "--yes", path).exit_code == 4
+    size = path.stat().st_size
+    run("forget", "--yes", path)
+    assert path.stat().st_size < 0.4 * size
+
+
+def test_a_link_to_a_database_is_the_database(path: Path) -> None:
+    link = path.parent.parent / "linked.db"
+    link.symlink_to(path)
+    before = rows_in(path)
+    assert run("compress", link).exit_code == 0
+    assert run("verify", path).exit_code == 0
+    assert run("restore", path).exit_code == 0
+    assert rows_in(path) == before
 
 
 def test_a_file_that_is_no_database_of_ours(path: Path) -> None:
