@@ -319,6 +319,8 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.late_links._DRAFT": ("0", "01234567"),
     "store.layout._LEFT_OVER": (".late-", ".temp-0123456", "."),
     "store.layout._IS_LOCAL": ("local-", "local-0123456", "0"),
+    "store.rows._NAME": ("ses_", "ses_0", "0"),
+    "operations.database._NUMBER": ("1", "0", "10"),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
@@ -363,6 +365,8 @@ _USED: dict[str, str] = {
     "store.late_links._DRAFT": "fullmatch",
     "store.layout._LEFT_OVER": "fullmatch",
     "store.layout._IS_LOCAL": "fullmatch",
+    "store.rows._NAME": "fullmatch",
+    "operations.database._NUMBER": "fullmatch",
     "store.records._ID": "fullmatch",
     "store.records._COMMAND": "fullmatch",
     "core.splice._SCALAR": "match",

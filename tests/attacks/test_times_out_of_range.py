@@ -161,6 +161,6 @@ def test_a_policy_longer_than_any_record(folder: Path) -> None:
     )
     result = invoke("compress", "--force", path)
     assert result.exit_code == 2
-    assert "No session was changed." in result.stderr
+    assert "No session that it governs was changed." in result.stderr
     assert path.read_bytes() == was
     assert sorted(each.name for each in folder.iterdir()) == ["compression.json", "session.jsonl"]
