@@ -82,14 +82,14 @@ class SessionCommand(Generic[S]):
     """
 
     changes: ClassVar = False
-    """Whether it writes."""
+    """True if it changes sessions or stores."""
     compresses: ClassVar = False
     stores: ClassVar = False
     """Whether it reads stores: of sessions that are gone, too, and under any name. `gone_too`: that is no error."""
     gone_too: ClassVar = False
     urls: ClassVar = False
     rows: ClassVar = True
-    """Whether it works on sessions in databases."""
+    """True if it accepts sessions in databases."""
     packed: ClassVar = False
     asks: ClassVar = ""
     """The verb of the question before all sessions are changed; without one nothing is asked."""
@@ -287,7 +287,7 @@ class SessionCommand(Generic[S]):
         return done._replace(exit_code=process.EXIT_CODE)
 
     moved: ClassVar = "moved"
-    """What became of events."""
+    """The verb for events in the output."""
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         """Do what is left to do in a database of whose sessions none failed here; None where nothing is."""

@@ -343,15 +343,17 @@ _STORAGE = ("session", "message", "part")
 
 def agent_folders() -> Iterator[Path]:
     """Find the folders of this user's agents that may hold sessions."""
-    for home, pattern in _homes():
+    yield from _there(_homes())
+
+
+def databases() -> Iterator[Path]:
+    """Find the databases of this user's agents."""
+    yield from _there(place for row in TABLE for place in _named(row.databases))
+
+
+def _there(places: Iterable[tuple[Path, str]]) -> Iterator[Path]:
+    for home, pattern in places:
         yield from sorted(home.glob(pattern)) if pattern else [home]
-
-
-def databases(agent: str | None = None) -> Iterator[Path]:
-    """Find the databases of this user's agents, or of one agent."""
-    for row in TABLE if agent is None else [row for row in TABLE if row.name == agent]:
-        for home, pattern in _named(row.databases):
-            yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
 def databases_in(folder: Path) -> list[Path]:

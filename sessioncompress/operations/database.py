@@ -28,7 +28,7 @@ from sessioncompress.pipeline.discover import Found, Remote, is_database
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
 from sessioncompress.store.folder import make_ours, refuse_linked_folder
-from sessioncompress.store.layout import FOLDER, hidden_in, lines_of, locals_in, rows_of, stores_in
+from sessioncompress.store.layout import FOLDER, all_stores, hidden_in, lines_of, locals_in, rows_of, stores_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
@@ -49,7 +49,7 @@ _OPTIONS = {
 
 
 class DatabaseStats(Struct, frozen=True, rename="camel"):
-    """What became of a database: its bytes on disk, and the events that went or came back.
+    """Results for one database: its bytes on disk, and the number and bytes of the events that were moved.
 
     `reason` says what could not be done.
     """
@@ -112,7 +112,7 @@ def _session(database: Path, row: Listed, *, named: bool) -> Session:
 def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
     """Find the selected sessions in this user's databases."""
     if selection.agent in (None, "opencode"):
-        for path in table.databases("opencode"):
+        for path in table.databases():
             if is_database(path):
                 yield from found_in(path, selection, stores=stores)
 
@@ -134,7 +134,7 @@ def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
                     for line in before:
                         disk.write_all(fd, line)
                     disk.set_time(fd, changed_ns)
-            lengths = {each: each.stat().st_size for each in _store_files(path)}
+            lengths = {each: each.stat().st_size for each in _store_files(path)} if writes else {}
             result = work(path)
             if writes:
                 with failing(path), os.fdopen(open_file(path), "rb") as after:
@@ -333,8 +333,7 @@ def _keep(database: Path, session: str, lines: Iterator[bytes]) -> Path | None:
 
 def _store_files(lines: Path) -> list[Path]:
     """List the files of a session's store, the journal first: it stops naming originals before they go."""
-    stores = [store for session, store in stores_in(lines.parent) if session.name == lines.name]
-    return [each for store in stores for each in (store.journal, store.originals) if each.is_file()]
+    return [each for store in all_stores(lines) for each in (store.journal, store.originals) if each.is_file()]
 
 
 def _cut_back(files: Iterable[Path], lengths: Mapping[Path, int]) -> None:

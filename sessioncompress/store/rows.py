@@ -25,7 +25,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, Refu
 _WAIT_SECONDS = 2.0
 """An agent waits five seconds for a lock; it is not to wait for us as long."""
 _BITE_ROWS, _BITE_BYTES, _BITE_PAGES = 2_000, 8 << 20, 2_000
-"""What one transaction deletes at most, and how many pages are given back at once: the agent waits under a second."""
+"""Limits of one transaction, in rows, bytes and pages, so that the agent never waits for a second."""
 
 _INCREMENTAL = 2
 _LENGTH = "octet_length(data)" if sqlite3.sqlite_version_info >= (3, 43) else "length(CAST(data AS BLOB))"
