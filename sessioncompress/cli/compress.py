@@ -19,7 +19,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.store.layout import lines_of, store_at
+from sessioncompress.store.layout import store_at
 
 if TYPE_CHECKING:
     from sessioncompress.operations.database import DatabaseStats
@@ -103,12 +103,11 @@ class Compress(SessionCommand["CompressionStats"]):
 
     def frees(self, session: Session) -> int | None:
         policy = options.policy_of(session, self.policies)
-        path, force = session.path, self.given.force
-        if session.remote is None:
-            is_due = not triage.not_due(path, policy, force=force)
-        else:
-            path, is_due = lines_of(path), not triage.too_small(session.size, policy, force=force)
-        return triage.estimate(path, session.agent, session.size, policy) if is_due else None
+        # Imported here: a run that asks nothing is faster without.
+        from sessioncompress.operations.sessions import not_due
+
+        path, reason = not_due(session, policy, force=self.given.force)
+        return None if reason else triage.estimate(path, session.agent, session.size, policy)
 
     def can_undo(self, found: Sequence[Found]) -> bool:
         return all(self.policies.of(each.path).keep_backup for each in found if each.error is None)

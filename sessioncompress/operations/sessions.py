@@ -230,6 +230,13 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     estimate: int = field(default=0, name="couldSaveEstimate")
 
 
+def not_due(session: Session, policy: Policy, *, force: bool) -> tuple[Path, str]:
+    """Name the file beside a session's store, and say why nothing is due in it; empty if something may be."""
+    if session.remote is not None:
+        return lines_of(session.path), triage.too_small(session.size, policy, force=force)
+    return session.path, (triage.not_due(session.path, policy, force=force) or ("", ""))[1]
+
+
 def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
     """Measure a session for the list; `counts` does a dry run over it. Raises SessionCompressError."""
     path = session.path
@@ -238,10 +245,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
         saves = max(would.original_size - would.compressed_size - would.store_added, 0) if would.is_smaller else 0
         reason = "" if would.is_smaller else would.reason
     else:
-        if session.remote is None:
-            _, reason = triage.not_due(path, policy, force=False) or ("", "")
-        else:
-            path, reason = lines_of(path), triage.too_small(session.size, policy, force=False)
+        path, reason = not_due(session, policy, force=False)
         saves = 0 if reason else triage.estimate(path, session.agent, session.size, policy)
         reason = reason or ("" if saves else "little to save, or not estimated: --savings counts")
     journal = journals.load(store_at(path.parent.resolve() / path.name, policy).journal)
