@@ -213,7 +213,7 @@ def test_the_agents_title_finds_it(here: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_dry_run_names_the_archives_as_the_run_does(here: Path) -> None:
     """Also where projects have the same name, so that the archives are numbered."""
     for number in range(4):
-        made = ClaudeSession(cwd=f"/work/{number}/app")
+        made = ClaudeSession(cwd=f"/srv/{number}/app")
         made.user("A prompt.")
         write(here, made.bytes(), f"{(2, 0, 3, 1)[number]}.jsonl")
     would, did = (document("pack", *options, here)["files"] for options in (["--dry-run"], []))
