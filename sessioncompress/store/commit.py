@@ -206,7 +206,7 @@ class Rewrite:
         if kept_open or rewritten:
             what = "a program keeps writing to it" if kept_open else "another program has rewritten it"
             in_use = session.in_use(what, fd=old.fd)
-            put_back(session, old.fd, rewritten=rewritten)
+            put_back(session, old, rewritten=rewritten)
             raise in_use
 
         # Carry over what still came to the old file.

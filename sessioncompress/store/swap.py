@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from xxhash import xxh3_128
 
+from sessioncompress.core import jsonl
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Unsupported
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
@@ -94,10 +95,14 @@ class Draft:
 
 
 class Replaced(NamedTuple):
-    """The descriptor of a file that was replaced, and its status when it was last read whole."""
+    """The descriptor of a file that was replaced, and its status when it was last read whole.
+
+    The run that replaced it took exactly `taken` bytes of it into the session; None if that was another run.
+    """
 
     fd: int
     seen: os.stat_result | None = None
+    taken: int | None = None
 
 
 class Tail(NamedTuple):
@@ -122,34 +127,43 @@ def is_rewritten(session: OpenSession, state: LateLink, replaced: Replaced) -> b
     return found.st_size > state.drained and session.is_document()
 
 
-def late_tail(session: OpenSession, state: LateLink, fd: int, *, whole_lines: bool) -> Tail:
+def late_tail(session: OpenSession, state: LateLink, fd: int, *, whole_lines: bool, taken: int | None = None) -> Tail:
     """Find the bytes that came late to a replaced file and are not in the session yet.
 
-    Some may be there already, taken after the link was named or by a run that was killed: what the session has at
-    that place counts, all that either has or whole lines. `whole_lines` leaves out a last line that may not be
-    complete. Only lines were appended to the file, see is_rewritten().
+    Only lines were appended to the file, see is_rewritten(). `whole_lines` leaves out a last line that may not be
+    complete, unless its rest is in the session.
     """
     start, end = state.drained, max(os.fstat(fd).st_size, state.drained)
-    if whole_lines:
-        end = _last_line_end(fd, start, end)
-    common = 0
+    common = _common(session, state, fd, end) if taken is None else max(taken - start, 0)
+    at = state.base + common
+    # The rest of a line that is in the session already can only come there.
+    if whole_lines and (session.size <= at or _is_line_at(session, at)):
+        end = max(_last_line_end(fd, start, end), start + common)
+    return Tail(fd, start + common, end, at)
+
+
+def _common(session: OpenSession, state: LateLink, fd: int, end: int) -> int:
+    """Count the late bytes that a run took after it had named the link, and was killed before it told.
+
+    What the session has at that place counts: all that either has, or whole lines.
+    """
+    start, common = state.drained, 0
     while True:
         ours = os.pread(fd, min(disk.BUFFER, end - start - common), start + common)
         theirs = os.pread(session.fd, min(len(ours), session.size - state.base - common), state.base + common)
         if not ours or not theirs:
-            break
+            return common
         if not ours.startswith(theirs):
             common += next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other)
-            common = _last_line_end(fd, start, start + common) - start
-            break
+            return _last_line_end(fd, start, start + common) - start
         common += len(theirs)
-    return Tail(fd, start + common, end, state.base + common)
 
 
 def write_with_tail(draft: Draft, session: OpenSession, tail: Tail) -> int:
     """Write the session with the tail in its place; return the place behind the tail.
 
-    Where the agent's own writes left a line without its end, a line break keeps two lines from becoming one.
+    Where the agent's own writes left a line without its end, a line break keeps two lines from becoming one. A line
+    that a program wrote in two pieces, one before the swap and one after it, becomes one again.
     """
     with session.reader() as file:
         _copy(draft, file, tail.at)
@@ -157,7 +171,7 @@ def write_with_tail(draft: Draft, session: OpenSession, tail: Tail) -> int:
             draft.write(b"\n")
         with disk.reader(tail.fd, tail.start, tail.end) as late:
             _copy(draft, late, tail.end - tail.start)
-        if session.size > tail.at and not _begins_line(tail.fd, tail.end):
+        if not _begins_line(tail.fd, tail.end) and _is_line_at(session, tail.at):
             draft.write(b"\n")
         behind = draft.size
         _copy(draft, file, session.size - tail.at)
@@ -172,6 +186,11 @@ def _copy(draft: Draft, file: BinaryIO, size: int) -> None:
 
 def _begins_line(fd: int, position: int) -> bool:
     return position == 0 or os.pread(fd, 1, position - 1) == b"\n"
+
+
+def _is_line_at(session: OpenSession, position: int) -> bool:
+    with session.reader(position) as file:
+        return jsonl.parse(file.readline()) is not None
 
 
 def _last_line_end(fd: int, start: int, end: int) -> int:
@@ -220,7 +239,7 @@ def put_in_place(
             else:
                 # With someone who appends all the time, the last bytes are taken without a flush: nor has their writer
                 # flushed them, and each millisecond more before the swap is a line more to drain after it.
-                _take_appended(session, draft, taken, os.fstat(session.fd).st_size)
+                taken = _take_appended(session, draft, taken, os.fstat(session.fd).st_size)
             _exchange(session, draft.path, (draft.inode, inode))
     except BaseException:
         # Only the disk tells whether an interrupt came before or after the swap.
@@ -234,7 +253,7 @@ def put_in_place(
     draft.discard()
     disk.flush_folder(session.path.parent)
     session.left_over.drop(chain.from_iterable(before.values()))
-    return old
+    return old._replace(taken=taken)
 
 
 def _take_appended(session: OpenSession, draft: Draft, taken: int, end: int) -> int:
@@ -341,9 +360,10 @@ def drain(session: OpenSession, old: Replaced) -> int:
         if is_rewritten(session, state, waiting[0]):
             break
         # Looked for only now: if nobody has it open any more, this is all that will ever come.
-        tail = late_tail(session, state, waiting[0].fd, whole_lines=holding is not Held.NO)
+        done = is_done(waiting[0].fd, holding, state)
+        tail = late_tail(session, state, waiting[0].fd, whole_lines=not done, taken=waiting[0].taken)
         if not tail:
-            if is_done(waiting[0].fd, holding, state):
+            if done:
                 session.left_over.drop(session.left_over.late[state.inode])
             waiting.pop(0)
         elif wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
@@ -380,18 +400,20 @@ def _carry_over(session: OpenSession, tail: Tail) -> Replaced:
         draft.discard()
 
 
-def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None:
-    """Put the file that was just replaced (a descriptor) back; lines that reached the new one go to its end.
+def put_back(session: OpenSession, replaced: Replaced, *, rewritten: bool = False) -> None:
+    """Put the file that was just replaced back; lines that reached the new one go to its end.
 
     The new file keeps a late link until it is certain that nobody appends to it any more. To a file that was
     `rewritten` nothing comes that the new one took from it before.
     """
-    new, found = session.fd, os.fstat(old)
+    new, old = session.fd, replaced.fd
+    found = os.fstat(old)
     before = session.left_over.late
     links = before[found.st_ino]
     reached = session.size
     if not rewritten:
-        reached = late_tail(session, state_of(session, old), old, whole_lines=False).at
+        state = state_of(session, old)
+        reached = late_tail(session, state, old, whole_lines=False, taken=replaced.taken).at
     states = _states_at_the_end(session, found.st_size)
     del states[found.st_ino]
     states = {number: state._replace(successor=found.st_ino) for number, state in states.items()}
@@ -411,8 +433,9 @@ def put_back(session: OpenSession, old: int, *, rewritten: bool = False) -> None
     holding = wait_until_free(new, HOLD_SECONDS)
     if is_rewritten(session, back, Replaced(new)):
         return
-    if tail := late_tail(session, back, new, whole_lines=holding is not Held.NO):
-        if not _begins_line(session.fd, os.fstat(session.fd).st_size):
+    if tail := late_tail(session, back, new, whole_lines=False):
+        # A half line waits for the next run, which brings it to its place and not to the end.
+        if not (_begins_line(session.fd, os.fstat(session.fd).st_size) and _begins_line(new, tail.end)):
             return
         with disk.closing(disk.open_existing(session.path, append=True)) as fd:
             disk.write_all(fd, os.pread(tail.fd, tail.end - tail.start, tail.start))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import InUse
+from sessioncompress.errors import InUse, Refused
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
@@ -47,8 +47,18 @@ with open(path, "ab", buffering=0) as file:
         file.write(b'{"type":"custom","customType":"late","data":%d}\\n' % number)
         time.sleep(max(0, began + (number + 1) / rate - time.monotonic()))
 """,
+    "halves": """
+import sys, time
+path, rate, count = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+began = time.monotonic()
+for number in range(count):
+    for half in (b'{"type":"custom","custom', b'Type":"late","data":%d}\\n' % number):
+        with open(path, "ab", buffering=0) as file:
+            file.write(half)
+    time.sleep(max(0, began + (number + 1) / rate - time.monotonic()))
+""",
 }
-"""As pi appends, opening the file for each line; and as Codex does, which keeps it open."""
+"""As pi appends, opening the file for each line; as Codex does, which keeps it open; and as a shell that writes twice."""
 
 _LONGEST_LIFE = 0.12
 _POLICY = replace(EAGER, compact=Compact(keep_tokens=500, min_dead_tokens=100, min_saved_tokens=1))
@@ -68,6 +78,7 @@ def main(folder: str, writer: str, rate: str, lines: str, seen: str, killed: str
         while process.poll() is None:
             for act in (*random.sample(acts, 2), lambda: restore_session(path)):
                 counted[_killed(act) if int(killed) else _done(act)] += 1
+    swap.LINK_SECONDS = -1
     for _ in range(3):
         restore_session(path)
     late = path.read_bytes().removeprefix(original).splitlines()
@@ -80,7 +91,7 @@ def main(folder: str, writer: str, rate: str, lines: str, seen: str, killed: str
 def _done(act: Callable[[], object]) -> str:
     try:
         act()
-    except InUse:
+    except (InUse, Refused):
         return "refused"
     return "rounds"
 
@@ -90,7 +101,7 @@ def _killed(act: Callable[[], object]) -> str:
 
     def work() -> None:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, _LONGEST_LIFE))
-        with suppress(InUse):
+        with suppress(InUse, Refused):
             act()
 
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))

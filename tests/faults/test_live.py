@@ -16,19 +16,19 @@ from sessioncompress.errors import InUse
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from tests.faults.effort import effort
-from tests.faults.live import WRITERS
 from tests.faults.scenes import NAME, SIZES, built
 from tests.faults.tools import ENVIRONMENT
 from tests.support.runs import EAGER, write
 from tests.unit.store.tools import left_over
 
 _LINES = effort(400, 5_000, 100_000)
-_CELLS = list(product(WRITERS, (50, 2000), (1, 0), (0, 1)))
+_CELLS = [*product(("path", "descriptor"), (50, 2000), (1, 0), (0, 1)), ("halves", 50, 1, 0), ("halves", 2000, 1, 0)]
+"""Halves are put together where all is seen; only bytes tell how much of them a killed run took."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who has a file open is asked of Linux")
 def test_no_line_is_gone(tmp_path: Path) -> None:
-    """Writers by path and by descriptor, slow and fast, seen by us or not, our commands killed or not: all at once."""
+    """Writers by path, in halves, by descriptor, slow and fast, seen by us or not, our commands killed or not: all at once."""
     cells = {}
     for cell in _CELLS:
         folder = tmp_path / "-".join(map(str, cell))

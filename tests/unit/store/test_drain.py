@@ -157,6 +157,33 @@ def test_half_a_line_before_the_swap(tmp_path: Path) -> None:
     assert path.read_bytes() == NEW + APPENDED
 
 
+@pytest.mark.parametrize(
+    ("late", "reached"),
+    [
+        (APPENDED[:5], APPENDED[5:]),
+        (APPENDED + LATER[:5], LATER[5:]),
+        (APPENDED, LATER[:5]),
+        (APPENDED[:5], APPENDED[5:] + LATER),
+    ],
+    ids=["a line", "the second line", "only of the second line, which begins alike", "and a line"],
+)
+def test_half_a_line_at_the_swap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bytes, reached: bytes) -> None:
+    """What reached the old file too late to be taken with it comes right before what reached the new one."""
+    path, call, first = make_session(tmp_path), getattr(real_disk.System, swap()), [True]
+
+    def swapped(*arguments: Path) -> None:
+        if is_first := bool(first):
+            append(path, late)
+            first.clear()
+        call(*arguments)
+        if is_first:
+            append(path, reached)
+
+    monkeypatch.setattr(real_disk.System, swap(), staticmethod(swapped))
+    compress(path)
+    assert path.read_bytes() == NEW + late + reached
+
+
 @linux
 def test_a_writer_that_keeps_the_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets its file back, with what reached the new one; the error names it, and the next run is as good as ever."""

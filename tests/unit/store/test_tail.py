@@ -23,7 +23,9 @@ CASES = {
     "torn off by a crash": (b"old\n", b"one\ntwo\n", b"new\n", b"one\ntw", b"new\none\ntwo\n"),
     "a line that begins alike": (b"old\n", b"line one\n", b"new\n", b"line two\n", b"new\nline one\nline two\n"),
     "the rest of a line": (b"old\nha", b"lf\n", b"new\nha", b"", b"new\nhalf\n"),
-    "a line without its end": (b"old\n", b"late", b"new\n", b"then\n", b"new\nlate\nthen\n"),
+    "a line without its end": (b"old\n", b"late", b"new\n", b"{}\n", b"new\nlate\n{}\n"),
+    "the first half of a line": (b"old\n", b'{"a":', b"new\n", b'{"b":1}}\n{}\n', b'new\n{"a":{"b":1}}\n{}\n'),
+    "the middle of a line": (b'old\n{"a', b'":', b'new\n{"a', b"1}\n", b'new\n{"a":1}\n'),
     "after a line without its end": (b"old\n", b"late\n", b"new", b"", b"new\nlate\n"),
 }
 
