@@ -215,7 +215,7 @@ def _other_names(folder: Path) -> list[str] | None:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name not in _OF_OURS or entry.is_dir():
+                if entry.name not in _OF_OURS or entry.is_dir(follow_symlinks=False):
                     names.append(entry.name)
                     if not (is_local(entry.name) and entry.is_dir(follow_symlinks=False)):
                         # Asked after every session: the first file of another one answers it.

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Self
 
-from sessioncompress.errors import NOT_CHANGED, FileFailed, failing
+from sessioncompress.errors import NOT_CHANGED, FileFailed, failed, failing
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -66,7 +66,7 @@ def call(
 
     options = [*_OPTIONS, *(["-c", f"safe.directory={os.path.realpath(trusted)}"] if trusted else [])]
     try:
-        with failing("git", state):
+        with _running(state):
             # No shell reads the names, and the user's own git is meant.
             done = subprocess.run(  # noqa: S603
                 ["git", *options, *arguments],  # noqa: S607
@@ -85,6 +85,17 @@ def call(
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise FileFailed(f"git failed: {said}", where=at or arguments[-1], state=state, remedy=remedy)
     return done.stdout
+
+
+@contextmanager
+def _running(state: str = NOT_CHANGED) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.filename == "git":
+            what, remedy = "there is no git in the PATH", "Install git, and run again."
+            raise FileFailed(what, where="git", state=state, remedy=remedy) from error
+        raise failed(error, "git", state) from error
 
 
 def _environment(kept: tuple[str, ...] = ()) -> dict[str, str]:
@@ -137,7 +148,7 @@ class Blobs:
             return name, held
         content = None
         try:
-            with failing("git"):
+            with _running():
                 # Each question is answered before the next one is put.
                 self._process = self._process or _started(["cat-file", "--batch"], self.top)
                 with _stopped_in_time(self._process):
@@ -199,7 +210,7 @@ def out_of_reach(blobs: Collection[str], file: Path) -> set[str]:
         if top is None or not lost:
             break
         asked = ["rev-list", "--objects", "--full-history", "--no-object-names", "HEAD", "--", *names]
-        with failing("git"), _started(asked, top) as process, _stopped_in_time(process):
+        with _running(), _started(asked, top) as process, _stopped_in_time(process):
             assert process.stdout is not None
             for line in process.stdout:
                 lost.discard(line.rstrip().decode())
@@ -234,7 +245,8 @@ def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes | None]:
     content = process.stdout.read(int(size or 0))
     if not size or process.stdout.read(1) != b"\n":
         what = f"git does not give {name}"
-        raise FileFailed(what, where="git", state=NOT_CHANGED, remedy="See what 'git fsck' says, and run again.")
+        remedy = f"Run 'git cat-file -t {name}' here: a partial clone fetches it, and another says what is damaged."
+        raise FileFailed(what, where="git", state=NOT_CHANGED, remedy=remedy)
     return blob.decode(), content
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessioncompress.errors import FileFailed
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
 from sessioncompress.store import disk
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def at_home(named: str) -> Path:
 def key() -> bytes:
     """Read this user's key on this machine; empty where none was made yet."""
     if not _found:
-        with suppress(OSError, FileFailed):
+        with suppress(OSError, FileFailed, Refused):
             folder = state_folder()
             if there := _read(folder / _KEY):
                 _found.append(there)
@@ -57,6 +57,7 @@ def make_key() -> bytes:
 
     Where it cannot be kept, this process has one of its own. The links that it leaves when it is killed count for no
     later run then, and stay where they are; its stores are in a folder that later runs take for another machine's.
+    Raises Refused where git has the key: who knows it can name our folders and sign our records.
     """
     if not key():
         try:
@@ -118,13 +119,36 @@ def is_signed(before: Hash, record: bytes) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """Read the key in a file; empty where there is no such file. Raises OSError where anybody else may know it."""
+    """Read the key in a file; empty where there is no such file.
+
+    Raises OSError where other users may know it, Refused where git has it.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
     with disk.closing(fd):
         found, read = os.fstat(fd), os.read(fd, _KEY_BYTES)
+        if _is_in_git(read, path.parent):
+            what = "git has this key of this machine: others may know it, or have brought it"
+            remedy = "Delete it, and 'git rm --cached' it if it is tracked. A new one takes older stores for another's."
+            raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(read) != _KEY_BYTES:
             raise PermissionError
         return read
+
+
+def _is_in_git(read: bytes, folder: Path) -> bool:
+    """Tell whether a repository has the key. A checkout overwrites a file that git ignores, where a branch has one."""
+    # Imported here: hardly any home folder is a work tree.
+    from hashlib import sha1, sha256
+
+    from sessioncompress.store.git import Blobs, work_trees
+
+    blob = b"blob %d\0%s" % (len(read), read)
+    with suppress(FileFailed):
+        for top in work_trees(folder):
+            with Blobs(top) as blobs:
+                if any(blobs.read(make(blob).hexdigest()) for make in (sha1, sha256)):
+                    return True
+    return False

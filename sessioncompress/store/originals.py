@@ -235,13 +235,12 @@ class OriginalsReader:
                 else:
                     lacking = self._lacking[place.blob] = _why(self._blobs)
             except FileFailed as error:
-                do = f"Run 'git cat-file -t {place.blob}' here: in a partial clone that fetches it. Then run again."
-                lacking = self._lacking[place.blob] = f"its original is in a commit, but {error.what}", do
+                lacking = self._lacking[place.blob] = f"its original is in a commit, but {error.what}", error.remedy
         what, remedy = lacking
         self.way = self.way or remedy
         if remedy == git.BRING_BACK:
             remedy += f" Without one, {FROM_MARKERS}."
-        raise Unreadable(f"{what} (git blob {place.blob})", where=self._path, state=NOT_CHANGED, remedy=remedy)
+        raise Unreadable(f"{what} (git blob {place.blob})", where=self._path.parent, state=NOT_CHANGED, remedy=remedy)
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
         found = self._held.pop(start, None)

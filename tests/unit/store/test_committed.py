@@ -155,7 +155,7 @@ def _copied(repository: Repository, to: Path) -> Path:
         (_shallow, "git fetch --unshallow"),
         (_squashed, "work in a clone that has it"),
         (_filtered, "work in a clone that has it"),
-        (_partial, "in a partial clone that fetches it"),
+        (_partial, "a partial clone fetches it"),
         (_copied, "Work in the clone it is from."),
     ],
     ids=["shallow", "squash", "filter", "partial", "no clone"],
@@ -298,7 +298,7 @@ def test_without_git_all_is_stored_and_what_it_has_is_named(tmp_path: Path, monk
     monkeypatch.setenv("PATH", str(tmp_path))
     assert compress_session(session, HISTORY).is_smaller
     assert not has_places(session)
-    with pytest.raises(Unreadable, match="its original is in a commit, but no such file or directory"):
+    with pytest.raises(Unreadable, match="its original is in a commit, but there is no git in the PATH"):
         restore_session(committed)
 
 

@@ -149,7 +149,7 @@ def test_where_it_fails_it_is_said(repository: Repository, monkeypatch: pytest.M
         git.call(["check-ignore", "README"])
     assert git.call(["check-ignore", "README"], fine=(0, 1)) == b""
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(FileFailed, match="no such file"):
+    with pytest.raises(FileFailed, match="there is no git"):
         git.call(["--version"])
 
 

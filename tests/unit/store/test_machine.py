@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.store.machine import is_signed, make_key, signature
+from sessioncompress.errors import Refused
+from sessioncompress.store.machine import folder_name, is_signed, make_key, signature
 from tests.attacks.test_stores_of_branches import user_of
+from tests.support.repository import Repository
 
 BEFORE, BODY, REST = b"a record\n", b'{"type":"run"', b',"sha256":"%s"}\n' % (b"0" * 64)
 
@@ -49,3 +51,25 @@ def test_another_key_signs_otherwise(tmp_path: Path) -> None:
         assert len(signature(sha256(BEFORE), BODY)) == len(nobodys)
         assert not is_signed(sha256(BEFORE), record)
         assert not is_signed(sha256(BEFORE), BODY + nobodys + REST)
+
+
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_key_that_git_has_counts_for_nothing(tmp_path: Path, form: str, mode: int) -> None:
+    """A home may be a work tree, and a branch may track what git ignores there: then a checkout replaces the key."""
+    home, key = Repository(tmp_path, {"GIT_DEFAULT_HASH": form}), tmp_path / "sessioncompress" / "late-links.key"
+    with user_of(tmp_path):
+        make_key()
+        name = folder_name()
+    with user_of(tmp_path):
+        assert folder_name() == name
+    home.git("add", "--force", str(key))
+    key.chmod(mode)
+    with user_of(tmp_path):
+        assert folder_name() == ""
+        with pytest.raises(Refused, match="git has this key"):
+            make_key()
+    key.unlink()
+    with user_of(tmp_path):
+        make_key()
+        assert folder_name() not in ("", name)
