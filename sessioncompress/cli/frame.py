@@ -219,6 +219,7 @@ class SessionCommand(Generic[S]):
         self.policies = options.policies_of(config, preset, **how, **values)
         self.silent = chosen.quiet or chosen.as_json
         self._left: list[tuple[str, str]] = []
+        self._warnings: list[str] = []
         self.told = set[str]()
         """The errors that were printed."""
         self.rows_in: dict[Path, list[Found]] = {}
@@ -237,6 +238,9 @@ class SessionCommand(Generic[S]):
             return
         done = self.over(found)
         done = self.on_databases(done)
+        # Not between the rows of the sessions.
+        for warning in self._warnings:
+            echo_wrapped(warning, err=True)
         if self.changes and not self.chosen.rehearses:
             from sessioncompress.store.recover import sweep
 
@@ -366,8 +370,7 @@ class SessionCommand(Generic[S]):
                 echo_wrapped(words.whole)
             elif words.left[0]:
                 self._left.append(words.left)
-        for warning in words.warnings:
-            echo_wrapped(warning, err=True)
+        self._warnings += words.warnings
 
     def end(self, done: Done[S]) -> None:
         """Print how many sessions stay as they are, and why; and the total; neither where the user named one."""

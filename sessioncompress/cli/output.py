@@ -33,7 +33,8 @@ def tell_error(path: str, error: SessionCompressError, told: set[str]) -> str:
     if (text := f"{status}: {error}") not in told:
         # Only the name of the session differs.
         advice = re.sub(rf"\b{re.escape(Path(path).stem)}\.", "", remedy)
-        echo_wrapped(text.removesuffix(f" {remedy}") if advice in told else text, err=True)
+        known = f" {printable(error.state)} {remedy}" if error.state else f" {remedy}"
+        echo_wrapped(text.removesuffix(known) if advice in told else text, err=True)
         told |= {text, advice} - {""}
     return status
 
@@ -118,6 +119,8 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
     archives = [str(each.pack.archive) for each in packed if among is None or each.shown in among]
     if archives := archives or list(among or ()):
         number = counted(len(archives), "session is still packed", "sessions are still packed")
+        if foreign := sum(not each.pack.is_certain for each in packed if among is None or each.shown in among):
+            number += f" ({foreign:,} of them in packs that others made, or an earlier version)"
         echo_wrapped(f"{number}. To bring back:", err=True)
         tell_of_unpack("  ", archives, len(archives))
 

@@ -263,6 +263,7 @@ def test_what_is_read_of_a_stranger_s_pack_is_told(tmp_path: Path, monkeypatch: 
             invoke(*command).stderr for command in (["search", "gull", folder], ["sessions"], ["search", "cow", folder])
         ]
         assert ["1 store was made elsewhere" in each for each in told] == [not is_own, not is_own, False]
+        assert ("1 of them in packs that others made" in invoke("restore", folder).stderr) is not is_own
         assert (", which others may have made: 'sess" in way_back(folder / "s.jsonl")) is not is_own
         (folder / "s.jsonl").touch()
         assert ("unpack it" in invoke("verify", folder).stderr) is is_own

@@ -444,6 +444,16 @@ def test_a_copied_index_is_warned_of(here: Path) -> None:
     assert "session.jsonl: 1 text in a call looks like a marker of ours" in result.stderr
 
 
+def test_warnings_come_after_the_rows(compressed: Path) -> None:
+    """Each names its session."""
+    put(compressed.with_name("zebra.jsonl"))
+    shutil.rmtree(store_in(compressed).folder)
+    lines = run("compress", "--force", ".").output.splitlines()
+    (row,) = (at for at, line in enumerate(lines) if line.startswith("zebra.jsonl: "))
+    (warning,) = (at for at, line in enumerate(lines) if "but its store is missing" in line)
+    assert row < warning
+
+
 def test_markers_without_a_journal_are_told(compressed: Path) -> None:
     """What they stand for is not here; no model is accused of having written them."""
     shutil.rmtree(store_in(compressed).folder)
