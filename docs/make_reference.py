@@ -10,7 +10,9 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -171,10 +173,36 @@ def command_part(name: str) -> str:
     command = commands()[name]
     usage = f"sessioncompress {name} [OPTIONS] {_arguments(command)}".rstrip()
     lines = ["", "```text", usage, "```", "", " ".join((command.help or "").split()), ""]
-    lines += ["| option | meaning |", "|---|---|"]
-    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
-    lines += [f"| `{signature(each).replace(', ', '`, `')}` | {_meaning(each)} |" for each in options]
+    own, common = [], []
+    for row in _rows(command):
+        (common if row in _shared() else own).append(row)
+    lines += ["| option | meaning |", "|---|---|", *own, ""] if own else []
+    if common:
+        lines += [
+            f"With the [shared options](#shared-options) {', '.join(row.split('|')[1].strip() for row in common)}."
+        ]
     return "\n".join([*lines, "", ""])
+
+
+def _rows(command: click.Command) -> list[str]:
+    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    return [f"| `{signature(each).replace(', ', '`, `')}` | {_meaning(each)} |" for each in options]
+
+
+MANY = 4
+"""Commands that have an option alike, so that it is told once."""
+
+
+@cache
+def _shared() -> list[str]:
+    """Return the rows of the options that mean the same in at least four commands, those of the most commands first."""
+    counts = Counter(row for command in commands().values() for row in _rows(command))
+    return [row for row, number in counts.most_common() if number >= MANY]
+
+
+def shared_part() -> str:
+    """Return the table of the options that many commands have."""
+    return "\n".join(["", "| option | meaning |", "|---|---|", *_shared(), "", ""])
 
 
 def keys_part() -> str:
@@ -298,7 +326,7 @@ def parts(page: Path) -> Mapping[str, Callable[[], str]]:
         return {"agents": lambda: f"\nA session is one of {AGENTS}.\n\n"}
     if page == FORMATS:
         return {"formats": formats_part, "folders": folders_part}
-    return {name: lambda name=name: command_part(name) for name in commands()}  # type: ignore[misc]
+    return {"shared": shared_part, **{name: partial(command_part, name) for name in commands()}}
 
 
 def made(page: Path) -> str:

@@ -85,7 +85,7 @@ def test_the_script_tells_what_is_out_of_date(tmp_path: Path, monkeypatch: pytes
 
 @EACH
 def test_every_command_and_option_is_there(name: str, command: click.Command) -> None:
-    """Each command has a heading and a usage line with its arguments; each option of it a row, and no row is of none."""
+    """Each command has a heading and a usage line with its arguments; each option of it a row, maybe a shared one."""
     text = section(COMMANDS, name)
     usage = blocks(text, "text")[0]
     assert usage.startswith(f"sessioncompress {name} ")
@@ -94,17 +94,19 @@ def test_every_command_and_option_is_there(name: str, command: click.Command) ->
             shown = f"{(each.name or '').upper()}{'...' if each.nargs == -1 else ''}"
             assert (shown if each.required else f"[{shown}]") in usage.split()
     generated = text.split("<!-- end -->")[0]
-    said = {option.split()[0] for row in rows(generated) for option in quoted(row) if option.startswith("-")}
+    said = {option.split()[0] for option in quoted(generated) if option.startswith("-")}
+    told = generated + section(COMMANDS, "Shared options")
     options = {
         opt for each in command.params if isinstance(each, click.Option) and not each.hidden for opt in each.opts
     }
     assert said == options - FLAGS_OF_ALL
+    assert said <= {option.split()[0] for row in rows(told) for option in quoted(row)}
     assert {option.split()[0] for option in quoted(text) if option.startswith("--")} <= options | also_named(name)
     for each in command.params:
         if isinstance(each, click.Option) and not each.is_flag and not each.hidden:
             assert re.search(rf"`{each.opts[0]} [A-Z:]+`", generated), each.opts[0]
             for choice in each.type.choices if isinstance(each.type, click.Choice) else ():
-                assert f"`{choice}`" in generated, (each.opts[0], choice)
+                assert f"`{choice}`" in told, (each.opts[0], choice)
 
 
 def also_named(name: str) -> set[str]:
