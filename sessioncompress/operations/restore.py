@@ -238,7 +238,7 @@ class _Exactly(Restoring):
             "'restore --from-markers' puts back what markers in it stand for" if since.changed else "",
             f"{stay} compressed, since calls tie them to those" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
-            before.told if before.altered else "",
+            before.told,
         )
         if inexact:
             # The runs stay in place, for what could not be undone of them.
@@ -247,7 +247,7 @@ class _Exactly(Restoring):
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         unknown = has_unknown_summary(session, journal, self.form)
         summary = "it has a summary that compact wrote, which its store does not know: that stays" if unknown else ""
-        copied = before.told if before.copied and not before.altered else ""
+        copied = "" if before.altered else before.copied
         markers = self._markers(since)
         said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
         others = OtherStores(session.path, self.store, backups_of(session.path, self.policy))
