@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
 from itertools import takewhile
@@ -287,27 +287,21 @@ class Before:
             self.copied = (
                 "the agent copied the summary into a line of its own, which stays: the model may still read it"
             )
-        is_older = False
-        for each in known if len(self.taken) < len(known) else ():
+        if len(self.taken) == len(known):
+            return
+        left, is_older = left_by(self._session, self._journal), False
+        for each in known:
             stands = each.lines in are_out or (bool(each.dropped) and self._share_there(each) > 0)
             # A session without any of the lines that left for it is no older state either, unless it is from before
             # an older checkpoint or still has that one: then it may not have had the lines yet.
             is_lost = bool(each.dropped) and not (stands or is_older)
-            is_due = (foreign or is_lost) and not self._has_ended(each)
+            # The session may be from after a restore took it out, or from before it was written. A restore on another
+            # branch says nothing, and if no run left what the session begins with, it is not known.
+            has_ended = each.ended and left >= 0 and left not in self._journal.lifetime(each)
+            is_due = (foreign or is_lost) and not has_ended
             if each.lines not in are_out and (there.intersection(each.lines) or is_due):
                 self.altered.append(each)
             is_older = is_older or stands
-
-    def _has_ended(self, record: CheckpointRecord) -> bool:
-        """Return true if the session is from after a restore took a checkpoint out, or from before it was written.
-
-        A restore on another branch says nothing. If no run left what the session begins with, it is not known.
-        """
-        return record.ended and self._left >= 0 and self._left not in self._journal.lifetime(record)
-
-    @cached_property
-    def _left(self) -> int:
-        return left_by(self._session, self._journal)
 
     def _noted(self, number: int, raw: bytes) -> int:
         """Note what tells of a piece of the session; return its number."""

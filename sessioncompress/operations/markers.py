@@ -21,7 +21,7 @@ from sessioncompress.core.text import counted, joined, not_there, strangers, unr
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.checkpoints import before_all
 from sessioncompress.operations.show import lacks, of_another, original_of
-from sessioncompress.operations.verify import ChangedLine, Since, since_runs
+from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.relatives import Relative, refuse_if_marked, relatives_of, strangers_of, unknown_to
@@ -359,7 +359,7 @@ def by_markers(
             if is_own and is_exact:
                 nothing = text.ALREADY_BUT if left else text.ALREADY
             nothing = nothing if back.sources else text.NONE_STORED
-            yield Back((), 0, joined(nothing, since.told, stays, rest), is_exact)
+            yield Back((), 0, joined(nothing, told_of(since.changed), stays, rest), is_exact)
             return
 
 

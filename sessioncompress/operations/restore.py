@@ -18,7 +18,7 @@ from sessioncompress.core.text import counted, joined, not_there, strangers
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.operations.checkpoints import Before, has_unknown_summary, left_by, refuse_if_compacted
 from sessioncompress.operations.show import has_words, lacks, original_of
-from sessioncompress.operations.verify import ChangedLine, Since, since_runs
+from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.summary import Status
@@ -220,7 +220,7 @@ class _Exactly(Restoring):
         # What stands in a checkpoint goes with it.
         found = reading.rewritten_among(before.pieces(), journal) if before.taken else since.rewritten
         swaps = found if runs is None else self._of_runs(runs, found, since)
-        lost = 0 if journal.keeps_all else sum(record.place is None for record in swaps.values())
+        lost = sum(record.place is None for record in swaps.values())
         parted = 0
         if since.changed or lost:
             # What belongs together comes back together: a call's id, in the call and in its result.
@@ -234,7 +234,7 @@ class _Exactly(Restoring):
         has = counted(lost, "line has", "lines have")
         stay = counted(parted, "more line stays", "more lines stay")
         inexact = joined(
-            since.told,
+            told_of(since.changed),
             "'restore --from-markers' puts back what markers in it stand for" if since.changed else "",
             f"{stay} compressed, since calls tie them to those" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
@@ -313,14 +313,13 @@ class _Exactly(Restoring):
             remedy = f"Move it away, with {self.store.originals.name}."
             raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
 
-    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores | None) -> Iterator[bytes]:
+    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores) -> Iterator[bytes]:
         """Yield the lines of the restored session."""
         with OriginalsReader(self.store.originals) as reader:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
                 line = original_of(raw, record, reader, self.journal, self.store.journal) if record else raw
-                if others is not None:
-                    others.note(line)
+                others.note(line)
                 yield line
 
     def _undoes(self, runs: frozenset[int] | None, found: RewrittenLines, *, is_exact: bool) -> Sequence[str] | None:
@@ -372,7 +371,9 @@ class _Exactly(Restoring):
             at, by, is_known = equal, made[-1], True
             if len(equal) > 1 and mine and any(journal.run_of(each) in others for each in made):
                 # Which of identical lines a run rewrote its records say, if it has an edit of each.
-                at, by = {number for each in mine for number in self._numbers(each)}, mine[-1]
+                blocks = (block for each in mine for block in journal.blocks_of(each))
+                at = {*(block.line for block in blocks), *(journal.line(each).line for each in mine)} - {-1}
+                by = mine[-1]
                 each_has = len(at) == len(mine) and all(journal.line(each).edit for each in mine)
                 is_known = each_has and at <= equal and (at == equal or not since.was_changed)
             record = self._stood(by, runs, others, since.last) if is_known else None
@@ -389,10 +390,6 @@ class _Exactly(Restoring):
             )
         return {number: record for number, record in stood.items() if record and record.sha256 != record.rewritten}
 
-    def _numbers(self, row: int) -> set[int]:
-        """Find the number that a line had when it was rewritten, by the record of that and those of its values."""
-        return {*(block.line for block in self.journal.blocks_of(row)), self.journal.line(row).line} - {-1}
-
     def _stood(self, row: int, runs: frozenset[int], others: frozenset[int], last: int) -> LineRecord | None:
         """Find what stood before some runs where a record says what is there now; None where that is not known.
 
@@ -404,7 +401,8 @@ class _Exactly(Restoring):
         while at >= 0:
             record, is_mine = journal.line(at), journal.run_of(at) in runs
             # The first stores do not have what stood between two runs.
-            is_unknown = not record.edit and self._has_row_before(at, original, others if is_mine else runs)
+            too = () if record.edit else (each for each in journal.originals(original) if each < at)
+            is_unknown = any(journal.run_of(each) in (others if is_mine else runs) for each in too)
             if is_unknown or (is_mine and not is_on_top):
                 return None
             is_on_top = is_on_top and is_mine
@@ -421,8 +419,3 @@ class _Exactly(Restoring):
         made = self.journal.rewritings(bytes.fromhex(rewritten))
         made = [each for each in made if self.journal.run_of(each) <= last] or made
         return list(filter(self.journal.stands, made)) or made
-
-    def _has_row_before(self, row: int, original: bytes, runs: frozenset[int]) -> bool:
-        """Tell whether one of these runs rewrote a line of the same original before a record says so of another."""
-        journal = self.journal
-        return any(each < row and journal.run_of(each) in runs for each in journal.originals(original))
