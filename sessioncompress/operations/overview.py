@@ -85,7 +85,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         before, saved = _before(found, store)
         pays = would.is_smaller
         # Lines of a run that was taken back may stand here again, as after a merge.
-        is_used = not found.journal.standing.numbers and (known.rewritten.rows or saved)
+        is_used = not known.journal.standing.numbers and (known.rewritten.rows or saved)
         return Measured(
             path=str(session.path),
             agent=known.form.name,
@@ -94,7 +94,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             month=written_time(changed)[:7],
             size=stats.size,
             store=stats.store_size,
-            unused=0 if is_used else found.journal.unaccounted,
+            unused=0 if is_used else known.journal.unaccounted,
             tokens=would.tokens_before,
             saved=saved,
             saved_tokens=max(tokens_of(before, each) - would.tokens_before, 0),
@@ -119,7 +119,7 @@ def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
 
     A line stays whose original cannot be read, as does a summary, without whose bytes the session would be smaller.
     """
-    known, journal = found.known, found.journal
+    known, journal = found.known, found.known.journal
     checkpoints = [each for each in journal.checkpoints if not each.ended]
     saved = sum(part.place.bytes for each in checkpoints for part in each.dropped)
     ours = {line for each in checkpoints for line in each.lines}
