@@ -248,8 +248,6 @@ class Before:
     def _left_by(self, run: int, raw: bytes, reader: OriginalsReader) -> dict[bytes, bytes]:
         """Map each message of a document that later runs rewrote to what this run left of it."""
         journal, left = self._journal, dict[bytes, bytes]()
-        if all(journal.run_of(row) <= run for row in range(journal.counts[0])):
-            return left
         document = jsonl.cut(raw)
         for _, part, whole in document.pieces() if document is not None else ():
             digest, seen = sha256(part).digest(), set[bytes]()

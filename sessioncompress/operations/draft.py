@@ -203,7 +203,7 @@ class Opened:
             boundary=last.boundary if last else 0,
             # No line is rewritten, so the numbers of the last run still hold, except the count of lines.
             stats={**(last.stats if last else {}), LINES: len(draft.read.lines)},
-            restored=self._journal.restored,
+            restored=last is not None and last.restored,
             records=(0, 0),
             originals_sha256=finished.originals_sha256,
             session_id=self.known.session_id,

@@ -214,16 +214,6 @@ class Journal:
         """Yield the runs, each with the byte of the originals at which it began to write."""
         return zip(self.runs, [0, *(run.store_size for run in self.runs)], strict=False)
 
-    @property
-    def lines(self) -> Iterator[LineRecord]:
-        """Yield the line records."""
-        return map(self.line, range(len(self._lines)))
-
-    @property
-    def blocks(self) -> Iterator[tuple[LineRecord, BlockRecord]]:
-        """Yield the block records, each with that of its line."""
-        return map(self.block, range(len(self._blocks)))
-
     @cached_property
     def kept(self) -> Sequence[int]:
         """The line records whose originals are kept, in the order in which these are stored."""
@@ -419,11 +409,6 @@ class Journal:
     def maker(self, checkpoint: CheckpointRecord) -> RunRecord:
         """Find the run that wrote a checkpoint."""
         return self.runs[self._made_by[checkpoint.lines]]
-
-    @property
-    def restored(self) -> bool:
-        """Whether the last run was a restore."""
-        return bool(self.runs) and self.runs[-1].restored
 
     @property
     def has_checkpoint(self) -> bool:
