@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -276,16 +276,23 @@ class Known(NamedTuple):
 
     def lines(self, numbers: Iterable[int], most: int = jsonl.LINE_CAP) -> Iterator[tuple[int, bytes]]:
         """Yield some lines in any order, each with its number, or so many bytes of each."""
-        sizes = [line.size for line in self.survey.lines]
-        if sum(sizes) != self.session.size:
-            # There is more in a document than its messages.
-            messages = {number: raw for number, raw, _ in self.pieces()}
-            yield from ((number, messages[number][:most]) for number in numbers)
-            return
-        starts = [*accumulate(sizes, initial=0)]
+        places = self.places()
         for number in numbers:
-            start, end = starts[number : number + 2]
-            yield number, os.pread(self.session.fd, min(end - start, most), start)
+            start, size = places[number]
+            yield number, os.pread(self.session.fd, min(size, most), start)
+
+    def places(self) -> Sequence[tuple[int, int]]:
+        """List the start and size of each line, or of each message of a document or of a line that sets several."""
+        sizes = [line.size for line in self.survey.lines]
+        if sum(sizes) == self.session.size:
+            return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
+        # There is more in it than its messages.
+        found, position = dict[int, tuple[int, int]](), 0
+        for number, raw, _ in self.pieces():
+            start, size = found.get(number, (position, 0))
+            found[number] = start, size + len(raw)
+            position += len(raw)
+        return [found[number] for number in range(len(sizes))]
 
 
 def size_of_store(store: Store) -> int:
