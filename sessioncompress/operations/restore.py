@@ -25,7 +25,7 @@ from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.commit import DryRun, Rewrite
+from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -151,19 +151,17 @@ class Restoring:
     ) -> RestoreStats:
         """Write the restored session in the session's place. `undoes` are the runs that it takes back, None: all."""
         stats = self.stats(Status.WOULD_RESTORE if self.dry_run else Status.RESTORED, reason)
-        lengths, journal = self.journal.lengths, self.store.journal
-        commits = bool(self.policy.commit_originals)
-        sink: Rewrite | DryRun = DryRun(lengths)
-        if not self.dry_run:
-            sink = Rewrite(self.session, self.store, lengths, commit_originals=commits)
-        with sink:
-            for line in lines:
-                sink.write(line)
-            taken = [] if before is None else before.ended()
-            if isinstance(sink, DryRun):
-                size = sink.measure().size
-            else:
-                finished = sink.finish()
+        # After the lines: only then it is known what was hung elsewhere.
+        ended = list[CheckpointRecord] if before is None else before.ended
+        if self.dry_run:
+            size, taken = sum(map(len, lines)), ended()
+        else:
+            lengths, journal = self.journal.lengths, self.store.journal
+            commits = bool(self.policy.commit_originals)
+            with Rewrite(self.session, self.store, lengths, commit_originals=commits) as sink:
+                for line in lines:
+                    sink.write(line)
+                finished, taken = sink.finish(), ended()
                 run = RunRecord(
                     at=text.written_time(time.time()),
                     version=VERSION,
@@ -181,7 +179,7 @@ class Restoring:
                     undoes=None if undoes is None else tuple(undoes),
                 )
                 written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
-                records = sealed(written, readable(run, journal), journal, self.journal.size)
+                records = sealed(written, readable(run, journal), journal, lengths.journal)
                 size = sink.commit(records if self.journal.runs else [])
         store = reading.size_of_store(self.store)
         return replace(stats, size_after=size, lines_restored=changed, checkpoints_removed=len(taken), store_size=store)
