@@ -93,7 +93,7 @@ class _Source:
         # A line may have many marked values, and many values may have been replaced by the same text.
         self._original = lru_cache(maxsize=2)(self._read)
         self._replaced = cache(self._by_entry)
-        swaps = reading.rewritten_among(stream(), self.journal)
+        swaps = reading.RewrittenLines(self.journal, stream())
         self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.journal, self.where)
 
     def value(self, row: int) -> tuple[Kind, Any, str]:

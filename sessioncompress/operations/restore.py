@@ -209,7 +209,7 @@ class _Exactly(Restoring):
         since = since_runs(session, journal, originals, self.form)
         before = Before(session, journal, originals, form, taking)
         # What stands in a checkpoint goes with it.
-        found = reading.rewritten_among(before.pieces(), journal) if before.taken else since.rewritten
+        found = RewrittenLines(journal, before.pieces()) if before.taken else since.rewritten
         swaps = found if runs is None else self._of_runs(runs, found, since)
         lost = sum(record.place is None for record in swaps.values())
         parted = 0

@@ -158,14 +158,18 @@ def unchangeable(line: Line) -> Line:
 
 
 class RewrittenLines(Mapping[int, LineRecord]):
-    """The line records of a session's rewritten lines by number, each with a place where any run kept the original."""
+    """The line records of a session's rewritten lines by number, each with a place where any run kept the original.
 
-    def __init__(self, journal: Journal) -> None:
+    They are those among `pieces`, and those that are noted later.
+    """
+
+    def __init__(self, journal: Journal, pieces: Iterable[Piece] = ()) -> None:
         self._journal = journal
         # Many lines may be identical: their record is looked up once.
         self._placed = lru_cache(maxsize=1024)(journal.placed)
         self.rows: dict[int, int] = {}
         """The row of each line's record in the journal."""
+        deque(self.watch(pieces), maxlen=0)
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
@@ -209,13 +213,6 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
     if newest is None and not raw.endswith(b"\n"):
         newest = journal.original(sha256(raw + b"\n").digest())
     return newest
-
-
-def rewritten_among(pieces: Iterable[Piece], journal: Journal) -> RewrittenLines:
-    """Find the rewritten lines among some pieces of a session."""
-    found = RewrittenLines(journal)
-    deque(found.watch(pieces), maxlen=0)
-    return found
 
 
 class Found(NamedTuple):
