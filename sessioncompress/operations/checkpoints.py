@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from functools import cached_property
+from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
-from itertools import groupby, takewhile
-from operator import itemgetter
+from itertools import takewhile
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
-from typing import Any, BinaryIO
+from typing import Any
 
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Said, Say
@@ -22,7 +19,7 @@ from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import CannotSplice, cuts_of, splice
 from sessioncompress.core.text import counted, joined, quote
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
@@ -33,13 +30,12 @@ from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
 
-_AT_ONCE = 50
-"""Checkpoints that are taken out in one pass, each from what the pass before yields."""
 _TOGETHER = 1 << 20
 """Bytes of lines that are stored as one text."""
 _MOST_RUNS = 500
 """Runs of lines in one record, so that no record is long."""
 _HEAD = HEAD.encode()
+_NONE = frozenset[str]()
 
 
 class Leaving:
@@ -89,10 +85,6 @@ class Leaving:
             lines = len(self._parts)
             self._done.append(Dropped(sha256(text).hexdigest(), self._keep(text), lines, tuple(self._runs)))
         self._runs, self._parts, self._size = [], [], 0
-
-
-class _NotAsLeft(Exception):
-    """The session is not as it was when lines left it, apart from lines added at its end."""
 
 
 class Names:
@@ -164,13 +156,24 @@ class Before:
     ) -> None:
         self._session, self._journal, self._originals, self._form = session, journal, originals, form
         self._names = Names(journal, originals)
-        self._others: dict[tuple[str, ...], Counter[str]] = {}
+        self._known = frozenset(line for each in journal.checkpoints for line in each.lines)
+        replaced = (ours for each in journal.checkpoints for part in each.dropped for _, ours, _ in part.runs)
+        self._wanted = self._known.union(replaced)
+        self._order: list[int] = []
+        """What was in the session: its own pieces by their numbers, of what left it the first in `_kept` as -1."""
+        self._kept: list[tuple[Place, str, int, int]] = []
+        self._found: dict[int, frozenset[str]] = {}
+        """By which names of ours a piece is known."""
+        self._headed, self._parts, self._ends = set[int](), set[int](), dict[int, bytes]()
+        self._parent_of: dict[int, tuple[str, str]] = {}
+        """The ids of our lines, and of their parents, if an agent's entries name these."""
+        self._parents: dict[str, str] = {}
         self._rehung: set[str] = set()
         self._document = b""
         self.taken: list[CheckpointRecord] = []
         self.altered: list[CheckpointRecord] = []
-        self.copied = False
-        """True if a line of another program has a summary of ours, too; known when the pieces were read."""
+        self.copied = ""
+        """What to say if a line of another program has a summary of ours, too."""
         of_lines = [each for each in taking if not each.removed]
         if len(of_lines) < len(taking) and (document := jsonl.document_of(session.reader, session.size)) is not None:
             self._take_out(document.raw, [each for each in taking if each.removed])
@@ -185,13 +188,9 @@ class Before:
     @property
     def told(self) -> str:
         """Say what stays of the checkpoints; empty if nothing does."""
-        if self.altered:
-            of = counted(len(self.altered), "checkpoint is", "checkpoints are")
-            way = f"; 'zstd -dc {quote(str(self._originals))}' prints what left the session" if self.stuck else ""
-            return f"{of} no longer as we wrote it; what is left of it stays{way}"
-        if self.copied:
-            return "the agent copied the summary into a line of its own, which stays: the model may still read it"
-        return ""
+        of = counted(len(self.altered), "checkpoint is", "checkpoints are")
+        way = f"; 'zstd -dc {quote(str(self._originals))}' prints what left the session" if self.stuck else ""
+        return f"{of} no longer as we wrote it; what is left of it stays{way}" if self.altered else ""
 
     def refuse_if_stuck(self) -> None:
         """Raise Damaged if what left the session for a checkpoint cannot go back."""
@@ -212,7 +211,7 @@ class Before:
             return document.pieces()
         if not self.taken:
             return jsonl.pieces_of(self._session.reader, self._session.size)
-        return jsonl.with_updates(self._numbered())
+        return jsonl.with_updates(self._pieces())
 
     def ended(self) -> list[CheckpointRecord]:
         """Return the records that say which checkpoints were taken out, after the pieces were read."""
@@ -249,8 +248,6 @@ class Before:
     def _left_by(self, run: int, raw: bytes, reader: OriginalsReader) -> dict[bytes, bytes]:
         """Map each message of a document that later runs rewrote to what this run left of it."""
         journal, left = self._journal, dict[bytes, bytes]()
-        if all(journal.run_of(row) <= run for row in range(journal.counts[0])):
-            return left
         document = jsonl.cut(raw)
         for _, part, whole in document.pieces() if document is not None else ():
             digest, seen = sha256(part).digest(), set[bytes]()
@@ -267,69 +264,57 @@ class Before:
         return left
 
     def _find(self, known: Sequence[CheckpointRecord]) -> None:
-        """Find which of the checkpoints are there. Usually all are, and one pass shows it."""
-        if not any(each.ended for each in known) and self._are_there(known[::-1]):
-            self.taken = list(known[::-1])
-            return
+        """Find which of the checkpoints are there, and take these out."""
+        with self._session.reader() as file:
+            for number, (_, raw, _) in enumerate(jsonl.pieces(file, self._session.size)):
+                self._order.append(self._noted(number, raw))
         for record in reversed(known):
-            self._others[record.lines] = self._equal_lines_before(record)
-            if self._are_there([*self.taken, record]):
-                self.taken.append(record)
-            elif record.dropped:
-                # The same summary may have been written without dropping lines, and a backup has that one.
-                plain = record._replace(dropped=())
-                # Another program may have changed or deleted some of them.
-                if self._are_there([*self.taken, plain]) and 2 * self._share_there(record) > 1:
-                    self.taken.append(plain)
-        taken = {each.lines for each in self.taken}
-        gone = [each for each in known if each.lines not in taken]
-        ours = {line for each in self._journal.checkpoints for line in each.lines}
-        traces, foreign = {line for each in gone for line in each.lines}, False
-        there = set[str]()
-        for raw in self._over(self.taken) if gone else ():
-            names = self._names.of(raw)
-            there |= names & traces
-            foreign = foreign or (_HEAD in raw and not names & ours)
-        is_older = False
-        for each in known if gone else ():
-            stands = each.lines in taken or (bool(each.dropped) and self._share_there(each) > 0)
+            taken, new = record, self._without(record)
+            # The same summary may have been written without dropping lines, and a backup has that one. Another program
+            # may have changed or deleted some of them.
+            if new is None and record.dropped and 2 * self._share_there(record) > 1:
+                taken = record._replace(dropped=())
+                new = self._without(taken)
+            if new is not None:
+                self._order = new
+                self.taken.append(taken)
+        are_out = {each.lines for each in self.taken}
+        there = {name for each in self._order for name in self._found.get(each, ())}
+        foreign = any(each in self._headed and not self._found.get(each, _NONE) & self._known for each in self._order)
+        if foreign and self.taken:
+            self.copied = (
+                "the agent copied the summary into a line of its own, which stays: the model may still read it"
+            )
+        if len(self.taken) == len(known):
+            return
+        left, is_older = left_by(self._session, self._journal), False
+        for each in known:
+            stands = each.lines in are_out or (bool(each.dropped) and self._share_there(each) > 0)
             # A session without any of the lines that left for it is no older state either, unless it is from before
             # an older checkpoint or still has that one: then it may not have had the lines yet.
             is_lost = bool(each.dropped) and not (stands or is_older)
-            is_due = (foreign or is_lost) and not self._has_ended(each)
-            if each in gone and (there.intersection(each.lines) or is_due):
+            # The session may be from after a restore took it out, or from before it was written. A restore on another
+            # branch says nothing, and if no run left what the session begins with, it is not known.
+            has_ended = each.ended and left >= 0 and left not in self._journal.lifetime(each)
+            is_due = (foreign or is_lost) and not has_ended
+            if each.lines not in are_out and (there.intersection(each.lines) or is_due):
                 self.altered.append(each)
             is_older = is_older or stands
 
-    def _has_ended(self, record: CheckpointRecord) -> bool:
-        """Return true if the session is from after a restore took a checkpoint out, or from before it was written.
-
-        A restore on another branch says nothing. If no run left what the session begins with, it is not known.
-        """
-        return record.ended and self._left >= 0 and self._left not in self._journal.lifetime(record)
-
-    @cached_property
-    def _left(self) -> int:
-        return left_by(self._session, self._journal)
-
-    def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
-        """Count the lines of older checkpoints that equal a checkpoint's lines, as Codex CLI's last lines may.
-
-        At most as many as the session has besides its own: an older checkpoint may be gone, if an older state of the
-        session was put back.
-        """
-        others, own = self._lines_before([record]), Counter(record.lines)
-        if not others:
-            return others
-        there = Counter(name for raw in self._over(self.taken) for name in self._names.of(raw) & others.keys())
-        return Counter({name: max(min(number, there[name] - own[name]), 0) for name, number in others.items()})
-
-    def _lines_before(self, records: Sequence[CheckpointRecord]) -> Counter[str]:
-        """Count the lines of older checkpoints that equal lines of these."""
-        mine = {each.lines for each in records}
-        own = {line for lines in mine for line in lines}
-        older = takewhile(lambda each: each.lines not in mine, self._journal.checkpoints)
-        return Counter(line for each in older if not each.ended for line in each.lines if line in own)
+    def _noted(self, number: int, raw: bytes) -> int:
+        """Note what tells of a piece of the session; return its number."""
+        if names := self._names.of(raw) & self._wanted:
+            self._found[number] = names
+        if not raw.endswith(b"\n"):
+            self._parts.add(number)
+        if _HEAD in raw:
+            self._headed.add(number)
+        if self._form is not None and self._form.parent_key and names & self._known:
+            entry = jsonl.parse(raw)
+            line = None if entry is None else self._form.reader().line(raw, entry)
+            if line is not None and line.id:
+                self._parent_of[number] = line.id, line.parent
+        return number
 
     def _share_there(self, record: CheckpointRecord) -> float:
         """Return the share of the lines that left for a checkpoint and are in the session again, in any form."""
@@ -337,144 +322,99 @@ class Before:
             texts = [reader.line(each.place, each.sha256) for each in record.dropped]
         left = {line for each in texts for line in BytesIO(each)}
         names = {name: line for line in left for name in self._names.of(line)}
-        found = {names[name] for raw in self._over(self.taken) for name in self._names.of(raw) & names.keys()}
+        found = {names[name] for raw in self._lines() for name in self._names.of(raw) & names.keys()}
         return len(found) / max(len(set(names.values())), 1)
 
-    def _are_there(self, records: Iterable[CheckpointRecord]) -> bool:
-        """Return true if these checkpoints are in the session, the first one as the newest."""
-        there: list[bool] = []
-        try:
-            deque(self._over(records, there), maxlen=0)
-        except _NotAsLeft:
-            return False
-        return all(there)
+    def _without(self, record: CheckpointRecord) -> list[int] | None:
+        """Return what is in the session without a checkpoint; None if that is not there. Raises Unreadable."""
+        if record.dropped:
+            return self._with_dropped(record)
+        wanted, found, mine = frozenset(record.lines), set[str](), set[int]()
+        others = self._equal_lines_before(record)
+        for each in filter(self._found.__contains__, self._order):
+            ours = self._found[each] & wanted
+            if ours and not any(others[name] for name in ours):
+                found |= ours
+                mine.add(each)
+            # The first ones of equal lines are those of older checkpoints.
+            else:
+                others.subtract(ours)
+        if found != wanted:
+            return None
+        new = [each for each in self._order if each not in mine]
+        self._parents |= (self._parent_of[each] for each in mine & self._parent_of.keys())
+        if record.unended and new and new[-1] != self._order[-1]:
+            self._ends[new[-1]] = b""
+        return new
 
-    def _numbered(self) -> Iterator[Piece]:
-        known = {line for each in self._journal.checkpoints for line in each.lines}
+    def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
+        """Count the lines of older checkpoints that equal a checkpoint's lines, as Codex CLI's last lines may.
+
+        At most as many as the session has besides its own: an older checkpoint may be gone, if an older state of the
+        session was put back.
+        """
+        own = Counter(record.lines)
+        older = takewhile(lambda each: each.lines != record.lines, self._journal.checkpoints)
+        others = Counter(line for each in older if not each.ended for line in each.lines if line in own)
+        there = Counter(name for each in self._order if others for name in self._found.get(each, ()))
+        return Counter({name: max(min(number, there[name] - own[name]), 0) for name, number in others.items()})
+
+    def _with_dropped(self, record: CheckpointRecord) -> list[int] | None:
+        """Return what was in the session with the lines that left for a checkpoint, and without ours."""
+        rest, new, mine, begun = iter(self._order), list[int](), list[int](), False
+        with OriginalsReader(self._originals) as reader:
+            for dropped in record.dropped:
+                text, end = reader.line(dropped.place, dropped.sha256), 0
+                for after, ours, size in dropped.runs:
+                    passed = 0
+                    while passed < after:
+                        if begun or (each := next(rest, None)) is None:
+                            return None
+                        new.append(each)
+                        passed += each not in self._parts
+                    if ours:
+                        if (each := next(rest, None)) is None or ours not in self._found.get(each, _NONE):
+                            return None
+                        mine.append(each)
+                    for line in BytesIO(text[end : end + size]):
+                        if begun:
+                            return None
+                        self._kept.append((dropped.place, dropped.sha256, end, end + len(line)))
+                        new.append(self._noted(-len(self._kept), line))
+                        begun, end = not line.endswith(b"\n"), end + len(line)
+        self._parents |= (self._parent_of[each] for each in self._parent_of.keys() & mine)
+        following = [*rest]
+        if begun and following:
+            # It was the session's last one; what was added after it has a line of its own.
+            self._ends[new[-1]] = b"\n"
+            self._parts.discard(new[-1])
+        return new + following
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield what was in the session. What follows a line of ours gets the parent of that."""
+        with OriginalsReader(self._originals) as reader, self._session.reader() as file:
+            text = lru_cache(maxsize=1)(reader.line)
+            there = enumerate(raw for _, raw, _ in jsonl.pieces(file, self._session.size))
+            for each in self._order:
+                if each < 0:
+                    place, digest, start, end = self._kept[~each]
+                    raw = text(place, digest)[start:end]
+                else:
+                    # Where another program cuts the file meanwhile, it is not replaced.
+                    raw = next((raw for number, raw in there if number == each), b"")
+                if each in self._ends:
+                    raw = raw.removesuffix(b"\n") + self._ends[each]
+                yield self._hung(raw, reader)
+
+    def _pieces(self) -> Iterator[Piece]:
         number, begins = 0, True
-        for raw in self._over(self.taken):
-            self.copied = self.copied or (_HEAD in raw and not self._names.of(raw) & known)
+        for raw in self._lines():
             ends = raw.endswith(b"\n")
             yield number, raw, begins and (ends or len(raw) < LINE_CAP)
             begins = ends
             number += ends
 
-    def _over(self, records: Iterable[CheckpointRecord], there: list[bool] | None = None) -> Iterator[bytes]:
-        """Yield the session's lines without these checkpoints; add to `there` if all lines of a group were there."""
-        with ExitStack() as opened:
-            reader = opened.enter_context(OriginalsReader(self._originals))
-            file: BinaryIO = opened.enter_context(self._session.reader())
-            lines: Iterator[bytes] = map(itemgetter(1), jsonl.pieces(file, self._session.size))
-            # One pass takes out all those for which no line left, if they are known to be there.
-            groups = groupby(records, lambda each: each.lines if each.dropped or self._others else None)
-            for number, group in enumerate(list(each) for _, each in groups):
-                if number and not number % _AT_ONCE:
-                    # A session may have any number of them, and a generator that reads a thousand others cannot run.
-                    with failing(gettempdir()):
-                        held = opened.enter_context(TemporaryFile())
-                        held.writelines(lines)
-                    file.close()
-                    file, size = held, held.tell()
-                    file.seek(0)
-                    lines = map(itemgetter(1), jsonl.pieces(file, size))
-                hanging = _Hanging(self._form, self._journal, reader, self._rehung)
-                if group[0].dropped:
-                    lines = self._with_dropped(lines, group[0], reader, hanging)
-                else:
-                    lines = self._without(lines, group, hanging, [] if there is None else there)
-                lines = map(hanging.rehung, lines)
-            yield from lines
-
-    def _with_dropped(
-        self, lines: Iterator[bytes], record: CheckpointRecord, reader: OriginalsReader, hanging: _Hanging
-    ) -> Iterator[bytes]:
-        """Yield the lines with those that left for a checkpoint, and without ours. Raises _NotAsLeft, Unreadable."""
-        added, last = frozenset(record.lines), b""
-        for dropped in record.dropped:
-            kept, end = BytesIO(reader.line(dropped.place, dropped.sha256)), 0
-            for after, ours, size in dropped.runs:
-                passed = 0
-                while passed < after:
-                    if not (raw := next(lines, b"")):
-                        raise _NotAsLeft
-                    yield raw
-                    passed += raw.endswith(b"\n")
-                if ours:
-                    raw = next(lines, b"")
-                    if ours not in self._names.of(raw):
-                        raise _NotAsLeft
-                    if ours in added:
-                        hanging.note(raw)
-                end += size
-                while kept.tell() < end:
-                    raw = kept.readline(end - kept.tell())
-                    if last:
-                        raise _NotAsLeft
-                    if raw.endswith(b"\n"):
-                        yield raw
-                    else:
-                        last = raw
-        following = next(lines, b"")
-        if last:
-            # It was the session's last one; what was added after it has a line of its own.
-            yield last + b"\n" * bool(following)
-        if following:
-            yield following
-        yield from lines
-
-    def _without(
-        self, lines: Iterator[bytes], group: Sequence[CheckpointRecord], hanging: _Hanging, there: list[bool]
-    ) -> Iterator[bytes]:
-        wanted, found = {line for each in group for line in each.lines}, set[str]()
-        known = self._others.get(group[0].lines)
-        others = self._lines_before(group) if known is None else known.copy()
-        unended = any(each.unended for each in group)
-        before, ends = b"", False
-        for raw in lines:
-            ours = self._names.of(raw) & wanted
-            if ours and not any(others[name] for name in ours):
-                found |= ours
-                hanging.note(raw)
-                ends = True
-                continue
-            # The first ones of equal lines are those of older checkpoints.
-            others.subtract(ours)
-            if before:
-                yield before
-            before, ends = raw, False
-        if before:
-            yield before.removesuffix(b"\n") if ends and unended else before
-        there.append(found == wanted)
-
-
-def _with(raw: bytes, parts: Mapping[bytes, bytes]) -> bytes:
-    """Replace messages of a document."""
-    if not parts or (document := jsonl.cut(raw)) is None:
-        return raw
-    return b"".join(parts.get(part, part) if whole else part for _, part, whole in document.pieces())
-
-
-class _Hanging:
-    """Gives entries that follow one of ours the parent of ours, if an agent's entries name their parents.
-
-    `rehung_originals` collects the SHA-256 of the originals of rewritten lines that got another parent.
-    """
-
-    def __init__(
-        self, form: Format | None, journal: Journal, reader: OriginalsReader, rehung_originals: set[str]
-    ) -> None:
-        self._form, self._journal, self._reader, self._rehung = form, journal, reader, rehung_originals
-        self._parents: dict[str, str] = {}
-
-    def note(self, raw: bytes) -> None:
-        """Note the parent of a line of ours."""
-        entry = jsonl.parse(raw)
-        if entry is not None and self._form is not None and self._form.parent_key:
-            line = self._form.reader().line(raw, entry)
-            if line.id:
-                self._parents[line.id] = line.parent
-
-    def rehung(self, raw: bytes) -> bytes:
+    def _hung(self, raw: bytes, reader: OriginalsReader) -> bytes:
         """Give an entry that follows one of ours the parent of ours. Any other stays as it is."""
         if self._form is None or not any(name.encode() in raw for name in self._parents):
             return raw
@@ -485,7 +425,7 @@ class _Hanging:
         parent = entry.get(key) if entry is not None else None
         if entry is None or not isinstance(parent, str) or parent not in self._parents:
             return raw
-        if (original := _first(raw, self._journal, self._reader)) is not raw:
+        if (original := _first(raw, self._journal, reader)) is not raw:
             # The journal knows a line that was rewritten by its bytes alone.
             raw, entry = original, jsonl.parse(original) or entry
         digest = sha256(raw).digest()
@@ -503,6 +443,13 @@ class _Hanging:
         except CannotSplice:
             return raw
         return raw[:start] + new + raw[end:]
+
+
+def _with(raw: bytes, parts: Mapping[bytes, bytes]) -> bytes:
+    """Replace messages of a document."""
+    if not parts or (document := jsonl.cut(raw)) is None:
+        return raw
+    return b"".join(parts.get(part, part) if whole else part for _, part, whole in document.pieces())
 
 
 def before_all(session: OpenSession, journal: Journal, originals: Path) -> Before:

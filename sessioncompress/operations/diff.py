@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sessioncompress.core.jsonl import parse_any, pieces_of
+from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.lines import turns_on
 from sessioncompress.core.model import JsonPath, Kind, Line
 from sessioncompress.core.references import content_of, digest_of
@@ -26,9 +26,8 @@ from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import recover
-from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_of
-from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, CheckpointRecord
 
@@ -101,8 +100,7 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
             refuse_if_compacted(session, store, journal, form)
         originals = opened.enter_context(OriginalsReader(store.originals))
         summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
-        messages = _messages(session, journal, known, originals, store.journal)
-        yield Diff(bool(journal.runs), not journal.is_ours, summaries, messages)
+        yield Diff(bool(journal.runs), not journal.is_ours, summaries, _messages(known, originals, store.journal))
 
 
 def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
@@ -114,16 +112,14 @@ def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
     return Summed(record.by, record.rule, before, after, moved)
 
 
-def _messages(
-    session: OpenSession, journal: Journal, known: reading.Known, originals: OriginalsReader, where: Path
-) -> Iterator[Lessened]:
-    lines, live = known.survey.lines, known.survey.shape.live
+def _messages(known: reading.Known, originals: OriginalsReader, where: Path) -> Iterator[Lessened]:
+    journal, lines, live = known.journal, known.survey.lines, known.survey.shape.live
     starts = turns_on(lines, live)
     again: dict[str, list[list[BlockRecord]]] = {}
     """The records of originals that have several, so that as many equal lines do not look for them each."""
     reader = known.form.reader()
     turns = {number: bisect_right(starts, position) for position, number in enumerate(live)}
-    for number, raw, whole in pieces_of(session.reader, session.size) if known.rewritten else ():
+    for number, raw, whole in known.pieces() if known.rewritten else ():
         if not whole or number not in known.rewritten:
             continue
         record, entry = known.rewritten[number], parse_any(raw) or {}

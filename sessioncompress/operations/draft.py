@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from hashlib import sha256
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -111,17 +110,7 @@ class Opened:
 
     @cached_property
     def _places(self) -> Sequence[tuple[int, int]]:
-        """Start and size of each line, or of each message of a document or of a line that sets several."""
-        sizes = [line.size for line in self.read.lines]
-        if sum(sizes) == self.session.size:
-            return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
-        found: dict[int, tuple[int, int]] = {}
-        position = 0
-        for number, raw, _ in self.known.pieces():
-            start, size = found.get(number, (position, 0))
-            found[number] = start, size + len(raw)
-            position += len(raw)
-        return [found[number] for number in range(len(sizes))]
+        return self.known.places()
 
     def _raw(self, number: int) -> bytes:
         start, size = self._places[number]
@@ -203,7 +192,7 @@ class Opened:
             boundary=last.boundary if last else 0,
             # No line is rewritten, so the numbers of the last run still hold, except the count of lines.
             stats={**(last.stats if last else {}), LINES: len(draft.read.lines)},
-            restored=self._journal.restored,
+            restored=last is not None and last.restored,
             records=(0, 0),
             originals_sha256=finished.originals_sha256,
             session_id=self.known.session_id,

@@ -1,36 +1,31 @@
-"""Restore what can be restored of a session that cannot be exact: whole lines, and elsewhere the values of markers."""
+"""What stores give back of a session that cannot be exact: whole lines, and elsewhere the values of markers."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from functools import cache, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sessioncompress import errors
-from sessioncompress.core import text
 from sessioncompress.core.jsonl import Piece, parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import JsonPath, Kind, Line, OurKey
 from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice, splice
-from sessioncompress.core.text import counted, joined, not_there, strangers, unreadable
+from sessioncompress.core.text import counted, joined, unreadable
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.operations.checkpoints import before_all
 from sessioncompress.operations.show import lacks, of_another, original_of
-from sessioncompress.operations.verify import ChangedLine, Since, since_runs
+from sessioncompress.operations.verify import Since
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.reading import RewrittenLines
-from sessioncompress.pipeline.relatives import Relative, refuse_if_marked, relatives_of, strangers_of, unknown_to
+from sessioncompress.pipeline.relatives import Relative
 from sessioncompress.pipeline.rewrite import recorded
-from sessioncompress.policy.model import Policy
 from sessioncompress.store import damage
-from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, all_stores, backups_of, size_of, store_of
+from sessioncompress.store.layout import size_of
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -98,7 +93,7 @@ class _Source:
         # A line may have many marked values, and many values may have been replaced by the same text.
         self._original = lru_cache(maxsize=2)(self._read)
         self._replaced = cache(self._by_entry)
-        swaps = reading.rewritten_among(stream(), self.journal)
+        swaps = reading.RewrittenLines(self.journal, stream())
         self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.journal, self.where)
 
     def value(self, row: int) -> tuple[Kind, Any, str]:
@@ -146,7 +141,7 @@ _Candidates = dict[tuple[str, bytes], tuple[_Source, int | None]]
 """Contents by digest and SHA-256: each with a source and the row of a block, which is None if it can't be read."""
 
 
-class _Restored:
+class Restored:
     """A session with what stores give back: each gets what the one before gave, in which it may know lines, too."""
 
     def __init__(self, session: OpenSession, form: Format, journal: Journal) -> None:
@@ -250,8 +245,9 @@ class _Restored:
         unclear = f"{counted(self.unclear, one, several)} {stay}" if self.unclear else ""
         return joined(unreadable(self.unreadable), unclear)
 
-    def inexact(self, ours: Mapping[int, LineRecord], since: Since) -> str:
+    def inexact(self, since: Since) -> str:
         """Describe the rewritten lines that did not come back, or only in part; empty if all did."""
+        ours = since.rewritten
         known, lines = len(ours) + len(since.changed), {*ours, *(each.line - 1 for each in since.changed)}
         came = self.lines.keys() if -1 in lines else self.lines.keys() & lines
         gone, never = max(known - len(came), 0), sum(record.place is None for record in ours.values())
@@ -273,121 +269,3 @@ class _Restored:
             if (digest := self.lines[number]) and ours[number].place:
                 forms[digest].add(ours[number]._replace(rewritten=digest.hex()))
         return [record for digest, (record, *more) in forms.items() if not more and journal.rewriting(digest) is None]
-
-
-class Back(NamedTuple):
-    """What comes back: the lines of the session with it, how many of them changed, and what is to be said of the rest.
-
-    `forms` are records of rewritten lines that came back in part. `made_elsewhere`: not all
-    runs of the stores that gave some are this user's, on this machine.
-    """
-
-    lines: Iterable[bytes]
-    restored: int
-    reason: str
-    is_exact: bool
-    forms: Sequence[LineRecord] = ()
-    made_elsewhere: bool = False
-
-
-@contextmanager
-def by_markers(
-    session: OpenSession, store: Store, journal: Journal, policy: Policy, form_name: str | None, originals: Path | None
-) -> Iterator[Back]:
-    """Find what the session's own store and those of its relatives have; or what that of `originals` has.
-
-    Raises UsageError if that one has no store.
-    """
-    form = reading.format_of(session, form_name)
-    own = Relative(session.path, store, journal)
-    first = own if originals is None else _named(originals, policy)
-    since = Since(RewrittenLines(journal))
-    if is_own := bool(journal.runs) and first.store == store:
-        since = _since(session, store, journal, form_name)
-    ours = since.rewritten
-    marked = unknown_to(strangers_of(session, journal, form_name), own) if first is own else []
-    asked = [first, *(_in_other_stores(own, policy) if first is own else ())]
-    family, failed = list[Relative](), list[errors.Damaged]()
-    has_family = first is own
-    while True:
-        with ExitStack() as opened:
-            back = _Restored(session, form, journal)
-            try:
-                back.ask(asked, opened)
-                if has_family and (failed or back.lacking or back.unreadable):
-                    has_family = False
-                    family = relatives_of(session, policy, form_name)
-                    asked += family
-                    if family:
-                        continue
-            except errors.Damaged as error:
-                if error.where in {each.where for each in failed}:
-                    raise
-                # It does not keep other stores from giving back.
-                failed.append(error)
-                asked = [each for each in asked if Path(error.where or "") not in each.store]
-                continue
-            left = unknown_to(marked, *asked)
-            if not is_own and marked and len(left) == len(marked) and not failed:
-                refuse_if_marked(session, store, policy, form_name)
-            failed += back.failed(own)
-            stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
-            inexact = back.inexact(ours, since)
-            notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(store.originals)]
-            rest = joined(not_there(since.gone), *notes, strangers(len(left)))
-            is_exact = not (stays or inexact)
-            if back.lines:
-                given = [(counted(number, "line", "lines"), each.of) for each, number in back.given.items()]
-                told = [
-                    f"{lines} from the originals of {of.session if of in family else of.store.journal}"
-                    for lines, of in given
-                    if of is not first
-                ]
-                reason = joined(*told, stays, inexact, rest)
-                yield Back(
-                    back.written(),
-                    len(back.lines),
-                    reason,
-                    is_exact,
-                    back.forms(ours, journal),
-                    made_elsewhere=any(not each.journal.is_ours for each in back.given),
-                )
-                return
-            if failed:
-                raise failed[0]
-            nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
-            if is_own and is_exact:
-                nothing = text.ALREADY_BUT if left else text.ALREADY
-            nothing = nothing if back.sources else text.NONE_STORED
-            yield Back((), 0, joined(nothing, since.told, stays, rest), is_exact)
-            return
-
-
-def _in_other_stores(own: Relative, policy: Policy) -> Iterator[Relative]:
-    """Find what other stores of a session have, which a branch or a copy brought, or which it left."""
-    for store in all_stores(own.session, backups_of(own.session, policy)):
-        # One that cannot be read keeps this one from nothing.
-        with suppress(errors.SessionCompressError):
-            if store != own.store:
-                yield Relative(own.session, store, journals.load(store.journal))
-
-
-def _named(originals: Path, policy: Policy) -> Relative:
-    store = store_of(originals.absolute(), policy)
-    journal = journals.load(store.journal)
-    if not journal.runs:
-        raise errors.UsageError(
-            f"{originals}, named by --originals, has no store: there is no journal {store.journal}",
-            state=errors.NOT_CHANGED,
-            remedy="Name the session, or its old path if it was moved. If it had a backup folder, name that with "
-            "--backup-dir.",
-        )
-    return Relative(originals, store, journal)
-
-
-def _since(session: OpenSession, store: Store, journal: Journal, form_name: str | None) -> Since:
-    with suppress(errors.Unreadable):
-        return since_runs(session, journal, store.originals, form_name)
-    # Which lines were changed can't be known.
-    rewritten, missing, _ = reading.find(session, journal)
-    return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))

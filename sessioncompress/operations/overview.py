@@ -85,7 +85,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         before, saved = _before(found, store)
         pays = would.is_smaller
         # Lines of a run that was taken back may stand here again, as after a merge.
-        is_used = not found.journal.standing.numbers and (known.rewritten.rows or saved)
+        is_used = not known.journal.standing.numbers and (known.rewritten.rows or saved)
         return Measured(
             path=str(session.path),
             agent=known.form.name,
@@ -94,7 +94,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             month=written_time(changed)[:7],
             size=stats.size,
             store=stats.store_size,
-            unused=0 if is_used else found.journal.unaccounted,
+            unused=0 if is_used else known.journal.unaccounted,
             tokens=would.tokens_before,
             saved=saved,
             saved_tokens=max(tokens_of(before, each) - would.tokens_before, 0),
@@ -119,7 +119,7 @@ def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
 
     A line stays whose original cannot be read, as does a summary, without whose bytes the session would be smaller.
     """
-    known, journal = found.known, found.journal
+    known, journal = found.known, found.known.journal
     checkpoints = [each for each in journal.checkpoints if not each.ended]
     saved = sum(part.place.bytes for each in checkpoints for part in each.dropped)
     ours = {line for each in checkpoints for line in each.lines}
@@ -221,12 +221,16 @@ def overview(measured: Iterable[Measured]) -> Overview:
     """Sum up sessions."""
     sessions = tuple(sorted(measured, key=lambda each: (-each.size, each.path)))
     kinds = _by_use(sessions, lambda use: use.kind)
+    size, tokens = (
+        sum(getattr(each, of) for each in sessions) - sum(getattr(row, of) for row in kinds)
+        for of in ("size", "tokens")
+    )
     return Overview(
         sessions,
         _by(sessions, lambda each: each.agent),
         _by(sessions, lambda each: each.project or "unknown"),
         tuple(sorted(_by(sessions, lambda each: each.month or "unknown"))),
-        (*kinds, _rest(sessions, kinds)),
+        (*kinds, Row(REST, len(sessions), max(size, 0), max(tokens, 0), 0)),
         tuple(row for row in _by_use(sessions, lambda use: use.tool * (use.kind in _OF_TOOLS)) if row.name),
     )
 
@@ -262,10 +266,3 @@ def _by_use(sessions: Sequence[Measured], name_of: Callable[[Use], str]) -> tupl
         uses = _largest(Row(name_of(use), 1, use.size, use.tokens, use.protected) for use in each.uses)
         rows += [row._replace(sessions=1) for row in uses]
     return _largest(rows)
-
-
-def _rest(sessions: Sequence[Measured], kinds: Sequence[Row]) -> Row:
-    """Count what stands in sessions around their blocks."""
-    size, tokens = (sum(getattr(each, of) for each in sessions) for of in ("size", "tokens"))
-    size, tokens = size - sum(row.size for row in kinds), tokens - sum(row.tokens for row in kinds)
-    return Row(REST, len(sessions), max(size, 0), max(tokens, 0), 0)

@@ -1,9 +1,10 @@
-"""Put originals back, exactly and line by line: undo all that runs did to a session, or what one of them did."""
+"""Put originals back: undo all that runs did to a session, or what one did, to the byte, or what markers allow."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,18 +16,18 @@ from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import counted, joined, not_there, strangers
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
-from sessioncompress.operations.checkpoints import Before, has_unknown_summary, left_by, refuse_if_compacted
+from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, Unreadable, UsageError
+from sessioncompress.operations.checkpoints import Before, before_all, has_unknown_summary, left_by, refuse_if_compacted
 from sessioncompress.operations.show import has_words, lacks, original_of
-from sessioncompress.operations.verify import ChangedLine, Since, since_runs
+from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.commit import DryRun, Rewrite
+from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, backups_of, store_of
+from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
@@ -99,18 +100,8 @@ def restore_session(
         if not from_markers:
             command = Command.RESTORE_LINES if keep_checkpoints else Command.RESTORE_RUN if run else Command.RESTORE
             return _Exactly(session, store, journal, policy, form, command=command, run=run, dry_run=dry_run).restore()
-        # Imported here, as below, because few sessions need it.
-        from sessioncompress.operations.markers import by_markers
-
-        work = Restoring(session, store, journal, policy, form, command=Command.RESTORE_MARKERS)
-        with by_markers(session, store, journal, policy, form, originals) as back:
-            if not back.restored:
-                return replace(work.stats(Status.UNCHANGED, back.reason), exact=back.is_exact)
-            with work.rewriting() as sink:
-                for line in back.lines:
-                    sink.write(line)
-                done = work.commit(sink, back.restored, back.reason, undoes=(), forms=back.forms)
-            return replace(done, exact=back.is_exact, made_elsewhere=done.made_elsewhere or back.made_elsewhere)
+        work = _FromMarkers(session, store, journal, policy, form, command=Command.RESTORE_MARKERS)
+        return work.restore(originals)
 
 
 def put_back_since(path: Path, policy: Policy) -> str:
@@ -148,48 +139,48 @@ class Restoring:
         self.session, self.store, self.journal, self.policy, self.form = session, store, journal, policy, form
         self.command, self.run, self.dry_run = command, run, dry_run
 
-    def rewriting(self) -> Rewrite | DryRun:
-        """Open what takes the restored session."""
-        if self.dry_run:
-            return DryRun(self.journal.lengths)
-        commit_originals = bool(self.policy.commit_originals)
-        return Rewrite(self.session, self.store, self.journal.lengths, commit_originals=commit_originals)
-
-    def commit(
+    def write(
         self,
-        sink: Rewrite | DryRun,
+        lines: Iterable[bytes],
         changed: int,
         reason: str = "",
         *,
         undoes: Sequence[str] | None,
-        forms: Iterable[LineRecord] = (),
-        taken: Sequence[CheckpointRecord] = (),
+        forms: Sequence[LineRecord] = (),
+        before: Before | None = None,
     ) -> RestoreStats:
-        """Put what was written in the session's place. `undoes` are the runs that it takes back, None: all."""
-        stats = self.stats(Status.RESTORED if isinstance(sink, Rewrite) else Status.WOULD_RESTORE, reason)
-        if isinstance(sink, Rewrite):
-            finished, forms, journal = sink.finish(), list(forms), self.store.journal
-            run = RunRecord(
-                at=text.written_time(time.time()),
-                version=VERSION,
-                policy={},
-                original_size=self.session.size,
-                compressed_size=finished.size,
-                store_size=self.journal.store_size,
-                boundary=0,
-                stats={},
-                restored=True,
-                records=(len(forms), 0),
-                session_id=self.journal.session_id,
-                digest=finished.digest,
-                command=self.command,
-                undoes=None if undoes is None else tuple(undoes),
-            )
-            written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
-            records = sealed(written, readable(run, journal), journal, self.journal.size)
-            size = sink.commit(records if self.journal.runs else [])
+        """Write the restored session in the session's place. `undoes` are the runs that it takes back, None: all."""
+        stats = self.stats(Status.WOULD_RESTORE if self.dry_run else Status.RESTORED, reason)
+        # After the lines: only then it is known what was hung elsewhere.
+        ended = list[CheckpointRecord] if before is None else before.ended
+        if self.dry_run:
+            size, taken = sum(map(len, lines)), ended()
         else:
-            size = sink.measure().size
+            lengths, journal = self.journal.lengths, self.store.journal
+            commits = bool(self.policy.commit_originals)
+            with Rewrite(self.session, self.store, lengths, commit_originals=commits) as sink:
+                for line in lines:
+                    sink.write(line)
+                finished, taken = sink.finish(), ended()
+                run = RunRecord(
+                    at=text.written_time(time.time()),
+                    version=VERSION,
+                    policy={},
+                    original_size=self.session.size,
+                    compressed_size=finished.size,
+                    store_size=self.journal.store_size,
+                    boundary=0,
+                    stats={},
+                    restored=True,
+                    records=(len(forms), 0),
+                    session_id=self.journal.session_id,
+                    digest=finished.digest,
+                    command=self.command,
+                    undoes=None if undoes is None else tuple(undoes),
+                )
+                written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
+                records = sealed(written, readable(run, journal), journal, lengths.journal)
+                size = sink.commit(records if self.journal.runs else [])
         store = reading.size_of_store(self.store)
         return replace(stats, size_after=size, lines_restored=changed, checkpoints_removed=len(taken), store_size=store)
 
@@ -218,9 +209,9 @@ class _Exactly(Restoring):
         since = since_runs(session, journal, originals, self.form)
         before = Before(session, journal, originals, form, taking)
         # What stands in a checkpoint goes with it.
-        found = reading.rewritten_among(before.pieces(), journal) if before.taken else since.rewritten
+        found = RewrittenLines(journal, before.pieces()) if before.taken else since.rewritten
         swaps = found if runs is None else self._of_runs(runs, found, since)
-        lost = 0 if journal.keeps_all else sum(record.place is None for record in swaps.values())
+        lost = sum(record.place is None for record in swaps.values())
         parted = 0
         if since.changed or lost:
             # What belongs together comes back together: a call's id, in the call and in its result.
@@ -234,11 +225,11 @@ class _Exactly(Restoring):
         has = counted(lost, "line has", "lines have")
         stay = counted(parted, "more line stays", "more lines stay")
         inexact = joined(
-            since.told,
+            told_of(since.changed),
             "'restore --from-markers' puts back what markers in it stand for" if since.changed else "",
             f"{stay} compressed, since calls tie them to those" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
-            before.told if before.altered else "",
+            before.told,
         )
         if inexact:
             # The runs stay in place, for what could not be undone of them.
@@ -247,7 +238,7 @@ class _Exactly(Restoring):
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         unknown = has_unknown_summary(session, journal, self.form)
         summary = "it has a summary that compact wrote, which its store does not know: that stays" if unknown else ""
-        copied = before.told if before.copied and not before.altered else ""
+        copied = "" if before.altered else before.copied
         markers = self._markers(since)
         said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
         others = OtherStores(session.path, self.store, backups_of(session.path, self.policy))
@@ -259,11 +250,8 @@ class _Exactly(Restoring):
             done = self.stats(Status.UNCHANGED, none)
         else:
             self._refuse_if_less(before)
-            with self.rewriting() as sink:
-                for line in self._lines(before, swaps, others):
-                    sink.write(line)
-                undoes = self._undoes(runs, found, is_exact=not inexact)
-                done = self.commit(sink, len(swaps), undoes=undoes, taken=before.ended())
+            undoes = self._undoes(runs, found, is_exact=not inexact)
+            done = self.write(self._lines(before, swaps, others), len(swaps), undoes=undoes, before=before)
             known = others.known()
         # All that these runs did may be undone, and what one of another store did be left.
         elsewhere = text.elsewhere(known)
@@ -313,14 +301,13 @@ class _Exactly(Restoring):
             remedy = f"Move it away, with {self.store.originals.name}."
             raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
 
-    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores | None) -> Iterator[bytes]:
+    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores) -> Iterator[bytes]:
         """Yield the lines of the restored session."""
         with OriginalsReader(self.store.originals) as reader:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
                 line = original_of(raw, record, reader, self.journal, self.store.journal) if record else raw
-                if others is not None:
-                    others.note(line)
+                others.note(line)
                 yield line
 
     def _undoes(self, runs: frozenset[int] | None, found: RewrittenLines, *, is_exact: bool) -> Sequence[str] | None:
@@ -372,7 +359,9 @@ class _Exactly(Restoring):
             at, by, is_known = equal, made[-1], True
             if len(equal) > 1 and mine and any(journal.run_of(each) in others for each in made):
                 # Which of identical lines a run rewrote its records say, if it has an edit of each.
-                at, by = {number for each in mine for number in self._numbers(each)}, mine[-1]
+                blocks = (block for each in mine for block in journal.blocks_of(each))
+                at = {*(block.line for block in blocks), *(journal.line(each).line for each in mine)} - {-1}
+                by = mine[-1]
                 each_has = len(at) == len(mine) and all(journal.line(each).edit for each in mine)
                 is_known = each_has and at <= equal and (at == equal or not since.was_changed)
             record = self._stood(by, runs, others, since.last) if is_known else None
@@ -389,10 +378,6 @@ class _Exactly(Restoring):
             )
         return {number: record for number, record in stood.items() if record and record.sha256 != record.rewritten}
 
-    def _numbers(self, row: int) -> set[int]:
-        """Find the number that a line had when it was rewritten, by the record of that and those of its values."""
-        return {*(block.line for block in self.journal.blocks_of(row)), self.journal.line(row).line} - {-1}
-
     def _stood(self, row: int, runs: frozenset[int], others: frozenset[int], last: int) -> LineRecord | None:
         """Find what stood before some runs where a record says what is there now; None where that is not known.
 
@@ -404,7 +389,8 @@ class _Exactly(Restoring):
         while at >= 0:
             record, is_mine = journal.line(at), journal.run_of(at) in runs
             # The first stores do not have what stood between two runs.
-            is_unknown = not record.edit and self._has_row_before(at, original, others if is_mine else runs)
+            too = () if record.edit else (each for each in journal.originals(original) if each < at)
+            is_unknown = any(journal.run_of(each) in (others if is_mine else runs) for each in too)
             if is_unknown or (is_mine and not is_on_top):
                 return None
             is_on_top = is_on_top and is_mine
@@ -422,7 +408,98 @@ class _Exactly(Restoring):
         made = [each for each in made if self.journal.run_of(each) <= last] or made
         return list(filter(self.journal.stands, made)) or made
 
-    def _has_row_before(self, row: int, original: bytes, runs: frozenset[int]) -> bool:
-        """Tell whether one of these runs rewrote a line of the same original before a record says so of another."""
-        journal = self.journal
-        return any(each < row and journal.run_of(each) in runs for each in journal.originals(original))
+
+class _FromMarkers(Restoring):
+    """A restore of what the session's own store and those of its relatives have; or what that of one session has."""
+
+    def restore(self, originals: Path | None) -> RestoreStats:
+        """Restore what can be restored. Raises UsageError if the session named by `originals` has no store."""
+        # Imported here, as below, because few sessions need it.
+        from sessioncompress.operations.markers import Restored
+
+        session, store, journal, policy, form_name = self.session, self.store, self.journal, self.policy, self.form
+        form = reading.format_of(session, form_name)
+        own = relatives.Relative(session.path, store, journal)
+        first = own if originals is None else _named(originals, policy)
+        is_own = bool(journal.runs) and first.store == store
+        since = _since(session, store, journal, form_name) if is_own else Since(RewrittenLines(journal))
+        marked = relatives.unknown_to(relatives.strangers_of(session, journal, form_name), own) if first is own else []
+        asked = [first, *(_in_other_stores(own, policy) if first is own else ())]
+        family: Sequence[relatives.Relative] | None = None if first is own else ()
+        failed: list[Damaged] = []
+        while True:
+            with ExitStack() as opened:
+                back = Restored(session, form, journal)
+                try:
+                    back.ask(asked, opened)
+                    if family is None and (failed or back.lacking or back.unreadable):
+                        # Asked for once, also where that fails.
+                        family = ()
+                        asked += (family := relatives.relatives_of(session, policy, form_name))
+                        if family:
+                            continue
+                except Damaged as error:
+                    if error.where in {each.where for each in failed}:
+                        raise
+                    # It does not keep other stores from giving back.
+                    failed.append(error)
+                    asked = [each for each in asked if Path(error.where or "") not in each.store]
+                    continue
+                left = relatives.unknown_to(marked, *asked)
+                if not is_own and marked and len(left) == len(marked) and not failed:
+                    relatives.refuse_if_marked(session, store, policy, form_name)
+                failed += back.failed(own)
+                stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
+                inexact = back.inexact(since)
+                notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(store.originals)]
+                rest = joined(not_there(since.gone), *notes, strangers(len(left)))
+                is_exact = not (stays or inexact)
+                if back.lines:
+                    given = [(counted(number, "line", "lines"), each.of) for each, number in back.given.items()]
+                    told = [
+                        f"{lines} from the originals of {of.session if of in (family or ()) else of.store.journal}"
+                        for lines, of in given
+                        if of is not first
+                    ]
+                    reason, forms = joined(*told, stays, inexact, rest), back.forms(since.rewritten, journal)
+                    done = self.write(back.written(), len(back.lines), reason, undoes=(), forms=forms)
+                    elsewhere = done.made_elsewhere or any(not each.journal.is_ours for each in back.given)
+                    return replace(done, exact=is_exact, made_elsewhere=elsewhere)
+                if failed:
+                    raise failed[0]
+                nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
+                if is_own and is_exact:
+                    nothing = text.ALREADY_BUT if left else text.ALREADY
+                nothing = nothing if back.sources else text.NONE_STORED
+                reason = joined(nothing, told_of(since.changed), stays, rest)
+                return replace(self.stats(Status.UNCHANGED, reason), exact=is_exact)
+
+
+def _in_other_stores(own: relatives.Relative, policy: Policy) -> Iterator[relatives.Relative]:
+    """Find what other stores of a session have, which a branch or a copy brought, or which it left."""
+    for store in all_stores(own.session, backups_of(own.session, policy)):
+        # One that cannot be read keeps this one from nothing.
+        with suppress(SessionCompressError):
+            if store != own.store:
+                yield relatives.Relative(own.session, store, journals.load(store.journal))
+
+
+def _named(originals: Path, policy: Policy) -> relatives.Relative:
+    store = store_of(originals.absolute(), policy)
+    journal = journals.load(store.journal)
+    if not journal.runs:
+        raise UsageError(
+            f"{originals}, named by --originals, has no store: there is no journal {store.journal}",
+            state=NOT_CHANGED,
+            remedy="Name the session, or its old path if it was moved. If it had a backup folder, name that with "
+            "--backup-dir.",
+        )
+    return relatives.Relative(originals, store, journal)
+
+
+def _since(session: OpenSession, store: Store, journal: Journal, form_name: str | None) -> Since:
+    with suppress(Unreadable):
+        return since_runs(session, journal, store.originals, form_name)
+    # Which lines were changed can't be known.
+    rewritten, missing, _ = reading.find(session, journal)
+    return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))

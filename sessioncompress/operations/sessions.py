@@ -403,12 +403,11 @@ class SessionStats(Struct, frozen=True, rename="camel"):
 
 
 class Inspected(NamedTuple):
-    """An open session as it was measured: its statistics, and the reading and the journal behind them."""
+    """An open session as it was measured: its statistics, and the reading behind them."""
 
     stats: SessionStats
     view: View
     known: reading.Known
-    journal: journals.Journal
 
 
 def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> Inspected:
@@ -439,7 +438,7 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
         other_bytes=max(session.size - sum(share.size for share in shares.values()), 0),
         would=would,
     )
-    return Inspected(stats, view, known, journal)
+    return Inspected(stats, view, known)
 
 
 def _pasted(session: OpenSession, view: View) -> Iterator[tuple[str, str, Standing, int]]:

@@ -61,7 +61,10 @@ def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, jour
     """Read the original of a rewritten line, with an LF if the line has one. Raises Damaged on a mix-up."""
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
-    if not begin_alike(raw, original) and identity(parse_any(raw)) != identity(parse_any(original)):
+    # What stands before the first object, an id or a time, tells them apart without parsing most lines.
+    start = raw.find(b"{", 1)
+    are_alike = start >= _LONG_ENOUGH and raw[:start] == original[:start]
+    if not are_alike and identity(parse_any(raw)) != identity(parse_any(original)):
         raise of_another(where)
     if not journal.is_ours:
         _refuse_others(raw, record, original, originals, journal, where)
@@ -200,12 +203,6 @@ def of_another(journal: Path) -> errors.Damaged:
     )
 
 
-def begin_alike(raw: bytes, original: bytes) -> bool:
-    """Compare what stands before the first object, an id or a time. It saves parsing most lines."""
-    start = raw.find(b"{", 1)
-    return start >= _LONG_ENOUGH and raw[:start] == original[:start]
-
-
 class Shown(NamedTuple):
     """One original: its record, the journal that names it, its content as bytes, and the pack that has the journal.
 
@@ -253,8 +250,12 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
         raise unreadable[0]
     if in_packs := _in_packs(ref, path):
         return in_packs
-    if path is not None and path.is_file() and (found_there := _in_handoff(ref, path, policy)):
-        return tuple(found_there)
+    if path is not None and path.is_file():
+        # No journal knows what a handoff refers to: the session itself has it.
+        own = store_of(path.absolute(), policy).journal
+        with suppress(errors.NotASession):
+            if found_there := _in_summary(ref, own, journals.load(own), path):
+                return tuple(found_there)
     remedy, state = "Name the session: show REF SESSION.", ""
     if path is not None:
         remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
@@ -371,14 +372,6 @@ def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path |
                     record = BlockRecord(ref, number, (), kind, said.tool, said.call, len(content), lines, name)
                     found[name] = Shown(record, journal, content, loaded.is_ours)
     return list(found.values())
-
-
-def _in_handoff(ref: str, path: Path, policy: Policy) -> list[Shown]:
-    """Find what a handoff's reference names, of which no journal knows: in the session itself."""
-    journal = store_of(path.absolute(), policy).journal
-    with suppress(errors.NotASession):
-        return _in_summary(ref, journal, journals.load(journal), path)
-    return []
 
 
 def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:

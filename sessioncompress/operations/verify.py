@@ -63,11 +63,6 @@ class Since(NamedTuple):
     is_marked: bool = True
     last: int = -1
 
-    @property
-    def told(self) -> str:
-        """The words for what was changed; nothing where nothing was."""
-        return told_of(self.changed)
-
 
 def told_of(changed: Sequence[ChangedLine]) -> str:
     """Write which lines were changed; nothing where none was."""
@@ -238,7 +233,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
         recover.check(session, store, journal.lengths)
-        found, lines, opaque = _read(session, journal, form)  # and free the reading, which may be large
+        known = reading.read_session(session, journal, form)
+        found, lines, opaque = known.form.name, len(known.survey.lines), known.survey.lines.opaque()
+        del known  # which may be large
         own = relatives.Relative(session.path, store, journal)
         strangers = relatives.unknown_to(relatives.strangers_of(session, relatives.believed(journal), form), own)
         family = relatives.relatives_of(session, policy, form) if strangers else []
@@ -313,11 +310,6 @@ def _check_others(counts: Store, stores: Iterable[Store]) -> None:
             what = f"another store of the session, which other branches may need: {error.what}"
             state = "The store that counts here is right."
             raise Damaged(what, where=error.where, line=error.line, state=state, remedy=error.remedy) from error
-
-
-def _read(session: OpenSession, journal: Journal, form: str | None) -> tuple[str, int, list[int]]:
-    known = reading.read_session(session, journal, form)
-    return known.form.name, len(known.survey.lines), known.survey.lines.opaque()
 
 
 def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: RewrittenLines) -> int:

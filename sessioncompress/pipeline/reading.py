@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -158,14 +158,18 @@ def unchangeable(line: Line) -> Line:
 
 
 class RewrittenLines(Mapping[int, LineRecord]):
-    """The line records of a session's rewritten lines by number, each with a place where any run kept the original."""
+    """The line records of a session's rewritten lines by number, each with a place where any run kept the original.
 
-    def __init__(self, journal: Journal) -> None:
+    They are those among `pieces`, and those that are noted later.
+    """
+
+    def __init__(self, journal: Journal, pieces: Iterable[Piece] = ()) -> None:
         self._journal = journal
         # Many lines may be identical: their record is looked up once.
         self._placed = lru_cache(maxsize=1024)(journal.placed)
         self.rows: dict[int, int] = {}
         """The row of each line's record in the journal."""
+        deque(self.watch(pieces), maxlen=0)
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
         """Pass a session's pieces on; note the lines that the journal knows."""
@@ -209,13 +213,6 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
     if newest is None and not raw.endswith(b"\n"):
         newest = journal.original(sha256(raw + b"\n").digest())
     return newest
-
-
-def rewritten_among(pieces: Iterable[Piece], journal: Journal) -> RewrittenLines:
-    """Find the rewritten lines among some pieces of a session."""
-    found = RewrittenLines(journal)
-    deque(found.watch(pieces), maxlen=0)
-    return found
 
 
 class Found(NamedTuple):
@@ -276,16 +273,23 @@ class Known(NamedTuple):
 
     def lines(self, numbers: Iterable[int], most: int = jsonl.LINE_CAP) -> Iterator[tuple[int, bytes]]:
         """Yield some lines in any order, each with its number, or so many bytes of each."""
-        sizes = [line.size for line in self.survey.lines]
-        if sum(sizes) != self.session.size:
-            # There is more in a document than its messages.
-            messages = {number: raw for number, raw, _ in self.pieces()}
-            yield from ((number, messages[number][:most]) for number in numbers)
-            return
-        starts = [*accumulate(sizes, initial=0)]
+        places = self.places()
         for number in numbers:
-            start, end = starts[number : number + 2]
-            yield number, os.pread(self.session.fd, min(end - start, most), start)
+            start, size = places[number]
+            yield number, os.pread(self.session.fd, min(size, most), start)
+
+    def places(self) -> Sequence[tuple[int, int]]:
+        """List the start and size of each line, or of each message of a document or of a line that sets several."""
+        sizes = [line.size for line in self.survey.lines]
+        if sum(sizes) == self.session.size:
+            return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
+        # There is more in it than its messages.
+        found, position = dict[int, tuple[int, int]](), 0
+        for number, raw, _ in self.pieces():
+            start, size = found.get(number, (position, 0))
+            found[number] = start, size + len(raw)
+            position += len(raw)
+        return [found[number] for number in range(len(sizes))]
 
 
 def size_of_store(store: Store) -> int:

@@ -125,11 +125,7 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
     What cannot be decompressed is passed over, and with it the line that goes on behind it. Nothing is yielded
     where there is no file.
     """
-    try:
-        fd = open_file(path)
-    except FileNotFoundError:
-        return
-    with disk.closing(fd):
+    with suppress(FileNotFoundError), disk.closing(open_file(path)) as fd:
         expected, begun = start, b""
         while (position := _next_frame(fd, expected)) >= 0:
             content, end = _readable(fd, position)
@@ -147,11 +143,7 @@ def first_damaged(path: Path, start: int) -> int | None:
     One that ends with the file is not damaged but cut off: so a killed run leaves it, and a power cut with zeros where
     the rest was to be.
     """
-    try:
-        fd = open_file(path)
-    except FileNotFoundError:
-        return None
-    try:
+    with suppress(FileNotFoundError, EOFError), disk.closing(open_file(path)) as fd:
         end = position = start
         while data := os.pread(fd, originals.READ_BYTES, position):
             if held := data.rstrip(b"\0"):
@@ -159,13 +151,10 @@ def first_damaged(path: Path, start: int) -> int | None:
             position += len(data)
         position = start
         while position < end:
-            position = read_frame(fd, position, bytearray(), end=end)
-    except EOFError:
-        return None
-    except (originals.zstd.ZstdError, OverflowError):
-        return position
-    finally:
-        os.close(fd)
+            try:
+                position = read_frame(fd, position, bytearray(), end=end)
+            except (originals.zstd.ZstdError, OverflowError):
+                return position
     return None
 
 

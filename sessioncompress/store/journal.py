@@ -99,7 +99,13 @@ class Standing:
 
     def add(self, number: int, run: RunRecord) -> None:
         """Take the next record."""
-        if self._last is not None and _is_made_anew(self._last, run):
+        last = self._last
+        if (
+            last is not None
+            and (last.modified == run.modified > 0 or last.id == run.id != "")
+            and (last.original_size, last.command) == (run.original_size, run.command)
+        ):
+            # It met the session as the one before had, and did the same: that one died before the swap.
             self.dead.add(number - 1)
             self._in_place.pop(number - 1, None)
         self._last = run
@@ -133,12 +139,6 @@ class Standing:
     def _end(self, numbers: list[int]) -> None:
         while numbers:
             self._in_place.pop(numbers.pop(), None)
-
-
-def _is_made_anew(run: RunRecord, follows: RunRecord) -> bool:
-    """Return true if the next run met the session as this one had, and did the same: this one died before the swap."""
-    as_it_was = run.modified == follows.modified > 0 or run.id == follows.id != ""
-    return as_it_was and run.original_size == follows.original_size and run.command == follows.command
 
 
 class Journal:
@@ -214,32 +214,20 @@ class Journal:
         """Yield the runs, each with the byte of the originals at which it began to write."""
         return zip(self.runs, [0, *(run.store_size for run in self.runs)], strict=False)
 
-    @property
-    def lines(self) -> Iterator[LineRecord]:
-        """Yield the line records."""
-        return map(self.line, range(len(self._lines)))
-
-    @property
-    def blocks(self) -> Iterator[tuple[LineRecord, BlockRecord]]:
-        """Yield the block records, each with that of its line."""
-        return map(self.block, range(len(self._blocks)))
-
     @cached_property
     def kept(self) -> Sequence[int]:
         """The line records whose originals are kept, in the order in which these are stored."""
-        lines = enumerate(self._lines)
-        places = ((_order(place), row) for row, (_, _, place, *_) in lines if place)
-        return array("I", [row for _, row in sorted(places)])
+        places = ((row, place) for row, (_, _, place, *_) in enumerate(self._lines) if place)
+        order = (
+            (("", each.frame * FRAME_BYTES + each.offset) if isinstance(each, Place) else (each.blob, each.offset), row)
+            for row, each in places
+        )
+        return array("I", [row for _, row in sorted(order)])
 
     @property
     def blobs(self) -> frozenset[str]:
         """The git blobs in which originals are."""
         return frozenset(place.blob for _, _, place, *_ in self._lines if isinstance(place, InBlob))
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether what each line was is kept."""
-        return all(place for _, _, place, *_ in self._lines)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -423,11 +411,6 @@ class Journal:
         return self.runs[self._made_by[checkpoint.lines]]
 
     @property
-    def restored(self) -> bool:
-        """Whether the last run was a restore."""
-        return bool(self.runs) and self.runs[-1].restored
-
-    @property
     def has_checkpoint(self) -> bool:
         """Whether a checkpoint was written that no restore took out."""
         return any(not each.ended for each in self.checkpoints)
@@ -464,10 +447,6 @@ class Journal:
         self._ends.append(self.counts)
         self.store_size = run.store_size
         self._sizes.append(self.size + self.store_size)
-
-
-def _order(place: Place | InBlob) -> tuple[str, int]:
-    return (place.blob, place.offset) if isinstance(place, InBlob) else ("", place.frame * FRAME_BYTES + place.offset)
 
 
 def load(path: Path, *, to_hole: bool = False) -> Journal:

@@ -250,19 +250,16 @@ class OriginalsReader:
                 self._size -= len(content) + _BESIDE
             with failing(self._path):
                 if self._fd < 0:
-                    self._fd = self._opened()
+                    try:
+                        self._fd = open_file(self._path)
+                    except FileNotFoundError as error:
+                        what = "the originals that the journal lists are missing"
+                        remedy = "Put a copy of this file back from a backup. Without one they are lost."
+                        raise Unreadable(what, where=self._path, state=NOT_CHANGED, remedy=remedy) from error
                 found = self._decode(start, place)
             self._size += len(found[0]) + _BESIDE
         self._held[start] = found
         return found
-
-    def _opened(self) -> int:
-        try:
-            return open_file(self._path)
-        except FileNotFoundError as error:
-            what = "the originals that the journal lists are missing"
-            remedy = "Put a copy of this file back from a backup. Without one they are lost."
-            raise Unreadable(what, where=self._path, state=NOT_CHANGED, remedy=remedy) from error
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
         content = bytearray()

@@ -407,6 +407,19 @@ def test_a_damaged_relative_keeps_nothing_from_being_told(tmp_path: Path) -> Non
     assert f"{store_in(other).originals.name}: nothing can be put back" in done.stdout
 
 
+def test_a_relative_whose_journal_is_damaged_keeps_nothing_from_coming_back(tmp_path: Path) -> None:
+    """It is asked for once, and what the own store has comes back."""
+    path, other, _ = twins(tmp_path / "a")
+    damaged(path, 0.6)
+    journal = store_in(other).journal
+    journal.write_bytes(b"{}\n" + journal.read_bytes())
+    before = path.read_bytes()
+    done = run(tmp_path, "restore", "--from-markers", path)
+    assert path.read_bytes() != before
+    assert done.returncode == 5, done.stderr
+    assert f"{journal}: this record of the journal cannot be read" in done.stdout
+
+
 def test_where_every_store_is_damaged_nothing_is_put_back(tmp_path: Path) -> None:
     """That is an error, as where there is only one."""
     path, other, _ = twins(tmp_path / "a")

@@ -29,7 +29,7 @@ from sessioncompress.formats.table import AGENTS
 from sessioncompress.operations import compress as compress_module
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, journals_in, store_in
-from tests.support.runs import HOMES, but_undo, fixture, snapshot, split, survey_of, turn, write
+from tests.support.runs import HOMES, blocks_of, but_undo, fixture, snapshot, split, survey_of, turn, write
 from tests.support.session import PiSession
 from tests.support.texts import ONE, OTHER
 
@@ -155,7 +155,7 @@ def one(*arguments: str | Path) -> Any:
 
 def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
     """Return the references of one kind that a session's journal holds."""
-    return [block.ref for _, block in journals.load(store_in(path).journal).blocks if block.kind is kind]
+    return [block.ref for _, block in blocks_of(journals.load(store_in(path).journal)) if block.kind is kind]
 
 
 # Help
@@ -387,7 +387,7 @@ def test_the_ratios_of_the_json_document(session: Path) -> None:
 def test_the_counts_of_the_json_document(session: Path) -> None:
     """They are those of the journal."""
     done = one("compress", session)
-    blocks = [block for _, block in journals.load(store_in(session).journal).blocks]
+    blocks = [block for _, block in blocks_of(journals.load(store_in(session).journal))]
     count = {kind: sum(block.kind is kind for block in blocks) for kind in Kind}
     assert done["toolResultsCompressed"] == count[Kind.RESULT] > 0
     assert done["thinkingBlocksRemoved"] == count[Kind.THINKING] > 0
@@ -1356,7 +1356,7 @@ def test_show(compressed: Path) -> None:
             result = run("show", ref, compressed, "--all")
             assert result.exit_code == 0
             assert json.dumps(result.stdout_bytes.decode(), ensure_ascii=False).encode() in original
-            assert len(result.stdout_bytes) == next(b.bytes for _, b in journal.blocks if b.ref == ref)
+            assert len(result.stdout_bytes) == next(b.bytes for _, b in blocks_of(journal) if b.ref == ref)
     for ref in references(compressed, Kind.IMAGE):
         assert run("show", ref, compressed).stdout_bytes in original
 
@@ -1377,7 +1377,7 @@ def test_every_marker_can_be_shown(compressed: Path) -> None:
 def test_show_caps_what_it_prints(compressed: Path) -> None:
     """20 KB, and a word on how to get the rest; --all prints everything."""
     ref = max(
-        (block for _, block in journals.load(store_in(compressed).journal).blocks if block.kind is Kind.RESULT),
+        (block for _, block in blocks_of(journals.load(store_in(compressed).journal)) if block.kind is Kind.RESULT),
         key=lambda block: block.bytes,
     ).ref
     part, whole = run("show", ref, compressed), run("show", ref, compressed, "--all")

@@ -466,7 +466,7 @@ MUTANTS = (
             "if False:",
         ),
         ("a summary without its store is not refused", "return is_compacted and has_summary", "return False"),
-        ("what hangs on a checkpoint stays there", "                lines = map(hanging.rehung, lines)\n", ""),
+        ("what hangs on a checkpoint stays there", "yield self._hung(raw, reader)", "yield raw"),
         (
             "what repeats rewritten messages stays",
             "return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})",
@@ -477,7 +477,7 @@ MUTANTS = (
         ("a number is known by its digits alone", 'if b"{" not in new:', "if False:"),
     ),
     *_in("operations/checkpoints.py", "tests/unit/operations/test_compact.py")(
-        ("an LF of ours stays", 'before.removesuffix(b"\\n") if ends and unended else before', "before"),
+        ("an LF of ours stays", "if record.unended and new and new[-1] != self._order[-1]:", "if False:"),
     ),
     *_in("operations/restore.py", _UNDO)(
         (

@@ -21,7 +21,7 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
-from tests.support.runs import GREEDY
+from tests.support.runs import GREEDY, blocks_of, lines_of
 
 ARCHIVE = Path(__file__).with_name("first.tar.xz")
 
@@ -56,11 +56,11 @@ def test_every_byte_comes_back(one: dict[str, Any], tmp_path: Path) -> None:
     """And every command that reads a store reads this one."""
     path = taken_out(one, tmp_path)
     journal = journals.load(store_in(path).journal)
-    assert not any(record.edit for record in journal.lines)
+    assert not any(record.edit for record in lines_of(journal))
     verify_session(path)
     with diff_session(path) as found:
         assert list(found.messages) or found.summaries
-    kept = [block.ref for line, block in journal.blocks if line.place]
+    kept = [block.ref for line, block in blocks_of(journal) if line.place]
     for ref in kept[:3]:
         assert show(ref, path)
     lost = "without" in one["life"]

@@ -37,7 +37,9 @@ from sessioncompress.pipeline.rewrite import Rewritten, rewrite
 from sessioncompress.pipeline.summary import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import machine
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_in
+from sessioncompress.store.records import BlockRecord, LineRecord
 from tests.support.session import PiSession
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -328,6 +330,16 @@ def disk(path: Path) -> int:
 def journal_of(path: Path) -> list[Any]:
     """Return the records of a session's journal."""
     return [json.loads(line) for line in split(store_in(path).journal.read_bytes())]
+
+
+def lines_of(journal: Journal) -> list[LineRecord]:
+    """Return the line records of a journal."""
+    return [journal.line(row) for row in range(journal.counts[0])]
+
+
+def blocks_of(journal: Journal) -> list[tuple[LineRecord, BlockRecord]]:
+    """Return the block records of a journal, each with that of its line."""
+    return [journal.block(row) for row in range(journal.counts[1])]
 
 
 def line(role: Any, **facts: Any) -> Line:

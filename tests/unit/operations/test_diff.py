@@ -21,7 +21,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support.build import PiSession
 from tests.support.long import FEW, LONG
-from tests.support.runs import EAGER, FIXTURES, GREEDY, snapshot, write
+from tests.support.runs import EAGER, FIXTURES, GREEDY, blocks_of, snapshot, write
 
 ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)
 SMALLER = sorted(
@@ -89,7 +89,7 @@ def test_what_a_later_run_replaced_again_is_one_loss(name: str, tmp_path: Path) 
     journal = journals.load(store_in(path).journal)
     assert len(journal.runs) == 2
     losses = [loss for loss in lost(path)[2] if loss.block.ref]
-    places = {(line.sha256, block.path) for line, block in journal.blocks}
+    places = {(line.sha256, block.path) for line, block in blocks_of(journal)}
     assert len(losses) == len(places) < journal.counts[1]
     results = [loss.now for loss in losses if loss.block.kind is Kind.RESULT]
     assert any(now and now.startswith("[[sessioncompress: ") and now.endswith("]]") for now in results)

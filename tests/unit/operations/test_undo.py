@@ -26,7 +26,7 @@ from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.long import FEW, LONG, NUMBERED, SMALL
-from tests.support.runs import EAGER, GREEDY, append, compress, fixture, snapshot, split, turn, write
+from tests.support.runs import EAGER, GREEDY, append, blocks_of, compress, fixture, snapshot, split, turn, write
 
 ONE, TWO, THREE = (f"20260101-00000{number}-0000" for number in (1, 2, 3))
 PRUNES = replace(EAGER, prune=replace(EAGER.prune, enabled=True, prune_minimum=0, prune_protect=0))
@@ -213,7 +213,7 @@ def test_what_was_taken_back_and_not_rewritten_again_is_not_missed(markers: bool
     assert path.read_bytes() == original
     assert compact_session(path, SMALL, run_id=TWO).is_compacted
     known = journals.load(store_in(path).journal)
-    assert {block.ref for _, block in known.blocks}.intersection(known.checkpoints[-1].refs)
+    assert {block.ref for _, block in blocks_of(known)}.intersection(known.checkpoints[-1].refs)
     compress(path, replace(PRESETS["high-quality"], size_threshold_kb=0, min_saved_kb=0), force=True, run_id=THREE)
     assert verify_session(path).lines_not_there == 0
     restore_session(path)

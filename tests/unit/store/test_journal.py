@@ -16,6 +16,7 @@ from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.layout import Lengths
 from sessioncompress.store.originals import Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, LineRecord, RunRecord
+from tests.support.runs import blocks_of, lines_of
 
 SHA = "ab" * 32
 LINE = LineRecord(SHA, Place(0, 7, 99), "cd" * 32)
@@ -57,8 +58,8 @@ def test_what_is_written_is_read() -> None:
     other = LineRecord("ef" * 32, None, "01" * 32)
     data = LINE.encode() + BLOCK.encode() + BLOCK.encode() + other.encode() + BLOCK.encode() + RUN.encode()
     journal = parsed(data)
-    assert list(journal.lines) == [LINE, other]
-    assert list(journal.blocks) == [(LINE, BLOCK), (LINE, BLOCK), (other, BLOCK)]
+    assert lines_of(journal) == [LINE, other]
+    assert blocks_of(journal) == [(LINE, BLOCK), (LINE, BLOCK), (other, BLOCK)]
     assert journal.runs == [RUN]
     assert journal.lengths == Lengths(20, len(data))
     assert [journal.rewriting(bytes.fromhex(record.rewritten)) for record in (LINE, other)] == [0, 1]
@@ -68,7 +69,6 @@ def test_what_is_written_is_read() -> None:
         None,
     ]
     assert [list(journal.blocks_of(row)) for row in (0, 1)] == [[BLOCK, BLOCK], [BLOCK]]
-    assert not journal.restored
 
 
 NOTED = RUN._replace(
@@ -108,7 +108,7 @@ def test_users_meet_camel_case() -> None:
     assert block["path"] == "/message/content/0/text"
     bare = BlockRecord("0123456789ab", 1, ("message", "details"), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef0123")
     assert set(json.loads(bare.encode())) == {"type", "ref", "line", "path", "kind", "bytes", "lines", "sha256"}
-    assert list(parsed(LINE.encode() + bare.encode() + RUN.encode()).blocks) == [(LINE, bare)]
+    assert blocks_of(parsed(LINE.encode() + bare.encode() + RUN.encode())) == [(LINE, bare)]
     assert set(json.loads(LINE.encode())) == {"type", "original", "rewrittenSha256"}
     assert set(json.loads(LINE._replace(edit=True).encode())) == {"type", "was", "isSha256"}
     assert set(json.loads(RUN.encode())) == {
@@ -173,10 +173,10 @@ def test_what_stands_behind_the_last_run_was_never_committed() -> None:
         b"[1]\n",
     ):
         journal = parsed(committed + torn)
-        assert list(journal.lines) == [LINE]
-        assert list(journal.blocks) == []
+        assert lines_of(journal) == [LINE]
+        assert blocks_of(journal) == []
         assert journal.lengths.journal == len(committed)
-    assert list(parsed(LINE.encode()).lines) == []
+    assert lines_of(parsed(LINE.encode())) == []
     assert parsed(b"").runs == []
 
 
@@ -186,7 +186,7 @@ def test_a_torn_append_is_no_error_wherever_it_tore() -> None:
     second = LineRecord("ef" * 32, None, "01" * 32).encode() + BLOCK.encode() + RUN.encode()
     for cut in range(1, len(second), 3):
         journal = parsed(first + second[:cut])
-        assert (list(journal.lines), len(journal.runs), journal.size) == ([LINE], 1, len(first)), cut
+        assert (lines_of(journal), len(journal.runs), journal.size) == ([LINE], 1, len(first)), cut
 
 
 def changed(record: bytes, **fields: Any) -> bytes:
@@ -253,7 +253,7 @@ def test_a_committed_record_that_cannot_be_read_is_damage(record: bytes) -> None
 def test_the_same_record_behind_the_last_run_is_none(record: bytes) -> None:
     """A crash may leave anything there."""
     journal = parsed(LINE.encode() + RUN.encode() + record)
-    assert list(journal.lines) == [LINE]
+    assert lines_of(journal) == [LINE]
 
 
 def test_a_record_that_is_gone_is_damage() -> None:
@@ -282,13 +282,13 @@ def test_counts_that_are_none_are_damage(records: Any) -> None:
 def test_a_journal_that_another_program_wrote_is_read() -> None:
     """With spaces, as most do."""
     data = b"".join(json.dumps(json.loads(each.encode())).encode() + b"\n" for each in (LINE, BLOCK, RUN))
-    assert list(parsed(data).blocks) == [(LINE, BLOCK)]
+    assert blocks_of(parsed(data)) == [(LINE, BLOCK)]
 
 
 def test_fields_of_tomorrow_are_passed_over() -> None:
     """A newer version may say more."""
     data = changed(LINE.encode(), more=1) + changed(BLOCK.encode(), more=[1]) + changed(RUN.encode(), more={"x": 1})
-    assert list(parsed(data).blocks) == [(LINE, BLOCK)]
+    assert blocks_of(parsed(data)) == [(LINE, BLOCK)]
 
 
 def test_a_block_is_ours_by_digest_kind_and_call() -> None:
@@ -311,8 +311,7 @@ def test_a_block_is_ours_by_digest_kind_and_call() -> None:
 def test_a_restore_is_a_run_of_its_own() -> None:
     """So that the next one knows."""
     back = RUN._replace(restored=True, command=Command.RESTORE)
-    assert parsed(RUN.encode() + back.encode()).restored
-    assert not parsed(back.encode() + RUN.encode()).restored
+    assert [run.restored for run in parsed(RUN.encode() + back.encode()).runs] == [False, True]
 
 
 def test_a_journal_that_is_not_there_is_empty(tmp_path: Path) -> None:
