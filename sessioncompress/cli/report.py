@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -79,12 +79,12 @@ class Report(SessionCommand["Measured"]):
         page.refuse_other(self.given.target)
 
     def over(self, found: Iterable[Found]) -> Done[Measured]:
-        from sessioncompress.operations.packed import PackedSize, packed_sizes
+        from sessioncompress.operations.packed import failures
+        from sessioncompress.store.packing import Packed
 
-        measured = self.each(found)
-        stored: Done[Any] = self.collected(packed_sizes(self.chosen.packed()))  # type: ignore[arg-type]
-        self.stored: list[PackedSize] = stored.results
-        return measured + stored._replace(results=[])
+        measured, stored = self.each(found), list(self.chosen.packed())
+        self.stored = [each for each in stored if isinstance(each, Packed)]
+        return measured + self.collected(failures(stored))
 
     def end(self, done: Done[Measured]) -> None:
         from sessioncompress.operations import overview, page

@@ -17,7 +17,6 @@ from sessioncompress.core.lines import Survey, tokens_of
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import printable, written_time
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations.packed import PackedSize
 from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short, title_in
 from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading
@@ -26,6 +25,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.packing import Packed
 
 _LONGEST_NAME = 120
 """Characters of a name that are kept: a stranger's session may hold longer ones."""
@@ -231,10 +231,10 @@ def overview(measured: Iterable[Measured]) -> Overview:
     )
 
 
-def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
+def packed_rows(packed: Iterable[Packed]) -> tuple[Row, ...]:
     """Sum up packed sessions by project, the largest first."""
-    named = ((printed(each.project) if each.project else "unknown", each) for each in packed)
-    return _largest(Row(name, 1, each.before, 0, round(each.now)) for name, each in named)
+    named = ((printed(each.entry.project) if each.entry.project else "unknown", each) for each in packed)
+    return _largest(Row(name, 1, each.entry.size, 0, round(each.share)) for name, each in named)
 
 
 def summed(name: str, rows: Iterable[Row]) -> Row:

@@ -155,11 +155,9 @@ def packed_anywhere(globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompr
     roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
     yield from packed_in(filter(is_folder, roots), globs)
     for number, root in enumerate(above):
-        for each in packing.packs_in(Disk(root)):
-            if isinstance(each, Pack):
-                yield from (one for one in each.packed() if globs.takes(one.entry.path))
-            elif not number:
-                yield each
+        # What is wrong with a pack above the working folder is not what was asked for.
+        found = _packed_of([Disk(root)], root, globs)
+        yield from (each for each in found if isinstance(each, Packed) or not number)
 
 
 def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompressError]:
@@ -450,48 +448,27 @@ def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
 
 def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
     """Yield the packed sessions that are selected, for the list."""
-    return _outcomes(selected((), selection), _listed)
-
-
-def _listed(each: Packed) -> ListedSession:
-    entry = each.entry
-    return ListedSession(
-        path=str(each.place),
-        agent=entry.agent,
-        project=entry.project,
-        id=entry.id,
-        size=entry.members[0].size,
-        modified=entry.members[0].mtime_ns / 1e9,
-        compressed=len(entry.members) > 1,
-        could_save=0,
-        reason=f"packed in {each.pack.archive}",
-        packed=True,
-        packed_size=round(each.share),
-        title=entry.title,
-        made_elsewhere=not each.pack.is_certain,
-    )
-
-
-class PackedSize(Struct, frozen=True):
-    """The bytes of one session before it was packed, and its share of its archive now."""
-
-    path: str
-    project: str
-    before: int
-    now: float
-
-
-def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Outcome[PackedSize]]:
-    """Measure packed sessions."""
-    return _outcomes(among, lambda each: PackedSize(each.shown, each.entry.project, each.entry.size, each.share))
-
-
-def _outcomes(among: Iterable[Packed | SessionCompressError], work: Callable[[Packed], T]) -> Iterator[Outcome[T]]:
-    for each in among:
-        if isinstance(each, Packed):
-            yield Outcome(_found(each, named=False), work(each))
-        else:
+    for each in selected((), selection):
+        if isinstance(each, SessionCompressError):
             yield from failures([each])
+            continue
+        session, *store = each.entry.members
+        listed = ListedSession(
+            path=str(each.place),
+            agent=each.entry.agent,
+            project=each.entry.project,
+            id=each.entry.id,
+            size=session.size,
+            modified=session.mtime_ns / 1e9,
+            compressed=bool(store),
+            could_save=0,
+            reason=f"packed in {each.pack.archive}",
+            packed=True,
+            packed_size=round(each.share),
+            title=each.entry.title,
+            made_elsewhere=not each.pack.is_certain,
+        )
+        yield Outcome(_found(each, named=False), listed)
 
 
 def projects_instead(selection: Selection) -> list[str]:
