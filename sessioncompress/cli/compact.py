@@ -170,7 +170,12 @@ class Compact(SessionCommand[CompactStats]):
         written = [stats for stats in done.results if stats.is_compacted]
         left = [stats.status for stats in done.results]
         others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
-        return [output.total(len(written), _total(written, rehearse=self.chosen.rehearses), others)]
+        before, after = (sum(getattr(each, name) for each in written) for name in ("tokens_before", "tokens_after"))
+        verb = "would be compacted" if self.chosen.rehearses else "compacted"
+        what = f" {verb}: {before:,} -> {after:,} tokens for the model"
+        if self.chosen.rehearses and (sent := sum(each.tokens_sent for each in written if each.by == EXTRACTIVE)):
+            what += f"; {sending(sent)}"
+        return [output.total(len(written), what, others)]
 
     def hints(self, done: Done[CompactStats]) -> None:
         chosen, runs = self.chosen, (stats.run for stats in done.results)
@@ -212,15 +217,6 @@ def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
         )
     if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
         click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
-
-
-def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
-    before, after = (sum(getattr(each, name) for each in written) for name in ("tokens_before", "tokens_after"))
-    if not written:
-        return ""
-    verb = "would be compacted" if rehearse else "compacted"
-    sent = sum(each.tokens_sent for each in written if each.by == EXTRACTIVE) if rehearse else 0
-    return f" {verb}: {before:,} -> {after:,} tokens for the model" + (f"; {sending(sent)}" if sent else "")
 
 
 def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str | None) -> Goal:

@@ -88,7 +88,10 @@ class Pack(SessionCommand[PackStats]):
         size = sum(each.size for each in done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
-        said = kb(size) if dry_run or not size else _sizes(size, sum(map(_size_of, archives)))
+        said = kb(size)
+        if size and not dry_run:
+            after = sum(map(_size_of, archives))
+            said += f" -> {kb(after, size)} ({smaller(size, after)})"
         said += f" into an estimated {_range(archives.values())}" if dry_run and archives else ""
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):
@@ -135,7 +138,3 @@ def _size_of(archive: str) -> int:
         return found["size"] if found else 0
     # In a rehearsal none is there.
     return Path(archive).stat().st_size if Path(archive).exists() else 0
-
-
-def _sizes(before: int, after: int) -> str:
-    return f"{kb(before)} -> {kb(after, before)} ({smaller(before, after)})"

@@ -255,15 +255,13 @@ class Codex(Settings):
         # The events as Codex writes them where it notes which hooks it trusts.
         names = {"PreToolUse": "pre_tool_use", "SessionEnd": "session_end"}
         places = [f"{names[event]}:{group}:{number}" for event, group, number, _ in self.ours(text)]
-        noted = [self._noted(state if isinstance(state, dict) else {}, place) for place in places]
+        # By the path of its file, which Codex may have resolved.
+        files, state = (self.file(), self.file().resolve()), state if isinstance(state, dict) else {}
+        found = ([state.get(f"{file}:{place}") for file in files] for place in places)
+        noted: list[dict[str, Any]] = [next((one for one in each if isinstance(one, dict)), {}) for each in found]
         if not all("trusted_hash" in each for each in noted):
             return "Codex does not trust them yet: type /hooks in Codex"
         return "disabled under /hooks in Codex" if any(each.get("enabled") is False for each in noted) else ""
-
-    def _noted(self, state: dict[str, Any], place: str) -> dict[str, Any]:
-        """Find what Codex notes of a hook, by the path of its file, which it may have resolved."""
-        found = (state.get(f"{path}:{place}") for path in (self.file(), self.file().resolve()))
-        return next((each for each in found if isinstance(each, dict)), {})
 
 
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?', re.DOTALL)

@@ -89,7 +89,10 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
             except (OSError, ValueError, TypeError, RuntimeError) as error:
                 what = f"the scheduler cannot be reached, or has no worker ({type(error).__name__})"
                 raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
-        _refuse_others(client)
+        found: Mapping[str, Any] = client.run(_version, on_error="return")
+        for address, version in found.items():
+            if version != VERSION:
+                raise _another(address, version if isinstance(version, str) else "", VERSION)
         yield max(sum(client.nthreads().values()), 1), partial(_results, client, where)
 
 
@@ -119,14 +122,6 @@ def _local(stack: ExitStack, workers: int) -> Client:
             return distributed.Client(cluster, set_as_default=False)
     finally:
         signal.signal(signal.SIGINT, handler)
-
-
-def _refuse_others(client: Client) -> None:
-    """Raise UsageError where a worker has another version of this package, or none."""
-    found: Mapping[str, Any] = client.run(_version, on_error="return")
-    for address, version in found.items():
-        if version != VERSION:
-            raise _another(address, version if isinstance(version, str) else "", VERSION)
 
 
 def _version() -> str:

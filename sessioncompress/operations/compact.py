@@ -196,15 +196,11 @@ class _Compaction:
             earlier = merge.parse(self._latest.summary)
             if earlier is None or f"- > {goal}" not in earlier.rows(Title.GOAL):
                 unheeded = (_GOAL_NOT_WRITTEN,)
-        return replace(self._unchanged(self._too_little(reason)), unheeded=unheeded)
-
-    def _too_little(self, reason: str) -> str:
-        """Add what to do if compress shortened what is to be summarized."""
         rewritten = self._session.known.rewritten.rows.keys()
         # A restore would take out a summary of ours with it.
-        if self._latest is not None or rewritten.isdisjoint(for_the_model(self._session.read)):
-            return reason
-        return f"{reason}; compress has already shortened it: restore it first, compact it, then compress it again"
+        if self._latest is None and not rewritten.isdisjoint(for_the_model(self._session.read)):
+            reason += "; compress has already shortened it: restore it first, compact it, then compress it again"
+        return replace(self._unchanged(reason), unheeded=unheeded)
 
     def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""

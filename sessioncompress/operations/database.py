@@ -86,12 +86,9 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         if (not only or only == name) and not project:
             what = "the session is not in the database any more, but its store is still there"
             where, state = database / name, "Nothing was changed."
-            gone = SessionGone(what, where=where, state=state, remedy=_forget(database, name))
+            remedy = f"If you no longer need its originals, delete {rows_of(database)}/{FOLDER}/*/{name}.*."
+            gone = SessionGone(what, where=where, state=state, remedy=remedy)
             yield Found(where, named=True, error=gone)
-
-
-def _forget(database: Path, name: str) -> str:
-    return f"If you no longer need its originals, delete {rows_of(database)}/{FOLDER}/*/{name}.*."
 
 
 def _session(database: Path, row: Listed, *, named: bool) -> Session:

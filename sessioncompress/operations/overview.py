@@ -221,12 +221,14 @@ def overview(measured: Iterable[Measured]) -> Overview:
     """Sum up sessions."""
     sessions = tuple(sorted(measured, key=lambda each: (-each.size, each.path)))
     kinds = _by_use(sessions, lambda use: use.kind)
+    size, tokens = (sum(getattr(each, of) for each in sessions) for of in ("size", "tokens"))
+    size, tokens = size - sum(row.size for row in kinds), tokens - sum(row.tokens for row in kinds)
     return Overview(
         sessions,
         _by(sessions, lambda each: each.agent),
         _by(sessions, lambda each: each.project or "unknown"),
         tuple(sorted(_by(sessions, lambda each: each.month or "unknown"))),
-        (*kinds, _rest(sessions, kinds)),
+        (*kinds, Row(REST, len(sessions), max(size, 0), max(tokens, 0), 0)),
         tuple(row for row in _by_use(sessions, lambda use: use.tool * (use.kind in _OF_TOOLS)) if row.name),
     )
 
@@ -262,10 +264,3 @@ def _by_use(sessions: Sequence[Measured], name_of: Callable[[Use], str]) -> tupl
         uses = _largest(Row(name_of(use), 1, use.size, use.tokens, use.protected) for use in each.uses)
         rows += [row._replace(sessions=1) for row in uses]
     return _largest(rows)
-
-
-def _rest(sessions: Sequence[Measured], kinds: Sequence[Row]) -> Row:
-    """Count what stands in sessions around their blocks."""
-    size, tokens = (sum(getattr(each, of) for each in sessions) for of in ("size", "tokens"))
-    size, tokens = size - sum(row.size for row in kinds), tokens - sum(row.tokens for row in kinds)
-    return Row(REST, len(sessions), max(size, 0), max(tokens, 0), 0)

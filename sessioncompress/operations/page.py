@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -232,16 +233,13 @@ def refuse_other(path: Path) -> None:
     """Raise Refused where the name of a new page is taken by anything but an older one, FileFailed."""
     with failing(path, _STATE):
         path.parent.stat()
-        if path.is_symlink() or (path.exists() and not _is_page(path)):
+        is_page = False
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                is_page = file.read(len(BEGINNING)) == BEGINNING.encode()
+        if not is_page and os.path.lexists(path):
             remedy = "Name another file with -o, or rename or remove this one first."
             raise Refused("the file exists and is not one of our reports", where=path, state=_STATE, remedy=remedy)
-
-
-def _is_page(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(BEGINNING)) == BEGINNING.encode()
 
 
 def write(path: Path, page: str) -> None:
