@@ -147,7 +147,18 @@ class Compact(SessionCommand[CompactStats]):
         return CompactStats(path, status=Status(status), reason=reason, exit_code=code)
 
     def say(self, stats: CompactStats) -> None:
-        _tell(stats, self.given.goal_from, quiet=self.chosen.quiet)
+        summarizing.tell(stats.path, stats)
+        for each in stats.unheeded:
+            options.warn(f"{stats.path}: {each}")
+        if number := stats.markers_without_journal:
+            texts = counted(number, "preview whose original is", "previews whose originals are")
+            options.warn(
+                f"{stats.path}: it has {texts} in no store here; the summary is made from what is left. To look "
+                "for them first, run 'sessioncompress restore --from-markers' on it"
+            )
+        source = self.given.goal_from
+        if stats.is_compacted and source is not None and stats.goal_method == source and not self.chosen.quiet:
+            click.echo(printable(f"{stats.path}: goal (--goal-from {source}): {stats.goal}"), err=True)
         if self.given.prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
             if stats.summary:
@@ -202,21 +213,6 @@ class Compact(SessionCommand[CompactStats]):
 
 
 compact = Compact.command("compact session.jsonl --dry-run")
-
-
-def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
-    """Tell on stderr who has not summed up, and what became of the goal and the instructions."""
-    summarizing.tell(stats.path, stats)
-    for each in stats.unheeded:
-        options.warn(f"{stats.path}: {each}")
-    if number := stats.markers_without_journal:
-        texts = counted(number, "preview whose original is", "previews whose originals are")
-        options.warn(
-            f"{stats.path}: it has {texts} in no store here; the summary is made from what is left. To look "
-            "for them first, run 'sessioncompress restore --from-markers' on it"
-        )
-    if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
-        click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
 
 
 def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str | None) -> Goal:

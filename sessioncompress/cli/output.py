@@ -70,7 +70,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
 
     It names the packed folders in place of many archives, of which each project has one, and `--all` for many folders.
     """
-    from sessioncompress.operations.packed import packed_anywhere, packed_in
+    from sessioncompress.operations.packed import each_once, packed_anywhere, packed_in
     from sessioncompress.store.packing import Packed
 
     names = sorted(set(archives))
@@ -85,7 +85,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         among = everywhere if is_all else packed_in(map(Path, names))
     # Never broken: it is there to be copied.
     click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
-    if (others := sum(isinstance(each, Packed) and each.is_waiting for each in among) - sessions) > 0:
+    if (others := sum(each.is_waiting for each in each_once(among)) - sessions) > 0:
         echo_wrapped(
             f"which also brings back {counted(others, 'other session', 'other sessions')} packed earlier", err=True
         )
@@ -160,11 +160,17 @@ def echo_json(document: Any) -> None:
 
 
 def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
-    """Ask the user; exit at an interrupt. Raises UsageError if nobody answers; `state` says what was done."""
+    """Ask the user; exit at an interrupt. Raises UsageError if nobody answers; `state` says what was done.
+
+    With `err` both go to stderr, so that stdout can be kept: the question, and the state after a no.
+    """
     try:
         # Where one of both was never open, nobody can be asked.
         if None not in (sys.stdin, sys.stdout):
-            return click.confirm(question, err=err)
+            goes = click.confirm(question, err=err)
+            if err and not goes:
+                click.echo(state, err=True)
+            return goes
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             click.echo(f"\n{state}", err=True)
@@ -182,7 +188,7 @@ def goes_on(
     """Show how many sessions of each agent a command is about to change, and ask.
 
     `frees` estimates the bytes that a session gives free, None if it is not due; it reads none. `can_undo` says whether
-    originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is due nothing is asked.
+    originals are kept. Everything goes to stderr. Where nothing is due nothing is asked.
     Raises UsageError if nobody answers.
     """
     # Imported here: most runs ask nothing.
@@ -213,7 +219,4 @@ def goes_on(
     undo = "You can undo this." if can_undo else "You cannot undo this."
     up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")
     question = f"{verb} up to {up_to}? {undo}"
-    goes = confirmed(wrapped_for(question, err=True), None, NOT_ONE_CHANGED, err=True)
-    if not goes:
-        click.echo(NOT_ONE_CHANGED, err=True)
-    return goes
+    return confirmed(wrapped_for(question, err=True), None, NOT_ONE_CHANGED, err=True)

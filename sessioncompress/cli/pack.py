@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -61,17 +61,16 @@ class Pack(SessionCommand[PackStats]):
         in_use = [each for each in outcomes if chosen.by_options and isinstance(each.error, InUse)]
         done = self.collected(each for each in outcomes if each not in in_use)
         done.others["skipped, in use"] = len(in_use)
-        self.archives: dict[str, _Into] = {}
+        self.archives: dict[str, list[PackStats]] = {}
         for each in done.results:
             if each.archive:
-                sessions, size, stores = self.archives.get(each.archive, _Into())
-                self.archives[each.archive] = _Into(sessions + 1, size + each.size, stores + each.store_size)
+                self.archives.setdefault(each.archive, []).append(each)
         return done
 
     def document(self, done: Done[PackStats]) -> dict[str, Any]:
         packs = [
-            {"path": path, "sessions": each.sessions, "size": each.size, "archiveSize": _size_of(path)}
-            for path, each in self.archives.items()
+            {"path": path, "sessions": len(these), "size": _total(these), "archiveSize": _size_of(path)}
+            for path, these in self.archives.items()
         ]
         return super().document(done) | {"archives": packs}
 
@@ -79,13 +78,13 @@ class Pack(SessionCommand[PackStats]):
         archives, dry_run = self.archives, self.chosen.dry_run
         name = with_tilde if is_seen() else str
         cells = [
-            (name(printable(at)), f"{to.sessions:,}", kb(to.size), _range([to]) if dry_run else kb(_size_of(at)))
+            (name(printable(at)), f"{len(to):,}", kb(_total(to)), _range([to]) if dry_run else kb(_size_of(at)))
             for at, to in archives.items()
         ]
         numbers = (Column(name, is_number=True) for name in ("sessions", "size", "packed"))
         if cells:
             echo_table([Column("archive", may_be_cut=True), *numbers], cells)
-        size = sum(each.size for each in done.results)
+        size = _total(done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
         said = kb(size)
@@ -102,30 +101,25 @@ class Pack(SessionCommand[PackStats]):
 
     def hints(self, done: Done[PackStats]) -> None:
         if self.archives and not self.chosen.dry_run:
-            number = sum(each.sessions for each in self.archives.values())
-            output.tell_of_unpack("undo with: ", self.archives, number)
+            output.tell_of_unpack("undo with: ", self.archives, sum(map(len, self.archives.values())))
 
 
 pack = Pack.command("pack --all --older-than 30d")
 
 
-class _Into(NamedTuple):
-    """The sessions that went into one archive, their bytes with their stores, and those of the stores."""
-
-    sessions: int = 0
-    size: int = 0
-    stores: int = 0
+def _total(packed: Iterable[PackStats]) -> int:
+    return sum(each.size for each in packed)
 
 
-def _range(archives: Iterable[_Into]) -> str:
+def _range(archives: Iterable[Sequence[PackStats]]) -> str:
     """Estimate what archives take: originals are packed already, and of sessions few and small ones leave more."""
     least = most = 0.0
     for each in archives:
-        sessions = each.size - each.stores
+        stores = sum(stats.store_size for stats in each)
+        sessions = _total(each) - stores
         shares = _OF_LARGE if sessions >= _LARGE else _OF_SMALL
         least, most = (
-            sum_ + share * sessions + _OF_STORES * each.stores
-            for sum_, share in zip((least, most), shares, strict=True)
+            sum_ + share * sessions + _OF_STORES * stores for sum_, share in zip((least, most), shares, strict=True)
         )
     return f"{kb(round(least))} to {kb(round(most))}"
 

@@ -134,10 +134,7 @@ def asked(
         return True
     if yes or not options.may_be_asked() or not (given.get("summarizer") or given.get("endpoint")):
         return True
-    goes = output.confirmed("Send it?", None, _STATE, err=True)
-    if not goes:
-        click.echo(_STATE, err=True)
-    return goes
+    return output.confirmed("Send it?", None, _STATE, err=True)
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")
