@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli.choosing import MOST_TYPED, typed
+from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, wrapped_for
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, printable_json, quote
 from sessioncompress.errors import Refused, SessionCompressError, UsageError
+from sessioncompress.formats import table
 from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.store.layout import FOLDER
 
 if TYPE_CHECKING:
-    from sessioncompress.cli.choosing import Chosen
     from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.sessions import Session, Swept
 
@@ -131,8 +131,6 @@ def tell_of_made_elsewhere(stores: Iterable[bool]) -> None:
 
 def tell_of_others(chosen: Chosen) -> None:
     """Tell of sessions among the chosen ones that only their agents can read, unless it is to be quiet."""
-    from sessioncompress.formats import table
-
     if chosen.by_options and not chosen.quiet and chosen.agent in (None, "opencode") and (store := table.opencode()):
         what = f"OpenCode's sessions in {store} are not read; 'opencode export SESSION > FILE' exports one"
         click.echo(printable(what), err=True)
@@ -144,7 +142,6 @@ def tell_of_rollouts(chosen: Chosen) -> None:
     named = [*filter(is_folder, chosen.paths)]
     if chosen.quiet or chosen.urls or chosen.agent not in (None, "codex") or (chosen.paths and not named):
         return
-    from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import packed_in
 
     if count := sum(1 for _ in packed_in(named or table.agent_roots("codex"))):

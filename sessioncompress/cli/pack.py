@@ -13,8 +13,11 @@ from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, with_tilde
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, smaller
 from sessioncompress.errors import InUse
+from sessioncompress.formats import table
 from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
 from sessioncompress.pipeline.discover import Found, is_folder
+from sessioncompress.pipeline.rollouts import with_packed
+from sessioncompress.store.objects import looked_up
 
 _LARGE = 1 << 20
 _OF_LARGE, _OF_SMALL, _OF_STORES = (0.06, 0.22), (0.07, 0.5), 7 / 8
@@ -43,14 +46,10 @@ class Pack(SessionCommand[PackStats]):
             raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
 
     def found(self) -> Iterable[Found]:
-        from sessioncompress.pipeline.rollouts import with_packed
-
         # In an object store with those of which only a store is left: a killed run may have packed them.
         return self.chosen.sessions(with_packed)
 
     def over(self, found: Iterable[Found]) -> Done[PackStats]:
-        from sessioncompress.formats import table
-
         chosen, policies = self.chosen, self.policies
         if chosen.places:
             outcomes = list(pack_objects(found, chosen.urls, policies.apart, dry_run=chosen.dry_run))
@@ -126,8 +125,6 @@ def _range(archives: Iterable[Sequence[PackStats]]) -> str:
 
 def _size_of(archive: str) -> int:
     if archive.startswith(OBJECT_STORES):
-        from sessioncompress.store.objects import looked_up
-
         found = looked_up(archive)
         return found["size"] if found else 0
     # In a rehearsal none is there.

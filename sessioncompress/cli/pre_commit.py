@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -20,14 +19,11 @@ from sessioncompress.core.text import printable, quote
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
 from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import discover, triage
+from sessioncompress.pipeline.summary import CompressionStats
 from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.layout import JOURNAL, Store, holds, store_at
 from sessioncompress.store.lock import open_file
-
-if TYPE_CHECKING:
-    from sessioncompress.operations.batch import Outcome
-    from sessioncompress.pipeline.summary import CompressionStats
 
 _STATE = "Each session is either as before or completely rewritten, and the stores are complete on disk."
 _REMEDY = (
@@ -277,7 +273,7 @@ def pre_commit(
     sys.exit(batch.worst(codes))
 
 
-def _code(outcome: Outcome[CompressionStats]) -> int:
+def _code(outcome: batch.Outcome[CompressionStats]) -> int:
     """Print the outcome of a file, and return its exit code."""
     if outcome.passed_over:
         return 0

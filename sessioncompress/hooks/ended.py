@@ -14,9 +14,9 @@ from sessioncompress.core import text
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.hooks import base
 from sessioncompress.hooks.base import COMPRESSED, Ending
+from sessioncompress.policy.model import Policy, Rule
 
 if TYPE_CHECKING:
-    from sessioncompress.policy.model import Policy
     from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
@@ -86,7 +86,6 @@ def _compacted(session: Path, policy: Policy, run_id: str) -> str:
     """Compact a session where the policy's rule says so, or without one wherever it holds enough."""
     from sessioncompress.operations.compact import compact_session
     from sessioncompress.operations.wording import compact_line
-    from sessioncompress.policy.model import Rule
 
     is_ruled = policy.budget.rule is not Rule.SIZE
     return compact_line(compact_session(session, policy, if_due=is_ruled, named=False, run_id=run_id))

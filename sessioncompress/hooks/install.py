@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import unified_diff
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
@@ -28,8 +29,6 @@ class Record(Struct, frozen=True):
 
 
 def _place(file: Path) -> Path:
-    from hashlib import sha256
-
     return machine.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
 
 

@@ -13,9 +13,11 @@ import stat
 from collections.abc import Callable, Coroutine
 from functools import cache
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from shutil import which
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import orjson
 from msgspec import UNSET
@@ -84,8 +86,6 @@ def _find_program(rules: Summarizer) -> None:
 
 
 def _check_endpoint(rules: Summarizer) -> None:
-    from urllib.parse import urlsplit
-
     try:
         parts = urlsplit(rules.endpoint or "")
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -329,7 +329,6 @@ def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
 async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> bytes:
     """Read an endpoint's answer up to the size limit; the client repeats failed requests."""
     import asyncio
-    from urllib.parse import urlsplit
 
     import openai
 
@@ -394,9 +393,6 @@ def _client(rules: Summarizer, key: str) -> Any:
 
 def _is_loopback(url: str) -> bool:
     """Return true if a URL names this machine."""
-    from ipaddress import ip_address
-    from urllib.parse import urlsplit
-
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

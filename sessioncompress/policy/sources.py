@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -60,9 +61,6 @@ class Setting(NamedTuple):
 
 def policy_for(session: Path | str, config: Path | str | None = None, preset: str | None = None) -> Policy:
     """Find the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
-    # Imported here: the commands have their own way to warn.
-    import warnings
-
     named = None if config is None else Path(config)
     return Policies(named, preset, warn=lambda said: warnings.warn(said, stacklevel=3)).of(Path(session))
 
