@@ -173,20 +173,13 @@ def _results(
             number = at_work.pop(future)
             yield number, _outcome(future, tasks[number], where)
         if monotonic() - looked > _LOOK:
-            looked = monotonic()
-            if now := _places(client):
+            looked, now = monotonic(), 0
+            with suppress(OSError, TimeoutError):
+                now = sum(client.nthreads().values()) if client.status == "running" else 0
+            if now:
                 processes, seen = now, looked
             elif looked - seen > _PATIENCE:
                 raise _lost(where, "no worker is left" if client.status == "running" else _NO_ANSWER)
-
-
-def _places(client: Client) -> int:
-    """Count the tasks that all workers can work on at once; 0 where the scheduler does not answer."""
-    if client.status != "running":
-        return 0
-    with suppress(OSError, TimeoutError):
-        return sum(client.nthreads().values())
-    return 0
 
 
 def _outcome(future: Future[Outcome[Any]], task: Task[Any], where: str) -> Outcome[Any]:

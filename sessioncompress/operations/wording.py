@@ -42,8 +42,6 @@ _NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokensRecorded")
 def line(stats: CompressionStats) -> str:
     """Format one file's result, with all that is known of it."""
     name = printable(stats.path)
-    if stats.exit_code:
-        return f"{stats.status.value}: {stats.reason}"
     if not stats.is_smaller:
         opaque = f"; {_opaque(stats)}" if stats.lines_not_understood else ""
         return file_line(name, stats.status.value, stats.reason) + opaque
