@@ -34,28 +34,10 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Rule
 from sessioncompress.policy.sources import Policies
 
-_GOALS = options.all_of(
-    click.option(
-        "--goal",
-        metavar="TEXT",
-        help="Put this at the top of the summary. Only the newest request and what came after it stay, unless "
-        "--keep says how much.",
-    ),
-    click.option(
-        "--goal-from",
-        type=click.Choice([each.value for each in Source]),
-        help="Take the goal from the session and print it: its last or first request, or its open todo items.",
-    ),
-    click.option(
-        "--ask", is_flag=True, help="Ask what matters next; without a terminal the newest share of the session stays."
-    ),
-)
-"""What matters in what comes next."""
 _HOW_MUCH = {"keep_tokens": "tokens", "keep_messages": "messages"}
 """The options that say how much stays, each with the rule that it is for."""
 _OFTEN = {"actTokens": 200_000, "actMessages": 100}
 """The keys of the rule `deliberate` that say how often it acts, and the most that each may say."""
-_NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
 class Compact(SessionCommand[CompactStats]):
@@ -89,7 +71,22 @@ class Compact(SessionCommand[CompactStats]):
             metavar="N",
             help="Largest size of the summary, in tokens.",
         ),
-        _GOALS,
+        click.option(
+            "--goal",
+            metavar="TEXT",
+            help="Put this at the top of the summary. Only the newest request and what came after it stay, unless "
+            "--keep says how much.",
+        ),
+        click.option(
+            "--goal-from",
+            type=click.Choice([each.value for each in Source]),
+            help="Take the goal from the session and print it: its last or first request, or its open todo items.",
+        ),
+        click.option(
+            "--ask",
+            is_flag=True,
+            help="Ask what matters next; without a terminal the newest share of the session stays.",
+        ),
         click.option(
             "--drop-dead",
             is_flag=True,
@@ -175,7 +172,8 @@ class Compact(SessionCommand[CompactStats]):
         return Words(compact_line(stats), short, None if stats.is_compacted else (stats.status.value, stats.reason))
 
     def file(self, stats: CompactStats) -> dict[str, Any]:
-        return {key: value for key, value in super().file(stats).items() if key not in _NOT_IN_JSON}
+        left_out = ("summary", "goal", "unheeded", "budget")
+        return {key: value for key, value in super().file(stats).items() if key not in left_out}
 
     def total(self, done: Done[CompactStats]) -> list[str]:
         written = [stats for stats in done.results if stats.is_compacted]

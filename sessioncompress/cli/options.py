@@ -323,10 +323,6 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print everything k
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
-QUIET_BY_OPTIONS = 60
-"""Seconds, where --idle-seconds says nothing. Nobody has named what options choose: an agent may be at work in it."""
-
-
 def policies_of(
     config: Path | None,
     preset: str | None = None,
@@ -337,7 +333,8 @@ def policies_of(
     **overrides: Any,
 ) -> Policies:
     """Make the policies of a command's sessions; `by_options` chose those that it changes. Warnings go to stderr."""
-    quiet = QUIET_BY_OPTIONS if by_options and overrides.get("idle_seconds") is None else 0
+    # Nobody has named what options choose: an agent may be at work in it.
+    quiet = 60 if by_options and overrides.get("idle_seconds") is None else 0
     return Policies(config, preset, overrides, warn=warn, compresses=compresses, near=near, quiet_seconds=quiet)
 
 

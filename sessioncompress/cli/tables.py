@@ -22,7 +22,6 @@ _MOST = 100
 """Characters of a path. The numbers behind it would stand too far off."""
 _QUOTED = re.compile(r"(?<!\w)'[^']+'(?!\w)")
 _SIZE = 9
-_BY = 6
 
 
 class Column(NamedTuple):
@@ -98,7 +97,7 @@ def file_line(path: str, before: str, after: str, by: str, arrow: str = "->", ti
     """Format what changed in a file, under the lines of others; in a terminal with its title, elsewhere its path."""
     if not is_seen():
         return f"{printable(path)}: {before} {arrow} {after} ({by})"
-    said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>{_BY}}', fg='green')}"
+    said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>6}', fg='green')}"
     return line_of(path, title, said)
 
 

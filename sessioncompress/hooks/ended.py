@@ -25,8 +25,6 @@ QUIET_SECONDS = 2.0
 MOST_SECONDS = 600
 """The time limit of the process, waiting included."""
 
-_POLL_SECONDS = 0.25
-
 
 def start(raw: bytes, ending: Ending = COMPRESSED) -> None:
     """Start the process for the session that the agent names (`transcript_path`), and do not wait for it."""
@@ -77,7 +75,7 @@ def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies
             except InUse:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_POLL_SECONDS)
+                time.sleep(0.25)
     except SessionCompressError as error:
         return str(error)
 

@@ -25,11 +25,6 @@ _PATCH = "*** Begin Patch"
 _ADDED = "+"
 """Begins a line that a patch adds; all others of its lines are in the file already, or go."""
 
-_TOO_DEEP = (
-    "Not written: the arguments are nested too deep to check, and contain what looks like a marker for text "
-    "that was left out of this session."
-)
-
 
 def answer(raw: bytes) -> bytes:
     """Answer a call that is about to run; empty if it may."""
@@ -41,7 +36,8 @@ def answer(raw: bytes) -> bytes:
     from sessioncompress.core.jsonl import is_deep
 
     if is_deep(raw):
-        return _denied(_TOO_DEEP)
+        what = "the arguments are nested too deep to check, and contain what looks like a marker for text"
+        return _denied(f"Not written: {what} that was left out of this session.")
     call = json.loads(raw)
     found = new_markers(call.get("tool_input"))
     if not found:

@@ -48,8 +48,6 @@ _SETTINGS: dict[str, Any] = {
     "distributed.worker.multiprocessing-method": "forkserver" if sys.platform == "linux" else "spawn",
 }
 """What differs from dask's own in a cluster of this command's."""
-_WAITING = 2
-"""Tasks given to a worker for each that it works on: the next one is there when it is done."""
 
 
 def engine(scheduler: str | None, workers: int | None) -> Engine:
@@ -161,7 +159,8 @@ def _results(
     at_work: dict[Future[Outcome[Any]], int] = {}
     looked = seen = monotonic()
     while True:
-        for number in islice(order, max(_WAITING * processes - len(at_work), 0)):
+        # Each worker has its next task there when it is done with one.
+        for number in islice(order, max(2 * processes - len(at_work), 0)):
             # As bytes: dask would look for tasks of its own inside.
             at_work[pool.submit(_done, pickle.dumps(tasks[number]), VERSION)] = number
         if not at_work:

@@ -33,10 +33,6 @@ from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summari
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 
-_GOAL_NOT_WRITTEN = (
-    "the goal was not written, since the session was compacted before: run 'sessioncompress restore' on it, then "
-    "compact it again"
-)
 MANUAL = "manual"
 """Why a run acted without asking the budget."""
 
@@ -195,7 +191,8 @@ class _Compaction:
         if self._latest is not None and (goal := self._goal.text):
             earlier = merge.parse(self._latest.summary)
             if earlier is None or f"- > {goal}" not in earlier.rows(Title.GOAL):
-                unheeded = (_GOAL_NOT_WRITTEN,)
+                again = "run 'sessioncompress restore' on it, then compact it again"
+                unheeded = (f"the goal was not written, since the session was compacted before: {again}",)
         rewritten = self._session.known.rewritten.rows.keys()
         # A restore would take out a summary of ours with it.
         if self._latest is None and not rewritten.isdisjoint(for_the_model(self._session.read)):

@@ -211,8 +211,6 @@ class Overview(NamedTuple):
         return Disk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
 
 
-_OF_TOOLS = frozenset({Kind.ARGUMENT, Kind.RESULT, Kind.IMAGE, Kind.MIRROR})
-"""The kinds whose blocks have the name of a tool; attachments have one of their own."""
 REST = "messages, records"
 """What stands in sessions around their blocks."""
 
@@ -223,13 +221,15 @@ def overview(measured: Iterable[Measured]) -> Overview:
     kinds = _by_use(sessions, lambda use: use.kind)
     size, tokens = (sum(getattr(each, of) for each in sessions) for of in ("size", "tokens"))
     size, tokens = size - sum(row.size for row in kinds), tokens - sum(row.tokens for row in kinds)
+    # The blocks of these have the name of a tool; attachments have one of their own.
+    of_tools = (Kind.ARGUMENT, Kind.RESULT, Kind.IMAGE, Kind.MIRROR)
     return Overview(
         sessions,
         _by(sessions, lambda each: each.agent),
         _by(sessions, lambda each: each.project or "unknown"),
         tuple(sorted(_by(sessions, lambda each: each.month or "unknown"))),
         (*kinds, Row(REST, len(sessions), max(size, 0), max(tokens, 0), 0)),
-        tuple(row for row in _by_use(sessions, lambda use: use.tool * (use.kind in _OF_TOOLS)) if row.name),
+        tuple(row for row in _by_use(sessions, lambda use: use.tool * (use.kind in of_tools)) if row.name),
     )
 
 

@@ -32,7 +32,6 @@ from sessioncompress.operations.draft import Draft, Opened
 from sessioncompress.operations.old_part import OldPart, Unusable
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
 
-_PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
 _SHORT = 1_000
@@ -40,8 +39,6 @@ _SHORT = 1_000
 _MOST_ANSWER = 1 << 20
 """Bytes of an answer, with what encloses it."""
 _MOST_COST = 1e9
-_HEADERS = frozenset({"host", "connection", "content-length", "content-type", "accept", "user-agent"})
-"""The only headers that an endpoint is sent besides the key."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -240,7 +237,8 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     elif kind == "first" and conversation.has_before:
         kind = "update"
     notes = old.notes
-    system = system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md"))
+    own = Path(__file__).resolve().parent.parent / "prompts" / f"{kind}.md"
+    system = system.strip() or _read_prompt(rules.prompt or str(own))
     prompt = Prompt(system, conversation.data(old.budget, notes.besides._replace(goal=notes.goal), system=system))
     sent = estimate(len(prompt.whole))
     if not sends:
@@ -365,7 +363,8 @@ def _client(rules: Summarizer, key: str) -> Any:
 
     async def strip(request: Any) -> None:
         # Others come from the environment and may be secret, such as an account.
-        for name in set(request.headers) - _HEADERS:
+        sent = {"host", "connection", "content-length", "content-type", "accept", "user-agent"}
+        for name in set(request.headers) - sent:
             del request.headers[name]
         request.headers["Accept-Encoding"] = "identity"
         if key:

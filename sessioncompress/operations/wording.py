@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _NOT_IN_JSON = frozenset(
     {"othersReplaced", "messagesChanged", "imitatedInCalls", "turns", "gapAt", "exitCode", "budget"}
 )
-_NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokensRecorded")
 
 
 def line(stats: CompressionStats) -> str:
@@ -199,7 +198,8 @@ def _file(stats: CompressionStats) -> dict[str, Any]:
 
 
 def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
-    return {key: value for key, value in _file(total(all_stats)).items() if key not in _NOT_SUMMED}
+    not_summed = ("path", "format", "status", "reason", "run", "tokensRecorded")
+    return {key: value for key, value in _file(total(all_stats)).items() if key not in not_summed}
 
 
 def inspected(stats: SessionStats) -> list[str]:

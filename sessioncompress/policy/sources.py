@@ -35,7 +35,6 @@ _CONFIGURATIONS = ("$XDG_CONFIG_HOME", "~/.config", "~/Library/Application Suppo
 
 LARGEST = 256 * 1024
 """Bytes. A file with every key has two thousand."""
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 """Without waiting for the writer of a pipe."""
 
@@ -257,7 +256,7 @@ class Policies:
             anothers = next((path for path in paths if not _is_owned(os.lstat(path))), None)
             found = None if anothers else os.stat(file)
         except OSError as error:
-            if error.errno in _NOT_THERE:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 return None
             raise wrong(f"the policy cannot be read: {error.strerror}", file) from error
         if found and not stat.S_ISREG(found.st_mode):
