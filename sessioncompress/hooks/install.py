@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.json import decode
 from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
@@ -34,11 +35,9 @@ def _place(file: Path) -> Path:
 
 def load(file: Path) -> Record:
     """Load the record of a file; empty if there is none, or it is unreadable."""
-    try:
-        document = json.loads(_place(file).read_bytes())
-        return Record(tuple(map(str, document["pieces"])), tuple(map(str, document["folders"])))
-    except (OSError, FileFailed, ValueError, KeyError, TypeError):
-        return Record()
+    with suppress(OSError, FileFailed, ValueError):
+        return decode(_place(file).read_bytes(), type=Record)
+    return Record()
 
 
 def keep(file: Path, record: Record) -> None:

@@ -122,7 +122,11 @@ def compact_session(
             budget = judge_open(session.known, session.store, policy, form, to_compact=if_due)
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
-        note(_to_log(stats), _THRESHOLDS)
+        told = to_json(stats)
+        record = {key: told[key] for key in ("path", "format", "status", "reason", "run")}
+        record |= {"originalSize": stats.size_before, "compressedSize": stats.size_after}
+        record |= log.judgment(budget) if budget else {}
+        note(record | {key: told[key] for key in _TOLD if key in told}, _THRESHOLDS)
     warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, compaction.record)
     return replace(stats, warning=warning)
 
@@ -135,14 +139,6 @@ def refuse_size(path: Path, policy: Policy) -> None:
     what = 'the budget\'s rule is "size", which does not say when to write a summary'
     remedy = f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}."
     raise UsageError(what, where=path, state=NOT_CHANGED, remedy=remedy)
-
-
-def _to_log(stats: CompactStats) -> dict[str, Any]:
-    told = to_json(stats)
-    record = {key: told[key] for key in ("path", "format", "status", "reason", "run")}
-    record |= {"originalSize": stats.size_before, "compressedSize": stats.size_after}
-    record |= log.judgment(stats.budget) if stats.budget else {}
-    return record | {key: told[key] for key in _TOLD if key in told}
 
 
 class _Compaction:
@@ -266,7 +262,8 @@ class _Compaction:
         """Say which of goal and instructions had no effect, and what the summary has instead."""
         goal = self._goal
         if goal.source is not None and not goal.text:
-            what = goals.NOT_FOUND[goal.source]
+            is_todo = goal.source is goals.Source.TODO
+            what = "its todo list has no open items" if is_todo else "it has no user request"
             yield f"{what}: {'the goal of the earlier summary stays' if old.notes.goal else 'the summary has no goal'}"
         if goal.instructions and summary.by == EXTRACTIVE and not old.heeds:
             yield "the instructions share no word with the session, so they change nothing in the summary"

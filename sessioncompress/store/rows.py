@@ -249,13 +249,11 @@ class Database:
     def give_back(self) -> None:
         """Give free pages back, in bites."""
         with self._failing():
-            free = 1
-            while free:
+            before, free = 0, 1
+            while free not in (0, before):
                 # A plain execute() stops after the first page.
                 self._sql.executescript(f"PRAGMA incremental_vacuum({_BITE_PAGES})")
                 before, (free,) = free, self._sql.execute("PRAGMA freelist_count").fetchone()
-                if free == before:
-                    break
             self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def vacuum(self) -> None:
