@@ -122,13 +122,6 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
         tell_of_unpack("  ", archives, len(archives))
 
 
-def tell_of_made_elsewhere(stores: Iterable[bool]) -> None:
-    """Tell how many stores not only this user's runs on this machine wrote."""
-    if number := sum(stores):
-        made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
-        echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
-
-
 def tell_of_others(chosen: Chosen) -> None:
     """Tell of sessions among the chosen ones that only their agents can read, unless it is to be quiet."""
     if chosen.by_options and not chosen.quiet and chosen.agent in (None, "opencode") and (store := table.opencode()):

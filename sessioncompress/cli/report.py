@@ -114,23 +114,16 @@ class Report(SessionCommand["Measured"]):
         )
         page.write(target, made)
         echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
-        _warn_of_prices(found, prices)
+        models = sorted({each.model for each in found.sessions if each.model})
+        there = f"; the models here are {listed(models, 5)}" if models else ""
+        for price in page.unused_prices(found.sessions, prices):
+            what = f"--price {price.model}={price.dollars:g} applies to no session"
+            options.warn(f"{what}: no model matches it, or an earlier --price does{there}")
         output.tell_of_sweeps(swept)
         echo_wrapped("The page names your sessions and projects: review it before you share it.", err=True)
 
 
 report = Report.command("report --all -o report.html")
-
-
-def _warn_of_prices(found: Overview, prices: tuple[Price, ...]) -> None:
-    """Warn of prices that count for no session, with the models that there are."""
-    from sessioncompress.operations.page import unused_prices
-
-    models = sorted({each.model for each in found.sessions if each.model})
-    there = f"; the models here are {listed(models, 5)}" if models else ""
-    for price in unused_prices(found.sessions, prices):
-        what = f"--price {price.model}={price.dollars:g} applies to no session"
-        options.warn(f"{what}: no model matches it, or an earlier --price does{there}")
 
 
 def _headline(found: Overview, prices: tuple[Price, ...]) -> str:

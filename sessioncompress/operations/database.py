@@ -73,7 +73,11 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         yield Found(path, named=True, error=error)
         return
     project, present = project_of(selection), {each.id for each in listed}
-    kept = {*_kept(database)} if stores else set[str]()
+    kept = set[str]()
+    if stores:
+        with suppress(OSError):
+            kept.update(session.stem for session, _ in stores_in(rows_of(database)))
+            kept.update(_event_files(database))
     for each in listed:
         is_chosen = each.id == only if only else selection.globs.takes(each.id)
         if selection.older_than is not None and time.time() - each.changed_ns / 1e9 < selection.older_than:
@@ -289,13 +293,6 @@ def _alone(database: Path) -> Iterator[None]:
                 if left.is_symlink() or not left.is_dir():
                     disk.remove(left)
             yield
-
-
-def _kept(database: Path) -> Iterator[str]:
-    """Yield the ids of the sessions of a database of which something is kept."""
-    with suppress(OSError):
-        yield from (session.stem for session, _ in stores_in(rows_of(database)))
-        yield from _event_files(database)
 
 
 def _events_in(database: Path) -> Path:

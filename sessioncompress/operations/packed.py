@@ -169,7 +169,7 @@ def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompres
             raise next(one for one in here if isinstance(one, SessionCompressError))
         if not here:
             anywhere = each_once(packed_anywhere()) if anywhere is None else anywhere
-            here = [*_called(each, anywhere)]
+            here = [*called(each, anywhere)]
         if not here:
             if not (at_place := list(_at_place(each))):
                 what = f"no packed session matches {each!r}"
@@ -205,12 +205,9 @@ def each_once(among: Iterable[object]) -> list[Packed]:
     return found
 
 
-def called(named: str) -> list[Packed]:
-    """Find the packed session that an id or a part of a title means, if it means one. Raises Ambiguous."""
-    return _called(named, each_once(packed_anywhere()))
-
-
-def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
+def called(named: str, among: Sequence[Packed] | None = None) -> list[Packed]:
+    """Find the packed session that an id or a part of a title means, anywhere or `among` some. Raises Ambiguous."""
+    among = each_once(packed_anywhere()) if among is None else among
     folded = named.casefold()
     is_title = len(named) >= _FEWEST and not _LIKE_ID.fullmatch(named)
     ways: tuple[Callable[[Entry], bool], ...] = (
