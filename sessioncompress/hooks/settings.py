@@ -186,6 +186,9 @@ class Settings(AgentHooks):
         except CannotSplice as error:
             raise self.refused(f"our hooks cannot be removed from it ({error})", "Remove them by hand.") from error
 
+    def switched_off(self, text: str) -> str:
+        return "disableAllHooks in it is true" if self.document(text).get("disableAllHooks") is True else ""
+
     def plain(self, text: str) -> str:
         """Make JSON of what the agent takes for JSON, with every value in its place."""
         return text
@@ -211,11 +214,6 @@ class Settings(AgentHooks):
         return f"Correct it, or name another folder with {self.elsewhere}."
 
 
-def _all_off(settings: Mapping[str, Any]) -> str:
-    """Describe the key with which Claude Code and Qwen Code disable all hooks; empty where it does not."""
-    return "disableAllHooks in it is true" if settings.get("disableAllHooks") is True else ""
-
-
 class Claude(Settings):
     """Claude Code."""
 
@@ -225,9 +223,6 @@ class Claude(Settings):
     seconds = (10, 10)
     elsewhere, usual = "CLAUDE_CONFIG_DIR", "~/.claude"
     below = "settings.json"
-
-    def switched_off(self, text: str) -> str:
-        return _all_off(self.document(text))
 
 
 class Codex(Settings):
@@ -308,6 +303,4 @@ class Qwen(Gemini):
     seconds = (10, 10)
     elsewhere, usual = "QWEN_HOME", "~/.qwen"
     below = "settings.json"
-
-    def switched_off(self, text: str) -> str:
-        return _all_off(self.document(text))
+    switched_off = Settings.switched_off
