@@ -18,8 +18,6 @@ _GAP = 2
 _CUT = "..."
 _LEAST = 10
 """Characters that a column keeps which may be cut."""
-_MOST = 100
-"""Characters of a path. The numbers behind it would stand too far off."""
 _QUOTED = re.compile(r"(?<!\w)'[^']+'(?!\w)")
 _SIZE = 9
 
@@ -105,7 +103,8 @@ def line_of(path: str, title: str, said: str) -> str:
     """Put a file's title, or its path where it has none, before what is said of it, in one line of the terminal."""
     from rich.cells import cell_len
 
-    room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), _MOST)
+    # Behind a longer path the numbers would stand too far off.
+    room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), 100)
     name = cut(title, room, at_end=True) if title else cut(with_tilde(printable(path)), room)
     return f"{name}{' ' * (room - cell_len(name))}  {said}"
 
