@@ -13,7 +13,8 @@ import click
 from sessioncompress.cli import options
 from sessioncompress.cli.tables import with_tilde
 from sessioncompress.core.text import listed, quote
-from sessioncompress.formats.table import databases_in
+from sessioncompress.errors import SessionCompressError
+from sessioncompress.formats import table
 from sessioncompress.pipeline.discover import (
     Found,
     Globs,
@@ -27,7 +28,6 @@ from sessioncompress.pipeline.discover import (
 from sessioncompress.store.layout import is_archive
 
 if TYPE_CHECKING:
-    from sessioncompress.errors import SessionCompressError
     from sessioncompress.operations.batch import Engine
     from sessioncompress.operations.cloud import Places
     from sessioncompress.operations.sessions import Selection
@@ -139,7 +139,7 @@ class Chosen(NamedTuple):
     def _rows(self, search: Search) -> Iterator[Found]:
         """Find the sessions in databases; what is no plain search is for those with stores."""
         named = [each for each in self.paths if names_rows(each)]
-        named += [each for path in self.paths if is_folder(path) for each in databases_in(path)]
+        named += [each for path in self.paths if is_folder(path) for each in table.databases_in(path)]
         if not (named or self.by_options):
             return
         # Imported here: most sessions are files.
@@ -189,8 +189,6 @@ def _is_packed(path: Path) -> bool:
 
 def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator[Found]:
     """Yield the sessions; where there is none, say on stderr where it looked, and what was left out or is there."""
-    from sessioncompress.formats import table
-
     for link in table.links(table.named_roots(chosen.agent), own=False) if chosen.by_options else ():
         options.warn(f"{with_tilde(str(link))} is skipped: the link or its folder is not yours")
     is_none = True

@@ -34,28 +34,10 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Rule
 from sessioncompress.policy.sources import Policies
 
-_GOALS = options.all_of(
-    click.option(
-        "--goal",
-        metavar="TEXT",
-        help="Put this at the top of the summary. Only the newest request and what came after it stay, unless "
-        "--keep says how much.",
-    ),
-    click.option(
-        "--goal-from",
-        type=click.Choice([each.value for each in Source]),
-        help="Take the goal from the session and print it: its last or first request, or its open todo items.",
-    ),
-    click.option(
-        "--ask", is_flag=True, help="Ask what matters next; without a terminal the newest share of the session stays."
-    ),
-)
-"""What matters in what comes next."""
 _HOW_MUCH = {"keep_tokens": "tokens", "keep_messages": "messages"}
 """The options that say how much stays, each with the rule that it is for."""
 _OFTEN = {"actTokens": 200_000, "actMessages": 100}
 """The keys of the rule `deliberate` that say how often it acts, and the most that each may say."""
-_NOT_IN_JSON = frozenset({"summary", "goal", "unheeded", "budget"})
 
 
 class Compact(SessionCommand[CompactStats]):
@@ -89,7 +71,22 @@ class Compact(SessionCommand[CompactStats]):
             metavar="N",
             help="Largest size of the summary, in tokens.",
         ),
-        _GOALS,
+        click.option(
+            "--goal",
+            metavar="TEXT",
+            help="Put this at the top of the summary. Only the newest request and what came after it stay, unless "
+            "--keep says how much.",
+        ),
+        click.option(
+            "--goal-from",
+            type=click.Choice([each.value for each in Source]),
+            help="Take the goal from the session and print it: its last or first request, or its open todo items.",
+        ),
+        click.option(
+            "--ask",
+            is_flag=True,
+            help="Ask what matters next; without a terminal the newest share of the session stays.",
+        ),
         click.option(
             "--drop-dead",
             is_flag=True,
@@ -147,7 +144,18 @@ class Compact(SessionCommand[CompactStats]):
         return CompactStats(path, status=Status(status), reason=reason, exit_code=code)
 
     def say(self, stats: CompactStats) -> None:
-        _tell(stats, self.given.goal_from, quiet=self.chosen.quiet)
+        summarizing.tell(stats.path, stats)
+        for each in stats.unheeded:
+            options.warn(f"{stats.path}: {each}")
+        if number := stats.markers_without_journal:
+            texts = counted(number, "preview whose original is", "previews whose originals are")
+            options.warn(
+                f"{stats.path}: it has {texts} in no store here; the summary is made from what is left. To look "
+                "for them first, run 'sessioncompress restore --from-markers' on it"
+            )
+        source = self.given.goal_from
+        if stats.is_compacted and source is not None and stats.goal_method == source and not self.chosen.quiet:
+            click.echo(printable(f"{stats.path}: goal (--goal-from {source}): {stats.goal}"), err=True)
         if self.given.prints:
             summary = "\n".join(map(printable, stats.summary.split("\n"))) or compact_line(stats)
             if stats.summary:
@@ -164,13 +172,19 @@ class Compact(SessionCommand[CompactStats]):
         return Words(compact_line(stats), short, None if stats.is_compacted else (stats.status.value, stats.reason))
 
     def file(self, stats: CompactStats) -> dict[str, Any]:
-        return {key: value for key, value in super().file(stats).items() if key not in _NOT_IN_JSON}
+        left_out = ("summary", "goal", "unheeded", "budget")
+        return {key: value for key, value in super().file(stats).items() if key not in left_out}
 
     def total(self, done: Done[CompactStats]) -> list[str]:
         written = [stats for stats in done.results if stats.is_compacted]
         left = [stats.status for stats in done.results]
         others = {status.value: left.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)} | done.others
-        return [output.total(len(written), _total(written, rehearse=self.chosen.rehearses), others)]
+        before, after = (sum(getattr(each, name) for each in written) for name in ("tokens_before", "tokens_after"))
+        verb = "would be compacted" if self.chosen.rehearses else "compacted"
+        what = f" {verb}: {before:,} -> {after:,} tokens for the model"
+        if self.chosen.rehearses and (sent := sum(each.tokens_sent for each in written if each.by == EXTRACTIVE)):
+            what += f"; {sending(sent)}"
+        return [output.total(len(written), what, others)]
 
     def hints(self, done: Done[CompactStats]) -> None:
         chosen, runs = self.chosen, (stats.run for stats in done.results)
@@ -197,30 +211,6 @@ class Compact(SessionCommand[CompactStats]):
 
 
 compact = Compact.command("compact session.jsonl --dry-run")
-
-
-def _tell(stats: CompactStats, goal_from: str | None, *, quiet: bool) -> None:
-    """Tell on stderr who has not summed up, and what became of the goal and the instructions."""
-    summarizing.tell(stats.path, stats)
-    for each in stats.unheeded:
-        options.warn(f"{stats.path}: {each}")
-    if number := stats.markers_without_journal:
-        texts = counted(number, "preview whose original is", "previews whose originals are")
-        options.warn(
-            f"{stats.path}: it has {texts} in no store here; the summary is made from what is left. To look "
-            "for them first, run 'sessioncompress restore --from-markers' on it"
-        )
-    if stats.is_compacted and goal_from is not None and stats.goal_method == goal_from and not quiet:
-        click.echo(printable(f"{stats.path}: goal (--goal-from {goal_from}): {stats.goal}"), err=True)
-
-
-def _total(written: Sequence[CompactStats], *, rehearse: bool) -> str:
-    before, after = (sum(getattr(each, name) for each in written) for name in ("tokens_before", "tokens_after"))
-    if not written:
-        return ""
-    verb = "would be compacted" if rehearse else "compacted"
-    sent = sum(each.tokens_sent for each in written if each.by == EXTRACTIVE) if rehearse else 0
-    return f" {verb}: {before:,} -> {after:,} tokens for the model" + (f"; {sending(sent)}" if sent else "")
 
 
 def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str | None) -> Goal:

@@ -191,8 +191,10 @@ class SessionCommand(Generic[S]):
 
     def hints(self, done: Done[S]) -> None:
         """Say after the total what the user may do next, and which stores others have written."""
-        if not self.silent:
-            output.tell_of_made_elsewhere(getattr(each, "made_elsewhere", False) for each in done.results)
+        number = sum(getattr(each, "made_elsewhere", False) for each in done.results)
+        if number and not self.silent:
+            made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
+            echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
 
     def total(self, done: Done[S]) -> Iterable[str]:
         """Word the end of a run."""

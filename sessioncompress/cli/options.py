@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from msgspec.structs import replace
@@ -17,12 +17,11 @@ from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, listed, printable, quote
 from sessioncompress.errors import SessionCompressError, UsageError
-from sessioncompress.pipeline.discover import names_rows
+from sessioncompress.formats.table import NAMES, agent_named
+from sessioncompress.pipeline.discover import Found, names_rows
+from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
-
-if TYPE_CHECKING:
-    from sessioncompress.pipeline.discover import Found
-    from sessioncompress.policy.model import Policy
+from sessioncompress.store.layout import holds, store_at, store_in_own_folder
 
 
 class Command(click.Command):
@@ -117,9 +116,6 @@ class Agent(click.types.StringParamType):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return what we call the agent."""
-        # Imported here: most runs need no table of formats.
-        from sessioncompress.formats.table import NAMES, agent_named
-
         try:
             return agent_named(value, self._among or NAMES)
         except UsageError as error:
@@ -327,10 +323,6 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print everything k
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
-QUIET_BY_OPTIONS = 60
-"""Seconds, where --idle-seconds says nothing. Nobody has named what options choose: an agent may be at work in it."""
-
-
 def policies_of(
     config: Path | None,
     preset: str | None = None,
@@ -341,7 +333,8 @@ def policies_of(
     **overrides: Any,
 ) -> Policies:
     """Make the policies of a command's sessions; `by_options` chose those that it changes. Warnings go to stderr."""
-    quiet = QUIET_BY_OPTIONS if by_options and overrides.get("idle_seconds") is None else 0
+    # Nobody has named what options choose: an agent may be at work in it.
+    quiet = 60 if by_options and overrides.get("idle_seconds") is None else 0
     return Policies(config, preset, overrides, warn=warn, compresses=compresses, near=near, quiet_seconds=quiet)
 
 
@@ -369,8 +362,6 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
     """
     if not policy.backup_dir:
         return
-    from sessioncompress.store.layout import holds, store_at, store_in_own_folder
-
     path = path.parent.resolve() / path.name
     if (other := store_in_own_folder(path, policy)) is not None and holds(store_at(path, policy)):
         warn(f"{path}: it has another store in {other.folder}, which a run without --backup-dir uses")
@@ -379,7 +370,6 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
 def show_originals(path: Path, policy: Policy) -> None:
     """Let git see a store that is to be committed, even if no run is due. Raises FileFailed, Refused."""
     from sessioncompress.store.folder import hides_from_git, show_to_git
-    from sessioncompress.store.layout import holds, store_at
 
     if holds(files := store_at(path, policy)):
         is_news = files.is_hidden or hides_from_git(files)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessioncompress.cli.choosing import MOST_TYPED, typed
+from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, wrapped_for
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, printable_json, quote
 from sessioncompress.errors import Refused, SessionCompressError, UsageError
+from sessioncompress.formats import table
 from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.store.layout import FOLDER
 
 if TYPE_CHECKING:
-    from sessioncompress.cli.choosing import Chosen
     from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.sessions import Session, Swept
 
@@ -71,7 +71,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
 
     It names the packed folders in place of many archives, of which each project has one, and `--all` for many folders.
     """
-    from sessioncompress.operations.packed import packed_anywhere, packed_in
+    from sessioncompress.operations.packed import each_once, packed_anywhere, packed_in
     from sessioncompress.store.packing import Packed
 
     names = sorted(set(archives))
@@ -86,7 +86,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         among = everywhere if is_all else packed_in(map(Path, names))
     # Never broken: it is there to be copied.
     click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
-    if (others := sum(isinstance(each, Packed) and each.is_waiting for each in among) - sessions) > 0:
+    if (others := sum(each.is_waiting for each in each_once(among)) - sessions) > 0:
         echo_wrapped(
             f"which also brings back {counted(others, 'other session', 'other sessions')} packed earlier", err=True
         )
@@ -125,17 +125,8 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
         tell_of_unpack("  ", archives, len(archives))
 
 
-def tell_of_made_elsewhere(stores: Iterable[bool]) -> None:
-    """Tell how many stores not only this user's runs on this machine wrote."""
-    if number := sum(stores):
-        made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
-        echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
-
-
 def tell_of_others(chosen: Chosen) -> None:
     """Tell of sessions among the chosen ones that only their agents can read, unless it is to be quiet."""
-    from sessioncompress.formats import table
-
     if chosen.by_options and not chosen.quiet and chosen.agent in (None, "opencode") and (store := table.opencode()):
         what = f"OpenCode's sessions in {store} are not read; 'opencode export SESSION > FILE' exports one"
         click.echo(printable(what), err=True)
@@ -147,7 +138,6 @@ def tell_of_rollouts(chosen: Chosen) -> None:
     named = [*filter(is_folder, chosen.paths)]
     if chosen.quiet or chosen.urls or chosen.agent not in (None, "codex") or (chosen.paths and not named):
         return
-    from sessioncompress.formats import table
     from sessioncompress.pipeline.rollouts import packed_in
 
     if count := sum(1 for _ in packed_in(named or table.agent_roots("codex"))):
@@ -163,11 +153,17 @@ def echo_json(document: Any) -> None:
 
 
 def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
-    """Ask the user; exit at an interrupt. Raises UsageError if nobody answers; `state` says what was done."""
+    """Ask the user; exit at an interrupt. Raises UsageError if nobody answers; `state` says what was done.
+
+    With `err` both go to stderr, so that stdout can be kept: the question, and the state after a no.
+    """
     try:
         # Where one of both was never open, nobody can be asked.
         if None not in (sys.stdin, sys.stdout):
-            return click.confirm(question, err=err)
+            goes = click.confirm(question, err=err)
+            if err and not goes:
+                click.echo(state, err=True)
+            return goes
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             click.echo(f"\n{state}", err=True)
@@ -185,7 +181,7 @@ def goes_on(
     """Show how many sessions of each agent a command is about to change, and ask.
 
     `frees` estimates the bytes that a session gives free, None if it is not due; it reads none. `can_undo` says whether
-    originals are kept. Everything goes to stderr, so that stdout can be kept. Where nothing is due nothing is asked.
+    originals are kept. Everything goes to stderr. Where nothing is due nothing is asked.
     Raises UsageError if nobody answers.
     """
     # Imported here: most runs ask nothing.
@@ -216,7 +212,4 @@ def goes_on(
     undo = "You can undo this." if can_undo else "You cannot undo this."
     up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")
     question = f"{verb} up to {up_to}? {undo}"
-    goes = confirmed(wrapped_for(question, err=True), None, NOT_ONE_CHANGED, err=True)
-    if not goes:
-        click.echo(NOT_ONE_CHANGED, err=True)
-    return goes
+    return confirmed(wrapped_for(question, err=True), None, NOT_ONE_CHANGED, err=True)

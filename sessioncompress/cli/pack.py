@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -13,8 +13,11 @@ from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, with_tilde
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, smaller
 from sessioncompress.errors import InUse
+from sessioncompress.formats import table
 from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
 from sessioncompress.pipeline.discover import Found, is_folder
+from sessioncompress.pipeline.rollouts import with_packed
+from sessioncompress.store.objects import looked_up
 
 _LARGE = 1 << 20
 _OF_LARGE, _OF_SMALL, _OF_STORES = (0.06, 0.22), (0.07, 0.5), 7 / 8
@@ -43,14 +46,10 @@ class Pack(SessionCommand[PackStats]):
             raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
 
     def found(self) -> Iterable[Found]:
-        from sessioncompress.pipeline.rollouts import with_packed
-
         # In an object store with those of which only a store is left: a killed run may have packed them.
         return self.chosen.sessions(with_packed)
 
     def over(self, found: Iterable[Found]) -> Done[PackStats]:
-        from sessioncompress.formats import table
-
         chosen, policies = self.chosen, self.policies
         if chosen.places:
             outcomes = list(pack_objects(found, chosen.urls, policies.apart, dry_run=chosen.dry_run))
@@ -61,17 +60,16 @@ class Pack(SessionCommand[PackStats]):
         in_use = [each for each in outcomes if chosen.by_options and isinstance(each.error, InUse)]
         done = self.collected(each for each in outcomes if each not in in_use)
         done.others["skipped, in use"] = len(in_use)
-        self.archives: dict[str, _Into] = {}
+        self.archives: dict[str, list[PackStats]] = {}
         for each in done.results:
             if each.archive:
-                sessions, size, stores = self.archives.get(each.archive, _Into())
-                self.archives[each.archive] = _Into(sessions + 1, size + each.size, stores + each.store_size)
+                self.archives.setdefault(each.archive, []).append(each)
         return done
 
     def document(self, done: Done[PackStats]) -> dict[str, Any]:
         packs = [
-            {"path": path, "sessions": each.sessions, "size": each.size, "archiveSize": _size_of(path)}
-            for path, each in self.archives.items()
+            {"path": path, "sessions": len(these), "size": _total(these), "archiveSize": _size_of(path)}
+            for path, these in self.archives.items()
         ]
         return super().document(done) | {"archives": packs}
 
@@ -79,16 +77,19 @@ class Pack(SessionCommand[PackStats]):
         archives, dry_run = self.archives, self.chosen.dry_run
         name = with_tilde if is_seen() else str
         cells = [
-            (name(printable(at)), f"{to.sessions:,}", kb(to.size), _range([to]) if dry_run else kb(_size_of(at)))
+            (name(printable(at)), f"{len(to):,}", kb(_total(to)), _range([to]) if dry_run else kb(_size_of(at)))
             for at, to in archives.items()
         ]
         numbers = (Column(name, is_number=True) for name in ("sessions", "size", "packed"))
         if cells:
             echo_table([Column("archive", may_be_cut=True), *numbers], cells)
-        size = sum(each.size for each in done.results)
+        size = _total(done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
-        said = kb(size) if dry_run or not size else _sizes(size, sum(map(_size_of, archives)))
+        said = kb(size)
+        if size and not dry_run:
+            after = sum(map(_size_of, archives))
+            said += f" -> {kb(after, size)} ({smaller(size, after)})"
         said += f" into an estimated {_range(archives.values())}" if dry_run and archives else ""
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         if stores := sum(1 for each in done.results if each.store_size):
@@ -99,43 +100,32 @@ class Pack(SessionCommand[PackStats]):
 
     def hints(self, done: Done[PackStats]) -> None:
         if self.archives and not self.chosen.dry_run:
-            number = sum(each.sessions for each in self.archives.values())
-            output.tell_of_unpack("undo with: ", self.archives, number)
+            output.tell_of_unpack("undo with: ", self.archives, sum(map(len, self.archives.values())))
 
 
 pack = Pack.command("pack --all --older-than 30d")
 
 
-class _Into(NamedTuple):
-    """The sessions that went into one archive, their bytes with their stores, and those of the stores."""
-
-    sessions: int = 0
-    size: int = 0
-    stores: int = 0
+def _total(packed: Iterable[PackStats]) -> int:
+    return sum(each.size for each in packed)
 
 
-def _range(archives: Iterable[_Into]) -> str:
+def _range(archives: Iterable[Sequence[PackStats]]) -> str:
     """Estimate what archives take: originals are packed already, and of sessions few and small ones leave more."""
     least = most = 0.0
     for each in archives:
-        sessions = each.size - each.stores
+        stores = sum(stats.store_size for stats in each)
+        sessions = _total(each) - stores
         shares = _OF_LARGE if sessions >= _LARGE else _OF_SMALL
         least, most = (
-            sum_ + share * sessions + _OF_STORES * each.stores
-            for sum_, share in zip((least, most), shares, strict=True)
+            sum_ + share * sessions + _OF_STORES * stores for sum_, share in zip((least, most), shares, strict=True)
         )
     return f"{kb(round(least))} to {kb(round(most))}"
 
 
 def _size_of(archive: str) -> int:
     if archive.startswith(OBJECT_STORES):
-        from sessioncompress.store.objects import looked_up
-
         found = looked_up(archive)
         return found["size"] if found else 0
     # In a rehearsal none is there.
     return Path(archive).stat().st_size if Path(archive).exists() else 0
-
-
-def _sizes(before: int, after: int) -> str:
-    return f"{kb(before)} -> {kb(after, before)} ({smaller(before, after)})"

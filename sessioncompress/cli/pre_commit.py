@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -20,28 +19,19 @@ from sessioncompress.core.text import printable, quote
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
 from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import discover, triage
+from sessioncompress.pipeline.summary import CompressionStats
 from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.layout import JOURNAL, Store, holds, store_at
 from sessioncompress.store.lock import open_file
 
-if TYPE_CHECKING:
-    from sessioncompress.operations.batch import Outcome
-    from sessioncompress.pipeline.summary import CompressionStats
-
 _STATE = "Each session is either as before or completely rewritten, and the stores are complete on disk."
-_REMEDY = (
-    "Let git see these files and stage them, or run with --originals-in hidden (commitOriginals: false in your policy)."
-)
 
 _ADDED = re.compile(r"^add ", re.MULTILINE)
 _PATCH = re.compile(r"patch(\d+)-(\d+)")
 """The name of pre-commit's patch with unstaged changes: its time and process id."""
 
-_ATTRIBUTES = ("text", "eol", "crlf", "ident", "working-tree-encoding", "filter")
 _OFF = ("unspecified", "unset")
-_EXACT_FILTERS = ("lfs", "git-crypt", "annex")
-"""Filters that are known to be lossless, by the names that their programs use."""
 
 
 def put_aside() -> frozenset[str]:
@@ -118,7 +108,9 @@ def stage(stores: Mapping[Path, Store], *, dry_run: bool) -> list[str]:
 
 
 def _added(arguments: Sequence[str | Path]) -> dict[str, None]:
-    said = git.call(["--literal-pathspecs", "add", *arguments], state=_STATE, remedy=_REMEDY)
+    hidden = "--originals-in hidden (commitOriginals: false in your policy)"
+    remedy = f"Let git see these files and stage them, or run with {hidden}."
+    said = git.call(["--literal-pathspecs", "add", *arguments], state=_STATE, remedy=remedy)
     # A name may hold the end of a line, which git prints as it is.
     return dict.fromkeys(name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:])
 
@@ -154,7 +146,7 @@ def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = Non
     takes originals for binary. `at` and `trusted` are those of git.call(). Raises FileFailed, as outside a repository.
     """
     own = dict.fromkeys(sessions)
-    asked = ["check-attr", "--stdin", "-z", *_ATTRIBUTES]
+    asked = ["check-attr", "--stdin", "-z", "text", "eol", "crlf", "ident", "working-tree-encoding", "filter"]
     given = b"\0".join(map(os.fsencode, [*own, *files]))
     fields = os.fsdecode(git.call(asked, at=at, trusted=trusted, given=given, state=_STATE)).split("\0")[:-1]
     found: dict[str, dict[str, str]] = {}
@@ -175,7 +167,8 @@ def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = Non
             pattern, converted = "*.zst", is_text
         unset = ["-text"] if converted else []
         unset += [f"-{each}" for each in ("ident", "working-tree-encoding") if values[each] not in _OFF]
-        if values["filter"] not in (*_OFF, *_EXACT_FILTERS):
+        # The others are lossless, by the names that their programs use.
+        if values["filter"] not in (*_OFF, "lfs", "git-crypt", "annex"):
             unset.append("-filter")
         if unset:
             rules[name] = " ".join([pattern, *unset])
@@ -277,7 +270,7 @@ def pre_commit(
     sys.exit(batch.worst(codes))
 
 
-def _code(outcome: Outcome[CompressionStats]) -> int:
+def _code(outcome: batch.Outcome[CompressionStats]) -> int:
     """Print the outcome of a file, and return its exit code."""
     if outcome.passed_over:
         return 0

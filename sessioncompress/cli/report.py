@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -79,12 +79,12 @@ class Report(SessionCommand["Measured"]):
         page.refuse_other(self.given.target)
 
     def over(self, found: Iterable[Found]) -> Done[Measured]:
-        from sessioncompress.operations.packed import PackedSize, packed_sizes
+        from sessioncompress.operations.packed import failures
+        from sessioncompress.store.packing import Packed
 
-        measured = self.each(found)
-        stored: Done[Any] = self.collected(packed_sizes(self.chosen.packed()))  # type: ignore[arg-type]
-        self.stored: list[PackedSize] = stored.results
-        return measured + stored._replace(results=[])
+        measured, stored = self.each(found), list(self.chosen.packed())
+        self.stored = [each for each in stored if isinstance(each, Packed)]
+        return measured + self.collected(failures(stored))
 
     def end(self, done: Done[Measured]) -> None:
         from sessioncompress.operations import overview, page
@@ -114,23 +114,16 @@ class Report(SessionCommand["Measured"]):
         )
         page.write(target, made)
         echo_wrapped(f"{printable(str(target))}: {_headline(found, prices)}")
-        _warn_of_prices(found, prices)
+        models = sorted({each.model for each in found.sessions if each.model})
+        there = f"; the models here are {listed(models, 5)}" if models else ""
+        for price in page.unused_prices(found.sessions, prices):
+            what = f"--price {price.model}={price.dollars:g} applies to no session"
+            options.warn(f"{what}: no model matches it, or an earlier --price does{there}")
         output.tell_of_sweeps(swept)
         echo_wrapped("The page names your sessions and projects: review it before you share it.", err=True)
 
 
 report = Report.command("report --all -o report.html")
-
-
-def _warn_of_prices(found: Overview, prices: tuple[Price, ...]) -> None:
-    """Warn of prices that count for no session, with the models that there are."""
-    from sessioncompress.operations.page import unused_prices
-
-    models = sorted({each.model for each in found.sessions if each.model})
-    there = f"; the models here are {listed(models, 5)}" if models else ""
-    for price in unused_prices(found.sessions, prices):
-        what = f"--price {price.model}={price.dollars:g} applies to no session"
-        options.warn(f"{what}: no model matches it, or an earlier --price does{there}")
 
 
 def _headline(found: Overview, prices: tuple[Price, ...]) -> str:

@@ -152,7 +152,6 @@ class Restore(SessionCommand["RestoreStats"]):
             if not run and len(these) > 1 and self.chosen.may_ask:
                 question = f"Undo this run in {counted(len(these), 'session', 'sessions')}?"
                 if not output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True):
-                    click.echo(output.NOT_ONE_CHANGED, err=True)
                     break
             done = self._of_run(these, one.run)
             tried.append(done)

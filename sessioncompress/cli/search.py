@@ -29,8 +29,6 @@ _SHOWN = 160
 """Characters of a line that are shown, around what was found."""
 _MOST = 1000
 """Places in one session."""
-_ESCAPED = '"\\'
-"""What JSON writes otherwise than it is said, in any text of ASCII."""
 
 
 class Hit(Struct, frozen=True, rename="camel"):
@@ -59,7 +57,8 @@ class SearchStats(Struct, frozen=True, rename="camel"):
 def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: bool = False) -> SearchStats:
     """Find a text, in letters of either case, in what was said in a session. Raises SessionCompressError."""
     folded = text.casefold()
-    plain = folded.encode() if folded.isascii() and folded.isprintable() and not set(folded) & set(_ESCAPED) else b""
+    # Of ASCII, JSON writes these two otherwise than they are said.
+    plain = folded.encode() if folded.isascii() and folded.isprintable() and not set(folded) & {'"', "\\"} else b""
     hits: list[Hit] = []
     with open_session(path, writing=False) as session:
         form = reading.format_of(session, head=(head := reading.head_in(session)))

@@ -11,6 +11,8 @@ import click
 from sessioncompress.cli import options, output
 from sessioncompress.core.text import printable, shown_url, utf8
 from sessioncompress.hooks import AGENTS
+from sessioncompress.pipeline.discover import is_folder
+from sessioncompress.policy.model import PRESETS
 from sessioncompress.policy.sources import FILE_NAME, Setting
 
 
@@ -26,8 +28,6 @@ def config(action: str, path: Path, config: Path | None, preset: str | None, as_
     'path' lists where policy files are looked for. 'init' writes a compression.json with the preset, and the keys that
     differ from it here.
     """
-    from sessioncompress.pipeline.discover import is_folder
-
     if as_json and action != "show":
         raise click.UsageError("--json only works with show")
     session = path / "session.jsonl" if is_folder(path) else path
@@ -59,7 +59,6 @@ def _begin(file: Path, settings: list[Setting]) -> None:
     """Write a policy that comes to the same, but for what no file near a session may set."""
     from sessioncompress.operations.handoff import write_new
     from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, schema_address, to_mapping
-    from sessioncompress.policy.model import PRESETS
 
     preset, *others = settings
     of_preset = flat(to_mapping(PRESETS[preset.value]))

@@ -181,7 +181,12 @@ class Diff(SessionCommand[_Lost]):
                 rows[key] = [*map(add, rows.get(key, (0, 0, 0)), numbers)]
         self.summed = rows
         if rows and self.given.stat:
-            _echo_table(rows)
+            # Those that lost most come first.
+            ordered = sorted(rows.items(), key=lambda item: (item[1][2] - item[1][1], item[0]))
+            ordered.append((("total", ""), _sums(rows)))
+            columns = [Column("kind"), Column("tool", may_be_cut=True)]
+            columns += [Column(name, is_number=True) for name in ("values", "bytes", "bytes now")]
+            echo_table(columns, [[*key, *(f"{number:,}" for number in row)] for key, row in ordered])
         super().end(done)
 
     def total(self, done: Done[_Lost]) -> list[str]:
@@ -277,11 +282,3 @@ def _first_lines(text: str) -> list[str]:
     # No terminal shows more of a line.
     shown = [printable(each[:500].expandtabs(4)) for each in lines[:_FIRST_LINES]]
     return [*shown, f"... {counted(more, 'more line', 'more lines')}"] if rest else shown
-
-
-def _echo_table(rows: _Rows) -> None:
-    """Print kinds and tools, those that lost most first, and their sums."""
-    ordered = sorted(rows.items(), key=lambda item: (item[1][2] - item[1][1], item[0]))
-    numbers = (Column(name, is_number=True) for name in ("values", "bytes", "bytes now"))
-    cells = [[*key, *(f"{number:,}" for number in row)] for key, row in (*ordered, (("total", ""), _sums(rows)))]
-    echo_table([Column("kind"), Column("tool", may_be_cut=True), *numbers], cells)

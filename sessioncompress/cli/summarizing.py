@@ -16,7 +16,7 @@ from sessioncompress.core.text import counted, kb, printable, written_time
 from sessioncompress.errors import UsageError
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.branch import BranchStats, places, summarize_branch
-from sessioncompress.operations.handoff import Handoff, handoff_session, refuse_taken
+from sessioncompress.operations.handoff import handoff_session, refuse_taken
 from sessioncompress.operations.wording import author, sending
 from sessioncompress.pipeline.summary import Status, Summarized, to_json
 from sessioncompress.policy.model import Policy, Summarizer
@@ -90,7 +90,7 @@ def checked_goal(goal: str | None) -> str:
     return text
 
 
-def tell(path: str, made: Summarized | Handoff) -> None:
+def tell(path: str, made: Summarized) -> None:
     """Warn on stderr of a model that failed, of originals that others may have made, and of a failed command."""
     if failure := made.model_failure:
         by = author(made.by, made.model)
@@ -134,10 +134,7 @@ def asked(
         return True
     if yes or not options.may_be_asked() or not (given.get("summarizer") or given.get("endpoint")):
         return True
-    goes = output.confirmed("Send it?", None, _STATE, err=True)
-    if not goes:
-        click.echo(_STATE, err=True)
-    return goes
+    return output.confirmed("Send it?", None, _STATE, err=True)
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")

@@ -18,11 +18,8 @@ _GAP = 2
 _CUT = "..."
 _LEAST = 10
 """Characters that a column keeps which may be cut."""
-_MOST = 100
-"""Characters of a path. The numbers behind it would stand too far off."""
 _QUOTED = re.compile(r"(?<!\w)'[^']+'(?!\w)")
 _SIZE = 9
-_BY = 6
 
 
 class Column(NamedTuple):
@@ -98,7 +95,7 @@ def file_line(path: str, before: str, after: str, by: str, arrow: str = "->", ti
     """Format what changed in a file, under the lines of others; in a terminal with its title, elsewhere its path."""
     if not is_seen():
         return f"{printable(path)}: {before} {arrow} {after} ({by})"
-    said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>{_BY}}', fg='green')}"
+    said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>6}', fg='green')}"
     return line_of(path, title, said)
 
 
@@ -106,7 +103,8 @@ def line_of(path: str, title: str, said: str) -> str:
     """Put a file's title, or its path where it has none, before what is said of it, in one line of the terminal."""
     from rich.cells import cell_len
 
-    room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), _MOST)
+    # Behind a longer path the numbers would stand too far off.
+    room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), 100)
     name = cut(title, room, at_end=True) if title else cut(with_tilde(printable(path)), room)
     return f"{name}{' ' * (room - cell_len(name))}  {said}"
 

@@ -26,7 +26,6 @@ from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.store.packing import Packed
 
-_COLUMNS = (Column("session"), Column("agent"), Column("changed"), Column("title", may_be_cut=True))
 _MOST_LISTED = 10
 """Sessions that a name may mean."""
 
@@ -110,7 +109,8 @@ def _end_with_names(error: Ambiguous) -> NoReturn:
         return tuple(map(printable, (name, each.entry.agent, each.entry.modified[:10], each.entry.title)))
 
     newest = sorted(error.found, key=lambda each: each.entry.members[0].mtime_ns, reverse=True)
-    echo_table(_COLUMNS, [row(each) for each in newest[:_MOST_LISTED]], err=True)
+    columns = (Column("session"), Column("agent"), Column("changed"), Column("title", may_be_cut=True))
+    echo_table(columns, [row(each) for each in newest[:_MOST_LISTED]], err=True)
     if (more := len(newest) - _MOST_LISTED) > 0:
         click.echo(f"and {more:,} more; 'sessioncompress sessions' lists them", err=True)
     click.get_current_context().exit(error.exit_code)

@@ -14,9 +14,9 @@ from sessioncompress.core import text
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.hooks import base
 from sessioncompress.hooks.base import COMPRESSED, Ending
+from sessioncompress.policy.model import Policy, Rule
 
 if TYPE_CHECKING:
-    from sessioncompress.policy.model import Policy
     from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
@@ -24,8 +24,6 @@ QUIET_SECONDS = 2.0
 
 MOST_SECONDS = 600
 """The time limit of the process, waiting included."""
-
-_POLL_SECONDS = 0.25
 
 
 def start(raw: bytes, ending: Ending = COMPRESSED) -> None:
@@ -77,7 +75,7 @@ def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies
             except InUse:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_POLL_SECONDS)
+                time.sleep(0.25)
     except SessionCompressError as error:
         return str(error)
 
@@ -86,7 +84,6 @@ def _compacted(session: Path, policy: Policy, run_id: str) -> str:
     """Compact a session where the policy's rule says so, or without one wherever it holds enough."""
     from sessioncompress.operations.compact import compact_session
     from sessioncompress.operations.wording import compact_line
-    from sessioncompress.policy.model import Rule
 
     is_ruled = policy.budget.rule is not Rule.SIZE
     return compact_line(compact_session(session, policy, if_due=is_ruled, named=False, run_id=run_id))

@@ -22,13 +22,6 @@ _TAKEN_AWAY = frozenset({_OLD, "oldText", "oldString"})
 """The keys of text that an edit removes: a marker there is in the file already."""
 
 _PATCH = "*** Begin Patch"
-_ADDED = "+"
-"""Begins a line that a patch adds; all others of its lines are in the file already, or go."""
-
-_TOO_DEEP = (
-    "Not written: the arguments are nested too deep to check, and contain what looks like a marker for text "
-    "that was left out of this session."
-)
 
 
 def answer(raw: bytes) -> bytes:
@@ -41,7 +34,8 @@ def answer(raw: bytes) -> bytes:
     from sessioncompress.core.jsonl import is_deep
 
     if is_deep(raw):
-        return _denied(_TOO_DEEP)
+        what = "the arguments are nested too deep to check, and contain what looks like a marker for text"
+        return _denied(f"Not written: {what} that was left out of this session.")
     call = json.loads(raw)
     found = new_markers(call.get("tool_input"))
     if not found:
@@ -85,7 +79,8 @@ def new_markers(given: Any) -> list[str]:
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, str) and value.lstrip().startswith(_PATCH):
         for line in value.splitlines():
-            yield ("" if line.startswith(_ADDED) else _OLD), line
+            # A line that it adds; all others are in the file already, or go.
+            yield ("" if line.startswith("+") else _OLD), line
     elif isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):

@@ -8,10 +8,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import unified_diff
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.json import decode
 from msgspec.structs import asdict
 
 from sessioncompress.errors import FileFailed, IsALink, Refused, failing
@@ -28,18 +30,14 @@ class Record(Struct, frozen=True):
 
 
 def _place(file: Path) -> Path:
-    from hashlib import sha256
-
     return machine.state_folder() / f"hooks-{sha256(os.fsencode(file)).hexdigest()[:16]}.json"
 
 
 def load(file: Path) -> Record:
     """Load the record of a file; empty if there is none, or it is unreadable."""
-    try:
-        document = json.loads(_place(file).read_bytes())
-        return Record(tuple(map(str, document["pieces"])), tuple(map(str, document["folders"])))
-    except (OSError, FileFailed, ValueError, KeyError, TypeError):
-        return Record()
+    with suppress(OSError, FileFailed, ValueError):
+        return decode(_place(file).read_bytes(), type=Record)
+    return Record()
 
 
 def keep(file: Path, record: Record) -> None:

@@ -186,6 +186,9 @@ class Settings(AgentHooks):
         except CannotSplice as error:
             raise self.refused(f"our hooks cannot be removed from it ({error})", "Remove them by hand.") from error
 
+    def switched_off(self, text: str) -> str:
+        return "disableAllHooks in it is true" if self.document(text).get("disableAllHooks") is True else ""
+
     def plain(self, text: str) -> str:
         """Make JSON of what the agent takes for JSON, with every value in its place."""
         return text
@@ -211,11 +214,6 @@ class Settings(AgentHooks):
         return f"Correct it, or name another folder with {self.elsewhere}."
 
 
-def _all_off(settings: Mapping[str, Any]) -> str:
-    """Describe the key with which Claude Code and Qwen Code disable all hooks; empty where it does not."""
-    return "disableAllHooks in it is true" if settings.get("disableAllHooks") is True else ""
-
-
 class Claude(Settings):
     """Claude Code."""
 
@@ -225,9 +223,6 @@ class Claude(Settings):
     seconds = (10, 10)
     elsewhere, usual = "CLAUDE_CONFIG_DIR", "~/.claude"
     below = "settings.json"
-
-    def switched_off(self, text: str) -> str:
-        return _all_off(self.document(text))
 
 
 class Codex(Settings):
@@ -255,15 +250,13 @@ class Codex(Settings):
         # The events as Codex writes them where it notes which hooks it trusts.
         names = {"PreToolUse": "pre_tool_use", "SessionEnd": "session_end"}
         places = [f"{names[event]}:{group}:{number}" for event, group, number, _ in self.ours(text)]
-        noted = [self._noted(state if isinstance(state, dict) else {}, place) for place in places]
+        # By the path of its file, which Codex may have resolved.
+        files, state = (self.file(), self.file().resolve()), state if isinstance(state, dict) else {}
+        found = ([state.get(f"{file}:{place}") for file in files] for place in places)
+        noted: list[dict[str, Any]] = [next((one for one in each if isinstance(one, dict)), {}) for each in found]
         if not all("trusted_hash" in each for each in noted):
             return "Codex does not trust them yet: type /hooks in Codex"
         return "disabled under /hooks in Codex" if any(each.get("enabled") is False for each in noted) else ""
-
-    def _noted(self, state: dict[str, Any], place: str) -> dict[str, Any]:
-        """Find what Codex notes of a hook, by the path of its file, which it may have resolved."""
-        found = (state.get(f"{path}:{place}") for path in (self.file(), self.file().resolve()))
-        return next((each for each in found if isinstance(each, dict)), {})
 
 
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?', re.DOTALL)
@@ -310,6 +303,4 @@ class Qwen(Gemini):
     seconds = (10, 10)
     elsewhere, usual = "QWEN_HOME", "~/.qwen"
     below = "settings.json"
-
-    def switched_off(self, text: str) -> str:
-        return _all_off(self.document(text))
+    switched_off = Settings.switched_off

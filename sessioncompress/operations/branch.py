@@ -24,9 +24,6 @@ from sessioncompress.pipeline.summary import Status, Summarized
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.records import Command
 
-_LOOKS_BACK = 16
-"""Entries above a silent one that are searched for words."""
-
 
 class BranchStats(Summarized, frozen=True, rename="camel"):
     """What `branch-summary` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
@@ -208,7 +205,7 @@ def _words(session: Opened, number: int, numbers: Mapping[str, int]) -> str:
     """Find the words of an entry, or else of the nearest one above it."""
     reader, parents = session.form.reader(), session.read.lines.parents
     step: int | None = number
-    for _ in range(_LOOKS_BACK):
+    for _ in range(16):
         if step is None:
             break
         said = (each.text for each in reader.said(session.entry(step)) if each.say in (Say.PROMPT, Say.ANSWER))

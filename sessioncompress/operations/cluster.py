@@ -48,8 +48,6 @@ _SETTINGS: dict[str, Any] = {
     "distributed.worker.multiprocessing-method": "forkserver" if sys.platform == "linux" else "spawn",
 }
 """What differs from dask's own in a cluster of this command's."""
-_WAITING = 2
-"""Tasks given to a worker for each that it works on: the next one is there when it is done."""
 
 
 def engine(scheduler: str | None, workers: int | None) -> Engine:
@@ -89,7 +87,10 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
             except (OSError, ValueError, TypeError, RuntimeError) as error:
                 what = f"the scheduler cannot be reached, or has no worker ({type(error).__name__})"
                 raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
-        _refuse_others(client)
+        found: Mapping[str, Any] = client.run(_version, on_error="return")
+        for address, version in found.items():
+            if version != VERSION:
+                raise _another(address, version if isinstance(version, str) else "", VERSION)
         yield max(sum(client.nthreads().values()), 1), partial(_results, client, where)
 
 
@@ -119,14 +120,6 @@ def _local(stack: ExitStack, workers: int) -> Client:
             return distributed.Client(cluster, set_as_default=False)
     finally:
         signal.signal(signal.SIGINT, handler)
-
-
-def _refuse_others(client: Client) -> None:
-    """Raise UsageError where a worker has another version of this package, or none."""
-    found: Mapping[str, Any] = client.run(_version, on_error="return")
-    for address, version in found.items():
-        if version != VERSION:
-            raise _another(address, version if isinstance(version, str) else "", VERSION)
 
 
 def _version() -> str:
@@ -166,7 +159,8 @@ def _results(
     at_work: dict[Future[Outcome[Any]], int] = {}
     looked = seen = monotonic()
     while True:
-        for number in islice(order, max(_WAITING * processes - len(at_work), 0)):
+        # Each worker has its next task there when it is done with one.
+        for number in islice(order, max(2 * processes - len(at_work), 0)):
             # As bytes: dask would look for tasks of its own inside.
             at_work[pool.submit(_done, pickle.dumps(tasks[number]), VERSION)] = number
         if not at_work:
@@ -178,20 +172,13 @@ def _results(
             number = at_work.pop(future)
             yield number, _outcome(future, tasks[number], where)
         if monotonic() - looked > _LOOK:
-            looked = monotonic()
-            if now := _places(client):
+            looked, now = monotonic(), 0
+            with suppress(OSError, TimeoutError):
+                now = sum(client.nthreads().values()) if client.status == "running" else 0
+            if now:
                 processes, seen = now, looked
             elif looked - seen > _PATIENCE:
                 raise _lost(where, "no worker is left" if client.status == "running" else _NO_ANSWER)
-
-
-def _places(client: Client) -> int:
-    """Count the tasks that all workers can work on at once; 0 where the scheduler does not answer."""
-    if client.status != "running":
-        return 0
-    with suppress(OSError, TimeoutError):
-        return sum(client.nthreads().values())
-    return 0
 
 
 def _outcome(future: Future[Outcome[Any]], task: Task[Any], where: str) -> Outcome[Any]:

@@ -33,10 +33,6 @@ from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summari
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 
-_GOAL_NOT_WRITTEN = (
-    "the goal was not written, since the session was compacted before: run 'sessioncompress restore' on it, then "
-    "compact it again"
-)
 MANUAL = "manual"
 """Why a run acted without asking the budget."""
 
@@ -126,7 +122,11 @@ def compact_session(
             budget = judge_open(session.known, session.store, policy, form, to_compact=if_due)
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
-        note(_to_log(stats), _THRESHOLDS)
+        told = to_json(stats)
+        record = {key: told[key] for key in ("path", "format", "status", "reason", "run")}
+        record |= {"originalSize": stats.size_before, "compressedSize": stats.size_after}
+        record |= log.judgment(budget) if budget else {}
+        note(record | {key: told[key] for key in _TOLD if key in told}, _THRESHOLDS)
     warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, compaction.record)
     return replace(stats, warning=warning)
 
@@ -139,14 +139,6 @@ def refuse_size(path: Path, policy: Policy) -> None:
     what = 'the budget\'s rule is "size", which does not say when to write a summary'
     remedy = f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}."
     raise UsageError(what, where=path, state=NOT_CHANGED, remedy=remedy)
-
-
-def _to_log(stats: CompactStats) -> dict[str, Any]:
-    told = to_json(stats)
-    record = {key: told[key] for key in ("path", "format", "status", "reason", "run")}
-    record |= {"originalSize": stats.size_before, "compressedSize": stats.size_after}
-    record |= log.judgment(stats.budget) if stats.budget else {}
-    return record | {key: told[key] for key in _TOLD if key in told}
 
 
 class _Compaction:
@@ -195,16 +187,13 @@ class _Compaction:
         if self._latest is not None and (goal := self._goal.text):
             earlier = merge.parse(self._latest.summary)
             if earlier is None or f"- > {goal}" not in earlier.rows(Title.GOAL):
-                unheeded = (_GOAL_NOT_WRITTEN,)
-        return replace(self._unchanged(self._too_little(reason)), unheeded=unheeded)
-
-    def _too_little(self, reason: str) -> str:
-        """Add what to do if compress shortened what is to be summarized."""
+                again = "run 'sessioncompress restore' on it, then compact it again"
+                unheeded = (f"the goal was not written, since the session was compacted before: {again}",)
         rewritten = self._session.known.rewritten.rows.keys()
         # A restore would take out a summary of ours with it.
-        if self._latest is not None or rewritten.isdisjoint(for_the_model(self._session.read)):
-            return reason
-        return f"{reason}; compress has already shortened it: restore it first, compact it, then compress it again"
+        if self._latest is None and not rewritten.isdisjoint(for_the_model(self._session.read)):
+            reason += "; compress has already shortened it: restore it first, compact it, then compress it again"
+        return replace(self._unchanged(reason), unheeded=unheeded)
 
     def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless too little is saved."""
@@ -273,7 +262,8 @@ class _Compaction:
         """Say which of goal and instructions had no effect, and what the summary has instead."""
         goal = self._goal
         if goal.source is not None and not goal.text:
-            what = goals.NOT_FOUND[goal.source]
+            is_todo = goal.source is goals.Source.TODO
+            what = "its todo list has no open items" if is_todo else "it has no user request"
             yield f"{what}: {'the goal of the earlier summary stays' if old.notes.goal else 'the summary has no goal'}"
         if goal.instructions and summary.by == EXTRACTIVE and not old.heeds:
             yield "the instructions share no word with the session, so they change nothing in the summary"

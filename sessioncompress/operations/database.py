@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -36,8 +37,8 @@ from sessioncompress.store.rows import Database, Events, Listed, shrink
 
 T = TypeVar("T")
 
-_EVENTS = ".events-"
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+_EVENTS = re.compile(r"(.+)\.events-([1-9][0-9]{0,8})\.zst")
+"""The name of a file with a session's events, by its id and a number."""
 _DUE = "to-be-written-anew"
 _OPTIONS = {
     int(zstd.CompressionParameter.compression_level): 6,
@@ -72,7 +73,11 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         yield Found(path, named=True, error=error)
         return
     project, present = project_of(selection), {each.id for each in listed}
-    kept = {*_kept(database)} if stores else set[str]()
+    kept = set[str]()
+    if stores:
+        with suppress(OSError):
+            kept.update(session.stem for session, _ in stores_in(rows_of(database)))
+            kept.update(_event_files(database))
     for each in listed:
         is_chosen = each.id == only if only else selection.globs.takes(each.id)
         if selection.older_than is not None and time.time() - each.changed_ns / 1e9 < selection.older_than:
@@ -86,12 +91,9 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         if (not only or only == name) and not project:
             what = "the session is not in the database any more, but its store is still there"
             where, state = database / name, "Nothing was changed."
-            gone = SessionGone(what, where=where, state=state, remedy=_forget(database, name))
+            remedy = f"If you no longer need its originals, delete {rows_of(database)}/{FOLDER}/*/{name}.*."
+            gone = SessionGone(what, where=where, state=state, remedy=remedy)
             yield Found(where, named=True, error=gone)
-
-
-def _forget(database: Path, name: str) -> str:
-    return f"If you no longer need its originals, delete {rows_of(database)}/{FOLDER}/*/{name}.*."
 
 
 def _session(database: Path, row: Listed, *, named: bool) -> Session:
@@ -159,12 +161,13 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
     """
     before, all_of = _size(path), Events()
     with _alone(path), Database(path, writes=not dry_run) as opened:
+        kept = _event_files(path)
         for name in (each.path.name for each in sessions):
             events = opened.events(name)
             if events.rows and not dry_run:
                 lines = opened.event_rows(name)
                 if policy.keep_backup:
-                    file = _keep(path, name, lines)
+                    file = _keep(path, name, max(kept[name], default=0) + 1, lines)
                     lines = _read(file) if file else iter(())
                 events = events._replace(rows=opened.take_events(name, lines))
             all_of = Events(all_of.rows + events.rows, all_of.size + events.size)
@@ -182,9 +185,10 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     wrong: list[SessionCompressError] = []
     left = list[str]()
     with _alone(path), Database(path, writes=not dry_run) as opened:
+        files = _event_files(path)
         for name in (each.path.name for each in sessions):
             # Of an event that was kept twice, the newest counts.
-            for kept in reversed(_event_files(path, name)):
+            for _, kept in sorted(files[name].items(), reverse=True):
                 try:
                     sizes = [len(line) for line in _read(kept)]
                     size += sum(sizes)
@@ -205,14 +209,14 @@ def _elsewhere(database: Path) -> str:
     """Say that events are kept in the folder of another user or machine, or of a key that was lost."""
     folder = rows_of(database) / FOLDER
     others = (folder / name for name in locals_in(folder) if name != folder_name())
-    found = [each for other in others if other.is_dir() for each in os.listdir(other) if _EVENTS in each]
+    found = [each for other in others if other.is_dir() for each in os.listdir(other) if _EVENTS.fullmatch(each)]
     return f"{len(found)} files with events were kept under another key, in {folder}" if found else ""
 
 
 def check_events(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
     """Read what is kept of the events of sessions. Raises Damaged."""
-    files = (kept for each in sessions for kept in _event_files(path, each.path.name))
-    sizes = [len(line) for kept in files for line in _read(kept)]
+    files = _event_files(path)
+    sizes = [len(line) for each in sessions for kept in files[each.path.name].values() for line in _read(kept)]
     return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), _elsewhere(path))
 
 
@@ -258,7 +262,7 @@ def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int
     """
     row = Path(remote.url)
     size = number = 0
-    for kept in _event_files(row.parent, row.name):
+    for kept in _event_files(row.parent)[row.name].values():
         if unneeded:
             with Database(row.parent, writes=False) as opened:
                 if not opened.holds_events(row.name, _read(kept)):
@@ -291,29 +295,21 @@ def _alone(database: Path) -> Iterator[None]:
             yield
 
 
-def _kept(database: Path) -> Iterator[str]:
-    """Yield the ids of the sessions of a database of which something is kept."""
-    with suppress(OSError):
-        yield from (session.stem for session, _ in stores_in(rows_of(database)))
-        for each in os.listdir(_events_in(database)):
-            name, found, _ = each.partition(_EVENTS)
-            yield from [name] if found else []
-
-
 def _events_in(database: Path) -> Path:
     """Name the folder of the events that runs moved: one that no branch and no archive can bring."""
     return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder
 
 
-def _event_files(database: Path, session: str) -> list[Path]:
-    """List the files of a session's events, the oldest first."""
-    folder, begins = _events_in(database), session + _EVENTS
+def _event_files(database: Path) -> defaultdict[str, dict[int, Path]]:
+    """List the files of the events of all sessions, by their numbers: the higher, the newer."""
+    folder, files = _events_in(database), defaultdict[str, dict[int, Path]](dict)
     names = os.listdir(folder) if folder_name() and folder.is_dir() else []
-    numbers = (each.removeprefix(begins).removesuffix(".zst") for each in names if each.startswith(begins))
-    return [folder / f"{begins}{each}.zst" for each in sorted(int(each) for each in numbers if _NUMBER.fullmatch(each))]
+    for found in filter(None, map(_EVENTS.fullmatch, names)):
+        files[found[1]][int(found[2])] = folder / found[0]
+    return files
 
 
-def _keep(database: Path, session: str, lines: Iterator[bytes]) -> Path | None:
+def _keep(database: Path, session: str, number: int, lines: Iterator[bytes]) -> Path | None:
     """Write lines to a new file, and flush it; None where there is no line."""
     if (first := next(lines, None)) is None:
         return None
@@ -322,9 +318,7 @@ def _keep(database: Path, session: str, lines: Iterator[bytes]) -> Path | None:
     with zstd.ZstdFile(packed, "wb", options=_OPTIONS) as file:
         for line in lines:
             file.write(line)
-    files = _event_files(database, session)
-    number = int(files[-1].name.removesuffix(".zst").rpartition("-")[2]) + 1 if files else 1
-    path = _events_in(database) / f"{session}{_EVENTS}{number}.zst"
+    path = _events_in(database) / f"{session}.events-{number}.zst"
     with failing(path):
         make_ours(path.parent)
         disk.put_new(path, packed.getvalue())

@@ -274,10 +274,6 @@ class _Packs:
                 found.append((f"{outcome.found.path.name} (packed), which cannot be read,", None))
         return found
 
-    def referring(self, journal: journals.Journal | None) -> tuple[str, ...]:
-        """Name the packed sessions with markers of a session's originals; what cannot be read may have some."""
-        return tuple(name for name, left in self.marked if left is None or may_know(journal, left))
-
 
 def _packs_above(folder: Path) -> _Packs:
     """Read the packs of a folder and of those above, anew where one has changed."""
@@ -334,9 +330,7 @@ def _forget_open(
     if stored:
         # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
         reading.refuse_in_merge(session)
-        packs = _packs_above(session.path.parent)
-        for one, noted in known:
-            refer += _referring(session.path, one, noted, policy) + packs.referring(noted)
+        refer = _referring(session.path, known, policy)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
@@ -396,10 +390,7 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     first = known[0][1]
     dropped = first.left if first else 0
     number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)
-    refer: tuple[str, ...] = ()
-    packs = _packs_above(path.parent)
-    for one, journal in known if number else ():
-        refer += _referring(path, one, journal, policy) + packs.referring(journal)
+    refer = _referring(path, known, policy) if number else ()
     if only.gone and refer:
         # It was moved within its folder, perhaps.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
@@ -461,11 +452,19 @@ def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
     return journal
 
 
-def _referring(session: Path, store: Store, journal: journals.Journal | None, policy: Policy) -> tuple[str, ...]:
-    ids = set(journal.session_ids) if journal else set()
+def _referring(
+    session: Path, known: Sequence[tuple[Store, journals.Journal | None]], policy: Policy
+) -> tuple[str, ...]:
+    """Name the sessions with markers of the originals in some stores, packed ones too."""
+    own, packs, found = set[str](), _packs_above(session.parent), list[str]()
     with suppress(SessionCompressError):
-        ids.add(reading.whose(session)[1].id)
-    return tuple(referring(session, ids, store, journal, policy))
+        own.add(reading.whose(session)[1].id)
+    for store, journal in known:
+        ids = own.union(journal.session_ids if journal else ())
+        found += referring(session, ids, store, journal, policy)
+        # What cannot be read may have some.
+        found += [name for name, left in packs.marked if left is None or may_know(journal, left)]
+    return tuple(found)
 
 
 def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:

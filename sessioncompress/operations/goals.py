@@ -76,12 +76,6 @@ class Goal(NamedTuple):
 
 NO_GOAL = Goal()
 
-NOT_FOUND = {
-    Source.TODO: "its todo list has no open items",
-    Source.FIRST: "it has no user request",
-    Source.LAST: "it has no user request",
-}
-"""Why a session has no goal from this source."""
 _NOT_WRITTEN = "It was not changed, and neither was any session."
 
 
@@ -129,16 +123,14 @@ class Question(NamedTuple):
     budget: BudgetStats
 
 
-def question(
-    path: Path, policy: Policy, *, if_due: bool, form: str | None = None, named: bool = True
-) -> Question | None:
+def question(path: Path, policy: Policy, *, if_due: bool, form: str | None = None) -> Question | None:
     """Find what to ask before a session is compacted; None if there is nothing to compact.
 
     Raises SessionCompressError.
     """
     if not policy.enabled:
         return None
-    with opened(path, policy, writing=False, form=form, named=named) as session:
+    with opened(path, policy, writing=False, form=form, named=True) as session:
         if triage.may_be_cached(session.session.stat, policy):
             return None
         if (written := find_latest(session)) is not None and written.is_newest(policy.compact):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msgspec import Struct
-
 from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
@@ -18,6 +16,7 @@ from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.goals import Goal, found_in
 from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.user_commands import CANCELED, summed_up, tell_after
+from sessioncompress.pipeline.summary import Status, Summarized
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
 
@@ -25,24 +24,15 @@ _HEAD = "# Handoff\n\nReferences are of the session {}: `sessioncompress show RE
 _NOTHING = "Nothing was written."
 
 
-class Handoff(Struct, frozen=True, rename="camel"):
-    """A handoff of a session: markdown, and the size of what it summarizes. Tokens are estimates.
+class Handoff(Summarized, frozen=True, rename="camel"):
+    """A handoff of a session: markdown, and how many messages it summarizes.
 
-    `begun` is the new session, "" if none was asked for. The last five fields are as in Summarized.
+    `begun` is the new session, "" if none was asked for.
     """
 
-    path: str
-    format: str
-    text: str
-    messages: int
-    tokens_before: int
-    tokens_summary: int
+    text: str = ""
+    messages: int = 0
     begun: str = ""
-    by: str = ""
-    model: str = ""
-    model_failure: str = ""
-    made_elsewhere: bool = False
-    warning: str = ""
 
 
 def handoff_session(
@@ -93,10 +83,11 @@ def handoff_session(
         return Handoff(
             session.where,
             session.form.name,
-            document,
-            messages_of(session.read, frozenset(order)),
-            tokens_of(session.read, session.each),
-            text.estimate(len(document), session.each),
+            Status.SUMMARIZED,
+            text=document,
+            messages=messages_of(session.read, frozenset(order)),
+            tokens_before=tokens_of(session.read, session.each),
+            tokens_summary=text.estimate(len(document), session.each),
             begun=begun,
             by=summary.by,
             model=summary.model,

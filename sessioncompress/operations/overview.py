@@ -17,7 +17,6 @@ from sessioncompress.core.lines import Survey, tokens_of
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import printable, written_time
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations.packed import PackedSize
 from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short, title_in
 from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading
@@ -26,6 +25,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.packing import Packed
 
 _LONGEST_NAME = 120
 """Characters of a name that are kept: a stranger's session may hold longer ones."""
@@ -211,8 +211,6 @@ class Overview(NamedTuple):
         return Disk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
 
 
-_OF_TOOLS = frozenset({Kind.ARGUMENT, Kind.RESULT, Kind.IMAGE, Kind.MIRROR})
-"""The kinds whose blocks have the name of a tool; attachments have one of their own."""
 REST = "messages, records"
 """What stands in sessions around their blocks."""
 
@@ -225,20 +223,22 @@ def overview(measured: Iterable[Measured]) -> Overview:
         sum(getattr(each, of) for each in sessions) - sum(getattr(row, of) for row in kinds)
         for of in ("size", "tokens")
     )
+    # The blocks of these have the name of a tool; attachments have one of their own.
+    of_tools = (Kind.ARGUMENT, Kind.RESULT, Kind.IMAGE, Kind.MIRROR)
     return Overview(
         sessions,
         _by(sessions, lambda each: each.agent),
         _by(sessions, lambda each: each.project or "unknown"),
         tuple(sorted(_by(sessions, lambda each: each.month or "unknown"))),
         (*kinds, Row(REST, len(sessions), max(size, 0), max(tokens, 0), 0)),
-        tuple(row for row in _by_use(sessions, lambda use: use.tool * (use.kind in _OF_TOOLS)) if row.name),
+        tuple(row for row in _by_use(sessions, lambda use: use.tool * (use.kind in of_tools)) if row.name),
     )
 
 
-def packed_rows(packed: Iterable[PackedSize]) -> tuple[Row, ...]:
+def packed_rows(packed: Iterable[Packed]) -> tuple[Row, ...]:
     """Sum up packed sessions by project, the largest first."""
-    named = ((printed(each.project) if each.project else "unknown", each) for each in packed)
-    return _largest(Row(name, 1, each.before, 0, round(each.now)) for name, each in named)
+    named = ((printed(each.entry.project) if each.entry.project else "unknown", each) for each in packed)
+    return _largest(Row(name, 1, each.entry.size, 0, round(each.share)) for name, each in named)
 
 
 def summed(name: str, rows: Iterable[Row]) -> Row:

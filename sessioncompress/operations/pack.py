@@ -260,12 +260,17 @@ def _taken_out(
     works = {store_in(each.place).work for each in taking if isinstance(each.pack.at, Disk)}
     ordered = sorted(taking, key=lambda each: each.entry.path, reverse=True)
 
-    def taken(each: Packed) -> Outcome[PackStats]:
+    def taken(each: Packed, head: Head) -> PackStats:
+        take(each, head)
+        stats, size = stats_of(head, each.pack.shown, "packed"), each.entry.size
+        return replace(stats, size=size, store_size=size - each.entry.members[0].size)
+
+    def tried(each: Packed) -> Outcome[PackStats]:
         head = heads[each.entry.path]
-        return outcome_of(head.found, lambda: _taken(take, each, head))
+        return outcome_of(head.found, lambda: taken(each, head))
 
     try:
-        for each, outcome in zip(ordered, (pool.map if pool else map)(taken, ordered), strict=True):
+        for each, outcome in zip(ordered, (pool.map if pool else map)(tried, ordered), strict=True):
             if outcome.error is not None:
                 left.setdefault(each.pack.name, []).append(each)
             yield outcome
@@ -280,12 +285,6 @@ def _taken_out(
         pack = these[0].pack
         with failing(pack.shown):
             pack.mark({each.entry.path: State.LEFT for each in these if not each.is_waiting})
-
-
-def _taken(take: Take, each: Packed, head: Head) -> PackStats:
-    take(each, head)
-    stats, size = stats_of(head, each.pack.shown, "packed"), each.entry.size
-    return replace(stats, size=size, store_size=size - each.entry.members[0].size)
 
 
 def _take_out(each: Packed, head: Head) -> None:

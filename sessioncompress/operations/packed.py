@@ -101,11 +101,10 @@ def _packed_of(
 
 
 def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompressError]:
-    """Yield the sessions that are packed in and below folders, or in an archive, or were at these paths, each once.
+    """Yield the sessions that are packed in and below folders, or in an archive, or were at these paths.
 
     An index that cannot be read is yielded as its error.
     """
-    seen: set[tuple[Path, str]] = set()
     for path in paths:
         try:
             where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
@@ -114,17 +113,10 @@ def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Pack
             continue
         below = [here for here, _ in folders(where)] if is_folder(where) else []
         for each in _packed_of(map(Disk, (*reversed(where.parents), *below)), where, globs):
-            if isinstance(each, Packed):
-                key = (each.pack.archive, each.entry.path)
-                if key in seen:
-                    continue
-                seen.add(key)
-                yield each
-                continue
             # What is wrong in a folder above is not what was asked for; of an archive its index is.
-            of = Path(each.where or "")
+            of = None if isinstance(each, Packed) else Path(each.where or "")
             index = f"{where.name.removesuffix(ARCHIVE)}{INDEX}"
-            if of.is_relative_to(where) or (is_archive(where) and of == where.with_name(index)):
+            if of is None or of.is_relative_to(where) or (is_archive(where) and of == where.with_name(index)):
                 yield each
 
 
@@ -155,11 +147,9 @@ def packed_anywhere(globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompr
     roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
     yield from packed_in(filter(is_folder, roots), globs)
     for number, root in enumerate(above):
-        for each in packing.packs_in(Disk(root)):
-            if isinstance(each, Pack):
-                yield from (one for one in each.packed() if globs.takes(one.entry.path))
-            elif not number:
-                yield each
+        # What is wrong with a pack above the working folder is not what was asked for.
+        found = _packed_of([Disk(root)], root, globs)
+        yield from (each for each in found if isinstance(each, Packed) or not number)
 
 
 def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompressError]:
@@ -179,7 +169,7 @@ def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompres
             raise next(one for one in here if isinstance(one, SessionCompressError))
         if not here:
             anywhere = each_once(packed_anywhere()) if anywhere is None else anywhere
-            here = [*_called(each, anywhere)]
+            here = [*called(each, anywhere)]
         if not here:
             if not (at_place := list(_at_place(each))):
                 what = f"no packed session matches {each!r}"
@@ -194,10 +184,10 @@ def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompres
                 raise UsageError(what, state="Nothing was done.", remedy=remedy)
             there += at_place
         found += here
-    return [*there, *each_once(found), *_wrong(found)]
+    return [*there, *found]
 
 
-def each_once(among: Iterable[Packed | SessionCompressError]) -> list[Packed]:
+def each_once(among: Iterable[object]) -> list[Packed]:
     """List packed sessions, equal ones once, and of one place none that others may have packed beside one's own.
 
     Two of one place can be two sessions, as of two branches: none of them stands for the other.
@@ -215,16 +205,9 @@ def each_once(among: Iterable[Packed | SessionCompressError]) -> list[Packed]:
     return found
 
 
-def _wrong(among: Iterable[Packed | SessionCompressError]) -> list[SessionCompressError]:
-    return [each for each in among if isinstance(each, SessionCompressError)]
-
-
-def called(named: str) -> list[Packed]:
-    """Find the packed session that an id or a part of a title means, if it means one. Raises Ambiguous."""
-    return _called(named, each_once(packed_anywhere()))
-
-
-def _called(named: str, among: Iterable[Packed]) -> list[Packed]:
+def called(named: str, among: Sequence[Packed] | None = None) -> list[Packed]:
+    """Find the packed session that an id or a part of a title means, anywhere or `among` some. Raises Ambiguous."""
+    among = each_once(packed_anywhere()) if among is None else among
     folded = named.casefold()
     is_title = len(named) >= _FEWEST and not _LIKE_ID.fullmatch(named)
     ways: tuple[Callable[[Entry], bool], ...] = (
@@ -264,17 +247,14 @@ def unpack_sessions(
 ) -> Iterator[Outcome[UnpackStats]]:
     """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
     chosen = list(chosen)
-    packed = [each for each in chosen if isinstance(each, Packed)]
+    packed = each_once(chosen)
     # Of two of one place only one can come back; then the other is refused, as its place is taken.
     newest = {each.place: each for each in sorted(packed, key=lambda each: each.entry.age)}
     by_root: dict[tuple[bool, Path], list[Packed]] = {}
-    for each in chosen:
-        if isinstance(each, Packed):
-            by_root.setdefault((newest[each.place] is not each, each.pack.root), []).append(each)
-        elif isinstance(each, UnpackStats):
-            yield Outcome(Found(Path(each.path), named=True), each)
-        else:
-            yield from failures([each])
+    for each in packed:
+        by_root.setdefault((newest[each.place] is not each, each.pack.root), []).append(each)
+    yield from (Outcome(Found(Path(each.path), named=True), each) for each in chosen if isinstance(each, UnpackStats))
+    yield from failures(chosen)
     for (is_taken, root), group in sorted(by_root.items(), key=lambda item: item[0]):
         if dry_run and is_taken:
             yield from (Outcome(_found(each), error=another(each.shown)) for each in group)
@@ -402,7 +382,7 @@ def selected(
         found = packed_below(places, globs, is_read=True)
     else:
         found = list(packed_in(paths, globs) if paths else packed_anywhere(globs))
-    yield from _wrong(found)
+    yield from (each for each in found if isinstance(each, SessionCompressError))
     before = None if selection.older_than is None else time.time_ns() - selection.older_than * 10**9
     for each in each_once(found):
         entry = each.entry
@@ -417,7 +397,7 @@ def selected(
 def packed_below(
     places: Places, globs: Globs = EVERYTHING, *, is_read: bool = False
 ) -> list[Packed | SessionCompressError]:
-    """List the packed sessions that URLs mean, each once, and what is wrong with a pack.
+    """List the packed sessions that URLs mean, and what is wrong with a pack.
 
     Where they are only read, the listing tells what is at their places.
     """
@@ -425,7 +405,7 @@ def packed_below(
     for url in places.urls:
         buckets = _buckets(places, url, is_read=is_read)
         found += _packed_of(buckets, Path(objects.without_slash(url)), globs)
-    return [*each_once(found), *_wrong(found)]
+    return found
 
 
 def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
@@ -450,48 +430,27 @@ def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
 
 def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
     """Yield the packed sessions that are selected, for the list."""
-    return _outcomes(selected((), selection), _listed)
-
-
-def _listed(each: Packed) -> ListedSession:
-    entry = each.entry
-    return ListedSession(
-        path=str(each.place),
-        agent=entry.agent,
-        project=entry.project,
-        id=entry.id,
-        size=entry.members[0].size,
-        modified=entry.members[0].mtime_ns / 1e9,
-        compressed=len(entry.members) > 1,
-        could_save=0,
-        reason=f"packed in {each.pack.archive}",
-        packed=True,
-        packed_size=round(each.share),
-        title=entry.title,
-        made_elsewhere=not each.pack.is_certain,
-    )
-
-
-class PackedSize(Struct, frozen=True):
-    """The bytes of one session before it was packed, and its share of its archive now."""
-
-    path: str
-    project: str
-    before: int
-    now: float
-
-
-def packed_sizes(among: Iterable[Packed | SessionCompressError]) -> Iterator[Outcome[PackedSize]]:
-    """Measure packed sessions."""
-    return _outcomes(among, lambda each: PackedSize(each.shown, each.entry.project, each.entry.size, each.share))
-
-
-def _outcomes(among: Iterable[Packed | SessionCompressError], work: Callable[[Packed], T]) -> Iterator[Outcome[T]]:
-    for each in among:
-        if isinstance(each, Packed):
-            yield Outcome(_found(each, named=False), work(each))
-        else:
+    for each in selected((), selection):
+        if isinstance(each, SessionCompressError):
             yield from failures([each])
+            continue
+        session, *store = each.entry.members
+        listed = ListedSession(
+            path=str(each.place),
+            agent=each.entry.agent,
+            project=each.entry.project,
+            id=each.entry.id,
+            size=session.size,
+            modified=session.mtime_ns / 1e9,
+            compressed=bool(store),
+            could_save=0,
+            reason=f"packed in {each.pack.archive}",
+            packed=True,
+            packed_size=round(each.share),
+            title=each.entry.title,
+            made_elsewhere=not each.pack.is_certain,
+        )
+        yield Outcome(_found(each, named=False), listed)
 
 
 def projects_instead(selection: Selection) -> list[str]:

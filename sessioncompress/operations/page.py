@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -26,7 +27,6 @@ BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report"
 _MILLION = 1_000_000
 _MOST_ROWS, _MOST_BARS, _MOST_LARGEST, _MOST_MONTHS = 12, 8, 15, 24
 _LONGEST_LABEL = 18
-_KINDS = {kind.value: of.several for kind, of in KINDS.items()}
 
 
 class Price(NamedTuple):
@@ -91,11 +91,12 @@ def page(
         "breaks": breaks,
         "label": _label,
     }
+    sums = ("size", "store", "unused", "tokens", "saved", "saved_tokens", "frees", "adds", "frees_tokens")
     template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
     return BEGINNING + template.render(
         found=found,
         disk=found.disk,
-        total={name: found.total(name) for name in _SUMMED},
+        total={name: found.total(name) for name in sums},
         agents=len(found.agents),
         projects=len([row for row in found.projects if row.name != "unknown"]),
         unused=[each.store for each in found.sessions if 0 < each.store == each.unused],
@@ -119,9 +120,6 @@ def page(
         counted=counted,
         name_of=lambda path: printable(path.rpartition("/")[2]),
     )
-
-
-_SUMMED = ("size", "store", "unused", "tokens", "saved", "saved_tokens", "frees", "adds", "frees_tokens")
 
 
 def count(number: int) -> str:
@@ -175,7 +173,8 @@ def _price(session: Measured, prices: Sequence[Price]) -> Price | None:
 
 
 def _tables(found: Overview) -> tuple[Table, ...]:
-    kinds = tuple(row._replace(name=_KINDS.get(row.name, row.name)) for row in found.kinds)
+    names = {kind.value: of.several for kind, of in KINDS.items()}
+    kinds = tuple(row._replace(name=names.get(row.name, row.name)) for row in found.kinds)
     months = found.months[-_MOST_MONTHS:]
     if older := found.months[:-_MOST_MONTHS]:
         months = (summed("earlier", older), *months)
@@ -232,16 +231,13 @@ def refuse_other(path: Path) -> None:
     """Raise Refused where the name of a new page is taken by anything but an older one, FileFailed."""
     with failing(path, _STATE):
         path.parent.stat()
-        if path.is_symlink() or (path.exists() and not _is_page(path)):
+        is_page = False
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                is_page = file.read(len(BEGINNING)) == BEGINNING.encode()
+        if not is_page and os.path.lexists(path):
             remedy = "Name another file with -o, or rename or remove this one first."
             raise Refused("the file exists and is not one of our reports", where=path, state=_STATE, remedy=remedy)
-
-
-def _is_page(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(BEGINNING)) == BEGINNING.encode()
 
 
 def write(path: Path, page: str) -> None:

@@ -75,18 +75,17 @@ def project_of(selection: Selection) -> Project | None:
     return Project(folder, sha256(os.fsencode(folder)).hexdigest(), names)
 
 
-_TITLE, _TAIL = 200, 1 << 16
-"""Characters of a title, and bytes at a session's end in which its agent repeats it."""
+_TITLE = 200
+"""Characters of a title."""
 PROMPT_LINES = 200
 """Among so many of its first lines a session's first prompt is looked for, to find its family."""
-_DIGEST_DIGITS = 64
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/=]{60,}\n?)+")
 _PASTED = 16_384
 
 
 def short(project: str) -> str:
     """Shorten a project of which an agent, as Gemini CLI, notes only its folder's digest; others stay."""
-    is_digest = len(project) == _DIGEST_DIGITS and frozenset("0123456789abcdef").issuperset(project)
+    is_digest = len(project) == len(sha256().hexdigest()) and frozenset("0123456789abcdef").issuperset(project)
     return f"sha256:{project[:12]}" if is_digest else project
 
 
@@ -282,7 +281,8 @@ def given_title(session: OpenSession, form: Format, head: Head) -> str:
     keys = [f'"{path[-1]}"'.encode() for path in form.titles]
     entries: list[Any] = [*head.entries, head.document]
     if keys and head.document is None:
-        tail = os.pread(session.fd, _TAIL, max(session.size - _TAIL, 0)).split(b"\n")
+        # There its agent repeats it.
+        tail = os.pread(session.fd, 1 << 16, max(session.size - (1 << 16), 0)).split(b"\n")
         entries += [jsonl.parse(raw) for raw in tail if any(key in raw for key in keys)]
     titles = (values.text(values.at(entry, path)) for path in form.titles for entry in reversed(entries))
     return next(filter(None, map(one_line, filter(None, titles))), "")

@@ -13,9 +13,11 @@ import stat
 from collections.abc import Callable, Coroutine
 from functools import cache
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from shutil import which
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import orjson
 from msgspec import UNSET
@@ -30,7 +32,6 @@ from sessioncompress.operations.draft import Draft, Opened
 from sessioncompress.operations.old_part import OldPart, Unusable
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
 
-_PROMPTS = Path(__file__).resolve().parent.parent / "prompts"
 LARGEST_PROMPT = 64 * 1024
 """Bytes of a prompt."""
 _SHORT = 1_000
@@ -38,8 +39,6 @@ _SHORT = 1_000
 _MOST_ANSWER = 1 << 20
 """Bytes of an answer, with what encloses it."""
 _MOST_COST = 1e9
-_HEADERS = frozenset({"host", "connection", "content-length", "content-type", "accept", "user-agent"})
-"""The only headers that an endpoint is sent besides the key."""
 
 
 def is_used(rules: Summarizer) -> bool:
@@ -84,8 +83,6 @@ def _find_program(rules: Summarizer) -> None:
 
 
 def _check_endpoint(rules: Summarizer) -> None:
-    from urllib.parse import urlsplit
-
     try:
         parts = urlsplit(rules.endpoint or "")
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -240,7 +237,8 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     elif kind == "first" and conversation.has_before:
         kind = "update"
     notes = old.notes
-    system = system.strip() or _read_prompt(rules.prompt or str(_PROMPTS / f"{kind}.md"))
+    own = Path(__file__).resolve().parent.parent / "prompts" / f"{kind}.md"
+    system = system.strip() or _read_prompt(rules.prompt or str(own))
     prompt = Prompt(system, conversation.data(old.budget, notes.besides._replace(goal=notes.goal), system=system))
     sent = estimate(len(prompt.whole))
     if not sends:
@@ -329,7 +327,6 @@ def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
 async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> bytes:
     """Read an endpoint's answer up to the size limit; the client repeats failed requests."""
     import asyncio
-    from urllib.parse import urlsplit
 
     import openai
 
@@ -366,7 +363,8 @@ def _client(rules: Summarizer, key: str) -> Any:
 
     async def strip(request: Any) -> None:
         # Others come from the environment and may be secret, such as an account.
-        for name in set(request.headers) - _HEADERS:
+        sent = {"host", "connection", "content-length", "content-type", "accept", "user-agent"}
+        for name in set(request.headers) - sent:
             del request.headers[name]
         request.headers["Accept-Encoding"] = "identity"
         if key:
@@ -394,9 +392,6 @@ def _client(rules: Summarizer, key: str) -> Any:
 
 def _is_loopback(url: str) -> bool:
     """Return true if a URL names this machine."""
-    from ipaddress import ip_address
-    from urllib.parse import urlsplit
-
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

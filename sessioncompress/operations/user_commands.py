@@ -21,8 +21,6 @@ BEFORE_COMMAND = "beforeCommand"
 CANCELED = "the beforeCommand canceled it"
 SECONDS = 120.0
 """The time limit of a user's command."""
-_MOST_PRESERVED = 16 * 1024
-"""Bytes of JSON that the journal keeps for a command."""
 
 
 class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -125,7 +123,8 @@ def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
         kept = len(answer.preserved)
     except (DecodeError, ValueError, TypeError, RecursionError) as error:
         raise _failed(command, f"returned an unusable answer: {error}", where) from error
-    for what, size, most in (("preserveData", kept, _MOST_PRESERVED), ("a prompt", len(answer.prompt), LARGEST_PROMPT)):
+    # The journal keeps the former.
+    for what, size, most in (("preserveData", kept, 16 * 1024), ("a prompt", len(answer.prompt), LARGEST_PROMPT)):
         if size > most:
             raise _failed(command, f"returned {what} of more than {most // 1024} KB", where)
     return answer

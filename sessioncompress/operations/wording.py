@@ -36,14 +36,11 @@ if TYPE_CHECKING:
 _NOT_IN_JSON = frozenset(
     {"othersReplaced", "messagesChanged", "imitatedInCalls", "turns", "gapAt", "exitCode", "budget"}
 )
-_NOT_SUMMED = ("path", "format", "status", "reason", "run", "tokensRecorded")
 
 
 def line(stats: CompressionStats) -> str:
     """Format one file's result, with all that is known of it."""
     name = printable(stats.path)
-    if stats.exit_code:
-        return f"{stats.status.value}: {stats.reason}"
     if not stats.is_smaller:
         opaque = f"; {_opaque(stats)}" if stats.lines_not_understood else ""
         return file_line(name, stats.status.value, stats.reason) + opaque
@@ -201,7 +198,8 @@ def _file(stats: CompressionStats) -> dict[str, Any]:
 
 
 def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
-    return {key: value for key, value in _file(total(all_stats)).items() if key not in _NOT_SUMMED}
+    not_summed = ("path", "format", "status", "reason", "run", "tokensRecorded")
+    return {key: value for key, value in _file(total(all_stats)).items() if key not in not_summed}
 
 
 def inspected(stats: SessionStats) -> list[str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import orjson
 from msgspec import ValidationError, convert, to_builtins
@@ -184,9 +185,6 @@ def schema_address() -> str:
 
     Until the project has a homepage, its addresses are of a domain that can never be there (RFC 2606).
     """
-    # Imported here: only who begins a file needs it.
-    from urllib.parse import urlsplit
-
     schema = orjson.loads(Path(__file__).with_name("compression.schema.json").read_bytes())
     address = str(schema["$id"])
     return "" if (urlsplit(address).hostname or "").endswith(".invalid") else address

@@ -119,9 +119,6 @@ def wrong(what: str, file: Path, line: int | None = None) -> UsageError:
 SMALLEST_LIMIT = 256
 """Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
 
-LARGEST_LEAF = 400
-"""Bytes. A string of this size or less inside a call's arguments stays."""
-
 
 class Rule(StrEnum):
     """Decides whether a session is due. Each rule is named after the design that it comes from."""
@@ -338,7 +335,7 @@ class Policy(Section, frozen=True, gc=False):
     @property
     def leaf_limit(self) -> int:
         """Bytes of one string inside arguments that stay as they are, and the most a replacement may take."""
-        return min(self.call_limit, LARGEST_LEAF)
+        return min(self.call_limit, 400)
 
     @property
     def result_limit(self) -> int:
@@ -407,7 +404,6 @@ def _differing(given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str
     }
 
 
-_ORIGINALS_IN: Mapping[str, Any] = {"hidden": False, "committed": True, "history": "history"}
 _OPTIONS = {
     "keep_turns": "turn_threshold_before_compress",
     "protect_tokens": "protect_tokens",
@@ -443,7 +439,7 @@ def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     if options.get("no_backup"):
         changes["keep_backup"] = False
     if (given := options.get("commit_originals")) is not None:
-        changes["commit_originals"] = _ORIGINALS_IN[given]
+        changes["commit_originals"] = {"hidden": False, "committed": True}.get(given, given)
     return replace(policy, **changes)
 
 

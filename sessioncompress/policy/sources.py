@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +35,6 @@ _CONFIGURATIONS = ("$XDG_CONFIG_HOME", "~/.config", "~/Library/Application Suppo
 
 LARGEST = 256 * 1024
 """Bytes. A file with every key has two thousand."""
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 """Without waiting for the writer of a pipe."""
 
@@ -60,9 +60,6 @@ class Setting(NamedTuple):
 
 def policy_for(session: Path | str, config: Path | str | None = None, preset: str | None = None) -> Policy:
     """Find the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
-    # Imported here: the commands have their own way to warn.
-    import warnings
-
     named = None if config is None else Path(config)
     return Policies(named, preset, warn=lambda said: warnings.warn(said, stacklevel=3)).of(Path(session))
 
@@ -259,7 +256,7 @@ class Policies:
             anothers = next((path for path in paths if not _is_owned(os.lstat(path))), None)
             found = None if anothers else os.stat(file)
         except OSError as error:
-            if error.errno in _NOT_THERE:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 return None
             raise wrong(f"the policy cannot be read: {error.strerror}", file) from error
         if found and not stat.S_ISREG(found.st_mode):

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 
@@ -36,8 +36,6 @@ from sessioncompress.store.pack import (
 )
 from sessioncompress.store.places import TEMP, Disk, Place, packs_of
 from sessioncompress.store.swap import link
-
-_TRIES: Final = 5
 
 
 class Packed(NamedTuple):
@@ -148,7 +146,7 @@ class Pack:
 
     def _note(self, states: Mapping[str, State]) -> None:
         """Write the index, whoever else notes something meanwhile."""
-        for _ in range(_TRIES):
+        for _ in range(5):
             entries = [
                 replace(each, state=states[each.path]) if each.state is State.PACKED and each.path in states else each
                 for each in self.index.entries

@@ -117,7 +117,13 @@ class Database:
     def lines(self, session: str) -> tuple[list[bytes], int]:
         """Read the lines of a session as they are at one moment, and its time of change in ns. Raises Refused."""
         with self._transaction("BEGIN"):
-            self._refuse_odd_rows(session)
+            for table in _COLUMNS:
+                # Rows as the agent writes none would not come back as they were.
+                types = "typeof(id) = 'text' AND typeof(data) = 'text'"
+                types += " AND typeof(time_created) = 'integer' AND typeof(time_updated) = 'integer'"
+                asked = f"SELECT 1 FROM {table} WHERE session_id = ? AND NOT ({types} AND {_LENGTH} <= {LINE_CAP})"  # noqa: S608
+                if self._sql.execute(asked, (session,)).fetchone() is not None:
+                    raise self._odd("a row", session)
             asked = "SELECT project_id, directory, parent_id, time_updated FROM session WHERE id = ?"
             header = self._sql.execute(asked, (session,)).fetchone()
             if header is None:
@@ -243,13 +249,11 @@ class Database:
     def give_back(self) -> None:
         """Give free pages back, in bites."""
         with self._failing():
-            free = 1
-            while free:
+            before, free = 0, 1
+            while free not in (0, before):
                 # A plain execute() stops after the first page.
                 self._sql.executescript(f"PRAGMA incremental_vacuum({_BITE_PAGES})")
                 before, (free,) = free, self._sql.execute("PRAGMA freelist_count").fetchone()
-                if free == before:
-                    break
             self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def vacuum(self) -> None:
@@ -289,15 +293,6 @@ class Database:
         """List the columns of a table, but none where an id may stand in it twice."""
         found = self._sql.execute("SELECT name, pk FROM pragma_table_info(?)", (table,)).fetchall()
         return {_text(name) for name, _ in found} if table == "session_message" or (b"id", 1) in found else set()
-
-    def _refuse_odd_rows(self, session: str) -> None:
-        """Raise Refused where the agent writes no such rows: others would not come back as they were."""
-        for table in _COLUMNS:
-            types = "typeof(id) = 'text' AND typeof(data) = 'text'"
-            types += " AND typeof(time_created) = 'integer' AND typeof(time_updated) = 'integer'"
-            asked = f"SELECT 1 FROM {table} WHERE session_id = ? AND NOT ({types} AND {_LENGTH} <= {LINE_CAP})"  # noqa: S608
-            if self._sql.execute(asked, (session,)).fetchone() is not None:
-                raise self._odd("a row", session)
 
     def _odd(self, what: str, session: str) -> Refused:
         what = f"{what} is not as OpenCode writes it, or over {LINE_CAP >> 20} MB"

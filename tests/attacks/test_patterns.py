@@ -320,7 +320,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.layout._LEFT_OVER": (".late-", ".temp-0123456", "."),
     "store.layout._IS_LOCAL": ("local-", "local-0123456", "0"),
     "store.rows._NAME": ("ses_", "ses_0", "0"),
-    "operations.database._NUMBER": ("1", "0", "10"),
+    "operations.database._EVENTS": (".events-1", ".events-", ".zst", "1"),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
@@ -366,7 +366,7 @@ _USED: dict[str, str] = {
     "store.layout._LEFT_OVER": "fullmatch",
     "store.layout._IS_LOCAL": "fullmatch",
     "store.rows._NAME": "fullmatch",
-    "operations.database._NUMBER": "fullmatch",
+    "operations.database._EVENTS": "fullmatch",
     "store.records._ID": "fullmatch",
     "store.records._COMMAND": "fullmatch",
     "core.splice._SCALAR": "match",

@@ -68,7 +68,7 @@ MUTANTS = (
         ("forgotten bytes stay in the database", "shrink(path, always=True)", '""'),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_a_database_is_compressed_and_every_row_comes_back")(
-        ("events go before they are kept", "_keep(path, name, lines)", "_keep(path, name, iter(()))"),
+        ("events go before they are kept", "+ 1, lines)", "+ 1, iter(()))"),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_a_dry_run_changes_no_byte")(
         ("a dry run takes events", "if events.rows and not dry_run:", "if events.rows:"),
@@ -365,7 +365,7 @@ MUTANTS = (
         ),
     ),
     *_in("cli/pre_commit.py", "tests/cli/test_staging.py")(
-        ("a filter changes what is committed", 'values["filter"] not in (*_OFF, *_EXACT_FILTERS)', "False"),
+        ("a filter changes what is committed", 'values["filter"] not in (*_OFF, "lfs", "git-crypt", "annex")', "False"),
     ),
     *_in("store/folder.py", "tests/unit/store/test_merges.py")(
         ("git merges two stores", "* -text -ident -merge", "* -text -ident"),
@@ -824,7 +824,7 @@ MUTANTS = (
         ("what a compaction repeats counts again behind ours", "(is_repeated or before.ours)", "is_repeated"),
     ),
     *_in("operations/summarizer.py", "tests/unit/operations/test_summarizer.py")(
-        ("headers of the environment are sent", "for name in set(request.headers) - _HEADERS:", "for name in ():"),
+        ("headers of the environment are sent", "for name in set(request.headers) - sent:", "for name in ():"),
     ),
     *_in("core/process.py", "tests/cli/test_streams.py")(
         (
