@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
-from sessioncompress.store import disk
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -60,6 +59,9 @@ def make_key() -> bytes:
     Raises Refused where git has the key: who knows it can name our folders and sign our records.
     """
     if not key():
+        # Imported here, as below: a run with nothing to do is faster without.
+        from sessioncompress.store import disk
+
         try:
             path = state_folder() / _KEY
             disk.make_folder(path.parent)
@@ -77,6 +79,8 @@ def make_key() -> bytes:
 
 def _hide(folder: Path) -> None:
     """Keep git from seeing the key, where the home folder is a work tree."""
+    from sessioncompress.store import disk
+
     with suppress(FileExistsError):
         disk.put_new(folder / ".gitignore", b"*\n")
 
@@ -127,7 +131,7 @@ def _read(path: Path) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
-    with disk.closing(fd):
+    try:
         found, read = os.fstat(fd), os.read(fd, _KEY_BYTES)
         if _is_in_git(read, path.parent):
             what = "git has this key of this machine: others may know it, or have brought it"
@@ -136,6 +140,8 @@ def _read(path: Path) -> bytes:
         if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(read) != _KEY_BYTES:
             raise PermissionError
         return read
+    finally:
+        os.close(fd)
 
 
 def _is_in_git(read: bytes, folder: Path) -> bool:
