@@ -26,19 +26,20 @@ CORPUS_RUNS = [
 
 
 def test_a_fixture_with_a_compaction_is_resumed(tmp_path: Path) -> None:
-    resumed_twice(FIXTURES / "opencode.json", tmp_path)
+    """And again behind what the agent itself added."""
+    check_resumed(FIXTURES / "opencode.json", tmp_path, 2)
 
 
 @pytest.mark.parametrize("name", CORPUS_RUNS)
 def test_a_real_session_with_a_compaction_is_resumed(name: str, tmp_path: Path) -> None:
-    resumed_twice(of_corpus(name), tmp_path)
+    check_resumed(of_corpus(name), tmp_path, 1)
 
 
-def resumed_twice(session: Path, folder: Path) -> None:
+def check_resumed(session: Path, folder: Path, times: int) -> None:
     need(opencode.program() is not None, "OpenCode")
     made, original, path = prepared(session, folder)
-    before = opencode.resume_often(original, folder, 2)
-    after = opencode.resume_often(path, folder, 2)
+    before = opencode.resume_often(original, folder, times)
+    after = opencode.resume_often(path, folder, times)
     for was, now in zip(before, after, strict=True):
         assert [said_in(message) for message in messages(now.body)].count(ASKED) == 1
         check(made, was, now, asked=1)
