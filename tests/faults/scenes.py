@@ -263,12 +263,15 @@ PATHS = tuple(scene for scene in SCENES if not scene.like)
 
 
 def each_size(sizes: Sequence[Size], scenes: Sequence[Scene] = PATHS) -> pytest.MarkDecorator:
-    """Play scenes at these sizes; one whose session has a size of its own once, and once in many frames."""
+    """Play scenes at these sizes; one whose session has a size of its own once, and once in many frames.
+
+    One that makes the calls of another is played at the smallest alone.
+    """
     plays = [
         (scene, size)
         for scene in scenes
         for size in sizes
-        if not scene.original or size is SIZES[0] or size.frame < len(scene.original)
+        if size is SIZES[0] or (not scene.like and (not scene.original or size.frame < len(scene.original)))
     ]
     names = [f"{scene.name}, {size.name}" for scene, size in plays]
     return pytest.mark.parametrize(("scene", "size"), plays, ids=names)
