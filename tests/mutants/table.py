@@ -104,14 +104,20 @@ MUTANTS = (
     *_in("pipeline/rewrite.py", "tests/unit/pipeline/test_rewrite.py")(
         ("what a format forbids is changed", "not view.form.may_change(entry, path, value)", "False"),
     ),
-    *_in("pipeline/run.py", "tests/unit/operations/test_compress.py", "tests/properties/test_hypothesis.py")(
+    *_in(
+        "pipeline/run.py",
+        "tests/unit/operations/test_compress.py::test_a_line_that_would_never_come_to_rest_is_left_alone",
+    )(
         (
             "a second run is not thought of",
             "if restless := self._verify(attempt, sink, left_alone):",
             "if restless := self._verify(attempt, sink, left_alone) and set():",
         ),
     ),
-    *_in("pipeline/rewrite.py", "tests/unit/operations/test_compress.py")(
+    *_in(
+        "pipeline/rewrite.py",
+        "tests/unit/operations/test_compress.py::test_copies_around_a_line_that_would_become_the_same_are_settled_in_one_run",
+    )(
         (
             "two originals share a rewritten line",
             "if kept != number and self._originals[kept] != self._originals[number]:",
@@ -119,7 +125,10 @@ MUTANTS = (
         ),
     ),
     # When a run acts, and how much it takes.
-    *_in("pipeline/summary.py", "tests/properties/test_pruning.py")(
+    *_in(
+        "pipeline/summary.py",
+        "tests/properties/test_pruning.py::test_a_run_that_saves_the_model_too_little_writes_nothing",
+    )(
         ("a run that prunes too little is written", "if saved >= least else", "if True else"),
     ),
     *_in("compressors/redundancy.py", "tests/unit/compressors/test_pruning.py")(
@@ -132,20 +141,22 @@ MUTANTS = (
             "answers.behind is None",
         ),
     ),
-    *_in("operations/log.py", "tests/cli/test_budget.py")(
+    *_in("operations/log.py", "tests/cli/test_budget.py::test_nothing_is_added_to_what_is_no_log")(
         ("a log is added to whatever lies there", "appending(file, refuse_other)", "appending(file, lambda fd: None)"),
     ),
     # What is read back.
-    *_in("store/commit.py", _COMMIT)(
+    *_in("store/commit.py", f"{_COMMIT}::test_a_disk_that_corrupts_the_backup")(
         ("originals and journal are not read back", "found != self.added.hexdigest() or ", ""),
     ),
-    *_in("store/swap.py", _COMMIT)(
+    *_in("store/swap.py", f"{_COMMIT}::test_a_disk_that_lies_about_what_it_wrote")(
         ("the new file is not read back", " or found != self._hash.digest()", ""),
     ),
     *_in("store/originals.py", "tests/unit/store/test_originals.py")(
         ("an original is not compared with its SHA-256", "sha256(line).hexdigest() != sha256_hex", "False"),
     ),
-    *_in("pipeline/rewrite.py", "tests/unit/operations/test_restore.py", "tests/faults/test_store_attacks.py")(
+    *_in(
+        "pipeline/rewrite.py", "tests/unit/operations/test_restore.py::test_what_the_journal_says_of_a_value_must_be_so"
+    )(
         (
             "a replaced value is not compared with its record",
             "len(content) == block.bytes and block.digest in digests_of(content)",
@@ -158,7 +169,7 @@ MUTANTS = (
     )(
         ("what one relative lacks fails the others", "wrong.append(error)", "raise error"),
     ),
-    *_in("operations/verify.py", "tests/unit/store/test_committed.py")(
+    *_in("operations/verify.py", "tests/unit/store/test_committed.py::test_verify_names_what_git_will_delete")(
         (
             "a relative's commits are taken for there",
             "if any(isinstance(line.place, InBlob) for line, _ in kept):",
@@ -258,6 +269,8 @@ MUTANTS = (
             "            _name_links(session, states)\n            # What",
             "            # What",
         ),
+    ),
+    *_in("store/swap.py", f"{_COMMIT}::test_lines_appended_before_the_swap")(
         ("what is appended before the swap is lost", "    if end > taken:\n", "    if False:\n"),
     ),
     *_in("store/commit.py", "tests/unit/store/test_drain.py")(
@@ -284,7 +297,7 @@ MUTANTS = (
             "        if kept_open:\n",
         ),
     ),
-    *_in("store/lock.py", _SWAP)(
+    *_in("store/lock.py", f"{_SWAP}::test_a_document_that_grew_is_not_appended_to")(
         ("lines are added to a document", "same and (now.st_size == self.size or not self.is_document())", "same"),
     ),
     *_in("store/late_links.py", "tests/attacks/test_planted_files.py")(
@@ -297,7 +310,7 @@ MUTANTS = (
     *_in("store/late_links.py", _RECOVER)(
         ("a late link is believed whatever file it is on", " and there.st_ino == inode", ""),
     ),
-    *_in("store/commit.py", "tests/attacks/test_planted_files.py")(
+    *_in("store/commit.py", "tests/attacks/test_planted_files.py::test_a_store_from_a_clone_is_closed_to_others")(
         ("a store from a clone stays open to others", "        disk.make_private(fd)\n", ""),
     ),
     *_in("store/recover.py", "tests/attacks/test_forget_leaves_nothing.py")(
@@ -310,10 +323,10 @@ MUTANTS = (
     *_in("store/commit.py", "tests/attacks/test_planted_names.py")(
         ("a store with other names is written to", "refuse_other_names(self._path, fd)\n", "pass\n"),
     ),
-    *_in("operations/batch.py", "tests/attacks/test_planted_names.py")(
+    *_in("operations/batch.py", "tests/attacks/test_planted_names.py::test_no_process_imports_from_the_working_folder")(
         ("processes import from the working folder", '    os.environ[name] = "1"\n', ""),
     ),
-    *_in("store/lock.py", _COMMIT, "tests/unit/store/test_lock.py")(
+    *_in("store/lock.py", f"{_COMMIT}::test_any_other_change_before_the_swap")(
         (
             "a session that another program replaced is replaced",
             "        if not _same_file(self.path, now):\n",
@@ -398,14 +411,14 @@ MUTANTS = (
             "    if False:",
         ),
     ),
-    *_in("operations/restore.py", "tests/attacks/test_whose_store.py")(
+    *_in("operations/restore.py", "tests/attacks/test_whose_store.py::test_a_stranger_s_checkpoint_takes_no_text_away")(
         (
             "a stranger's checkpoint takes a text away",
             "if self.journal.is_ours or not before.taken:\n            return",
             "if True:\n            return",
         ),
     ),
-    *_in("pipeline/rewrite.py", "tests/attacks/test_whose_store.py")(
+    *_in("pipeline/rewrite.py", "tests/attacks/test_whose_store.py::test_what_does_not_read_back_is_kept_again")(
         ("a place is believed that is not read back", "self._kept.line(place, was.hex())", "pass"),
     ),
     *_in("store/journal.py", "tests/attacks/test_whose_store.py")(
@@ -421,10 +434,10 @@ MUTANTS = (
             'digest(b"", whole.digest(), "sha256")',
         ),
     ),
-    *_in("policy/sources.py", "tests/cli/test_goals.py")(
+    *_in("policy/sources.py", "tests/cli/test_goals.py::test_a_configuration_that_does_not_count_is_not_written")(
         ("a configuration that others write is changed", "os.path.lexists(file) and not self._user", "False"),
     ),
-    *_in("cli/compact.py", "tests/cli/test_goals.py")(
+    *_in("cli/compact.py", "tests/cli/test_goals.py::test_the_valve_hides_both")(
         ("the safety valve is put off", "{} if found.budget.is_valve else _changes", "_changes"),
     ),
     *_in("policy/model.py", "tests/unit/operations/test_user_commands.py")(
@@ -437,7 +450,7 @@ MUTANTS = (
             "Action.COMPACT",
         ),
     ),
-    *_in("operations/old_part.py", "tests/unit/operations/test_summarizer.py")(
+    *_in("operations/old_part.py", "tests/unit/operations/test_summarizer.py::test_after_a_failure_the_extract_stands")(
         ("an answer stands unchecked", "if why := why_not(text, self.room):", "if why := '':"),
     ),
     *_in("operations/compact.py", "tests/unit/operations/test_user_commands.py")(
@@ -453,30 +466,48 @@ MUTANTS = (
     # A checkpoint: its check, the order in which it is written, and how it comes out.
     *_in("operations/draft.py", _COMPACT)(
         ("no draft of a checkpoint is checked", "draft.check(self.known, cut, self.where)", "draft.read = self.read"),
-        ("an old line is still read behind a checkpoint", "if old & live:", "if False:"),
-        ("a kept line is not read behind a checkpoint", "if not kept <= live:", "if False:"),
         ("a checkpoint need not repeat what is kept", "if ours <= sum(", "if 0 > sum("),
-        ("half a line is added to", "if jsonl.parse(self._raw(last)) is None:", "if False:"),
         ("what a document loses is not kept", "removed, dropped = draft.keep(), ", "removed, dropped = None, "),
     ),
-    *_in("operations/checkpoints.py", _COMPACT)(
+    *_in("operations/draft.py", f"{_COMPACT}::test_a_form_that_its_own_reader_does_not_see_is_not_written")(
+        ("an old line is still read behind a checkpoint", "if old & live:", "if False:"),
+    ),
+    *_in("operations/draft.py", f"{_COMPACT}::test_a_form_that_its_own_reader_does_not_see_is_not_written")(
+        ("a kept line is not read behind a checkpoint", "if not kept <= live:", "if False:"),
+    ),
+    *_in("operations/draft.py", f"{_COMPACT}::test_half_a_line_at_the_end_is_refused")(
+        ("half a line is added to", "if jsonl.parse(self._raw(last)) is None:", "if False:"),
+    ),
+    *_in("operations/checkpoints.py", _COMPACT)(),
+    *_in("operations/checkpoints.py", f"{_COMPACT}::test_the_summary_stays_in_a_document_that_was_written_anew")(
         (
             "a summary in a document that was written anew counts as gone",
             "if _HEAD in raw and len(self.taken) < len(standing):",
             "if False:",
         ),
+    ),
+    *_in("operations/checkpoints.py", f"{_COMPACT}::test_without_its_store_it_is_refused")(
         ("a summary without its store is not refused", "return is_compacted and has_summary", "return False"),
+    ),
+    *_in("operations/checkpoints.py", f"{_COMPACT}::test_what_an_agent_adds_behind_it_keeps_its_line")(
         ("what hangs on a checkpoint stays there", "                lines = map(hanging.rehung, lines)\n", ""),
+    ),
+    *_in(
+        "operations/checkpoints.py",
+        f"{_COMPACT}::test_what_repeats_messages_comes_out_though_they_were_rewritten_in_it",
+    )(
         (
             "what repeats rewritten messages stays",
             "return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})",
             "return frozenset(names)",
         ),
     ),
-    *_in("core/documents.py", _COMPACT)(
+    *_in("core/documents.py", f"{_COMPACT}::test_a_count_that_the_agent_changed_stays_when_the_summary_goes")(
         ("a number is known by its digits alone", 'if b"{" not in new:', "if False:"),
     ),
-    *_in("operations/checkpoints.py", "tests/unit/operations/test_compact.py")(
+    *_in(
+        "operations/checkpoints.py", f"{_COMPACT}::test_behind_a_whole_line_without_its_end_one_is_added_and_taken_out"
+    )(
         ("an LF of ours stays", 'before.removesuffix(b"\\n") if ends and unended else before', "before"),
     ),
     *_in("operations/restore.py", _UNDO)(
@@ -490,6 +521,8 @@ MUTANTS = (
             "if is_unknown or (is_mine and not is_on_top):",
             "if is_unknown:",
         ),
+    ),
+    *_in("operations/restore.py", f"{_UNDO}::test_a_summary_under_a_later_run_does_not_go_alone")(
         ("a checkpoint goes from under a later run", "if newer and journal.checkpoints_of(runs):", "if False:"),
     ),
     *_in("pipeline/rewrite.py", _UNDO)(
@@ -506,7 +539,7 @@ MUTANTS = (
     *_in("store/journal.py", _UNDO)(
         ("a run that died is in place", "self._in_place.pop(number - 1, None)", "pass"),
     ),
-    *_in("operations/checkpoints.py", _UNDO)(
+    *_in("operations/checkpoints.py", f"{_UNDO}::test_the_newer_of_two_summaries_goes_alone")(
         (
             "an older summary loses a line with a newer one",
             "if ours and not any(others[name] for name in ours):",
